@@ -1,0 +1,1 @@
+"""One decision: may this caller see or use this."""

@@ -1,0 +1,262 @@
+"""Every error that Toolgate raises on purpose: a leaf per thing that a caller does differently.
+
+```
+ToolgateError
+  ConfigError
+    SettingError
+    UnknownPluginError
+    MissingExtraError
+    BrokenPluginError
+    OptionError
+    StoreVersionError
+    PortTakenError
+  AccessError
+    ForbiddenError
+  CatalogError
+    UnknownServerError
+    UnknownToolError
+    UnknownResourceError
+    UnknownPromptError
+  ArgumentError
+  HandleError
+  UpstreamError
+    UnreachableError
+      ConnectionLostError
+      ServerDownError
+    TimedOutError
+    InvalidAnswerError
+    CannotAskError
+    RpcError
+  StoreError
+```
+
+Knows no wire format: `serve` maps `code` to what its protocol wants.
+"""
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AccessError",
+    "ArgumentError",
+    "BrokenPluginError",
+    "CannotAskError",
+    "CatalogError",
+    "ConfigError",
+    "ConnectionLostError",
+    "ForbiddenError",
+    "HandleError",
+    "InvalidAnswerError",
+    "MissingExtraError",
+    "OptionError",
+    "PortTakenError",
+    "RpcError",
+    "ServerDownError",
+    "SettingError",
+    "StoreError",
+    "StoreVersionError",
+    "TimedOutError",
+    "ToolgateError",
+    "UnknownPluginError",
+    "UnknownPromptError",
+    "UnknownResourceError",
+    "UnknownServerError",
+    "UnknownToolError",
+    "UnreachableError",
+    "UpstreamError",
+]
+
+
+class ToolgateError(Exception):
+    """Base of the tree; catching it catches everything that Toolgate raises on purpose.
+
+    A message has up to three sentences: what failed and what came (`failed`), what is allowed
+    (`allowed`), what to do next (`hint`). No secret is ever part of it.
+    """
+
+    code: ClassVar[str] = "toolgate"
+    """Stable name for logs, REST answers and the heading in the troubleshooting page."""
+
+    retryable: ClassVar[bool] = False
+    """Whether the same request can succeed later although the caller changes nothing."""
+
+    def __init__(self, failed: str, *, allowed: str = "", hint: str = "") -> None:
+        super().__init__(" ".join(part for part in (failed, allowed, hint) if part))
+        self.failed = failed
+        self.allowed = allowed
+        self.hint = hint
+
+
+class ConfigError(ToolgateError):
+    """The configuration cannot work; the operator changes it."""
+
+    code = "config"
+
+
+class SettingError(ConfigError):
+    """A configuration file cannot be read, or a setting is unknown or has a wrong value."""
+
+    code = "setting"
+
+
+class UnknownPluginError(ConfigError):
+    """The settings name an implementation that does not exist."""
+
+    code = "unknown_plugin"
+
+
+class MissingExtraError(ConfigError):
+    """The implementation exists, but a library that it needs is not installed."""
+
+    code = "missing_extra"
+
+
+class BrokenPluginError(ConfigError):
+    """The implementation does not keep the rules of its seam; its author changes it."""
+
+    code = "broken_plugin"
+
+
+class OptionError(ConfigError, ValueError):
+    """An option of an implementation is unknown, of the wrong type or out of range."""
+
+    code = "option"
+
+
+class StoreVersionError(ConfigError):
+    """The store has a schema that this version of Toolgate does not know or has to upgrade."""
+
+    code = "store_version"
+
+
+class PortTakenError(ConfigError):
+    """Another program listens where Toolgate should."""
+
+    code = "port_taken"
+
+
+class AccessError(ToolgateError):
+    """The caller may not, or may not yet."""
+
+    code = "access"
+
+
+class ForbiddenError(AccessError):
+    """A known caller lacks a permission, and may know that the thing exists."""
+
+    code = "forbidden"
+
+
+class CatalogError(ToolgateError):
+    """The named thing is not in the catalog of this caller."""
+
+    code = "catalog"
+
+
+class UnknownServerError(CatalogError):
+    """No server of this name."""
+
+    code = "unknown_server"
+
+
+class UnknownToolError(CatalogError):
+    """No such tool for this caller: absent and hidden look the same."""
+
+    code = "unknown_tool"
+
+
+class UnknownResourceError(CatalogError):
+    """No server offers this resource."""
+
+    code = "unknown_resource"
+
+
+class UnknownPromptError(CatalogError):
+    """No server offers this prompt."""
+
+    code = "unknown_prompt"
+
+
+class ArgumentError(ToolgateError):
+    """The arguments do not fit what was called; the message carries what fits."""
+
+    code = "argument"
+
+
+class HandleError(ToolgateError):
+    """A handle or state that Toolgate gave out is unknown, expired, altered or somebody else's."""
+
+    code = "handle"
+
+
+class UpstreamError(ToolgateError):
+    """A server behind the gateway failed."""
+
+    code = "upstream"
+
+
+class UnreachableError(UpstreamError):
+    """No connection to the server could be made."""
+
+    code = "unreachable"
+    retryable = True
+
+
+class ConnectionLostError(UnreachableError):
+    """The connection ended before the answer came."""
+
+    code = "connection_lost"
+
+    def __init__(
+        self, failed: str, *, sent: bool, expired: bool = False, allowed: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.sent = sent
+        """Whether the request may have reached the server, so that the call may have run."""
+        self.expired = expired
+        """Whether the server said that the session is unknown; it did not run the request then."""
+
+
+class ServerDownError(UnreachableError):
+    """The server is down and is being retried in the background; nothing was sent."""
+
+    code = "server_down"
+
+
+class TimedOutError(UpstreamError):
+    """The server did not answer before the deadline; whether the call took effect is unknown."""
+
+    code = "timed_out"
+
+
+class InvalidAnswerError(UpstreamError):
+    """The server answered with something that the protocol does not allow."""
+
+    code = "invalid_answer"
+
+
+class CannotAskError(UpstreamError):
+    """The server asks the user or the model, and this client cannot answer."""
+
+    code = "cannot_ask"
+
+
+class RpcError(UpstreamError):
+    """The server answered with a JSON-RPC error, which travels to the client unchanged."""
+
+    code = "rpc"
+
+    def __init__(self, rpc_code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+        """The `code` member of the JSON-RPC error."""
+        self.message = message
+        """The `message` member."""
+        self.data = data
+        """The `data` member; None when there was none."""
+
+
+class StoreError(ToolgateError):
+    """The database could not be read or written: full disk, lock, lost connection."""
+
+    code = "store"
+    retryable = True

@@ -1,0 +1,1 @@
+"""Running a call: arguments checked, large results paged."""

@@ -1,0 +1,152 @@
+"""Implementations by name: `search/bm25.py` is what the settings call `bm25` under `search`.
+
+In a seam's folder every module without a leading underscore, other than `base`, is an
+implementation. It exports `Options`, a frozen keyword-only dataclass, and `build(options, *,
+<services that it names>)`. Installed packages add names through the entry point group
+`toolgate.<kind>`; they never replace one of ours.
+
+Knows no seam: what an implementation must be able to do is the contract that `make` is given.
+"""
+
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from toolgate.errors import (
+    BrokenPluginError,
+    MissingExtraError,
+    OptionError,
+    UnknownPluginError,
+)
+from toolgate.types import PluginSpec
+
+__all__ = ["available", "make"]
+
+ContractT = TypeVar("ContractT")
+
+
+def available(kind: str) -> list[str]:
+    """Names that the settings may use for a seam, sorted; none of them is imported."""
+    return sorted({*_shipped(kind), *_installed(kind)})
+
+
+def make(
+    kind: str, contract: type[ContractT], spec: PluginSpec, services: Mapping[str, object]
+) -> ContractT:
+    """The implementation that `spec` names, built with its options and the services it asks for.
+
+    Args:
+        kind: Folder of the seam, such as `search`; from our own code, never from a request.
+        contract: Protocol of the seam, which the built object must satisfy.
+        spec: Name and options from the settings.
+        services: All that can be handed over; `build` gets those that it names.
+
+    Raises:
+        UnknownPluginError: No file of the folder and no entry point has this name.
+        MissingExtraError: The module needs a library that is not installed.
+        OptionError: An option is unknown, of the wrong type or out of range.
+        BrokenPluginError: The module breaks the rules above, or wants a service that nobody has.
+    """
+    label = f"{kind} {spec.name!r}"
+    module = _import(kind, spec)
+    options_type, build = _halves(module, label)
+    options = _read_options(options_type, spec, label)
+    built = build(options, **_pick_services(build, services, label))
+    if not isinstance(built, contract):
+        raise BrokenPluginError(
+            f"{label} built a {type(built).__name__!r}, which is no {contract.__name__!r}.",
+            hint=f"Run the suite in toolgate.testing.contracts on {module.__name__}.",
+        )
+    return built
+
+
+def _shipped(kind: str) -> set[str]:
+    folder = import_module(f"toolgate.{kind}")
+    found = {module.name for module in pkgutil.iter_modules(folder.__path__) if not module.ispkg}
+    return {name for name in found if name != "base" and not name.startswith("_")}
+
+
+def _installed(kind: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"toolgate.{kind}")}
+
+
+def _import(kind: str, spec: PluginSpec) -> ModuleType:
+    names = available(kind)
+    if spec.name not in names:
+        raise UnknownPluginError(
+            f"{kind} {spec.name!r} does not exist.",
+            allowed=f"Available: {', '.join(names) or 'none'}.",
+            hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
+        )
+    shipped = spec.name in _shipped(kind)
+    path = f"toolgate.{kind}.{spec.name}" if shipped else _installed(kind)[spec.name].module
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in {"", "toolgate", path.partition(".")[0]}:
+            raise  # our own module is missing: a bug, not a library to install
+        raise MissingExtraError(
+            f"{kind} {spec.name!r} needs the library {missing!r}, which is not installed.",
+            hint=f'Run: pip install "toolgate[{spec.name}]"' if shipped else f"Install {missing!r}.",
+        ) from error
+
+
+def _halves(module: ModuleType, label: str) -> tuple[type[Any], Callable[..., object]]:
+    options_type: object = getattr(module, "Options", None)
+    build: object = getattr(module, "build", None)
+    if isinstance(options_type, type) and is_dataclass(options_type) and callable(build):
+        return options_type, build
+    raise BrokenPluginError(
+        f"{label} is not an implementation.",
+        allowed=f"{module.__name__} needs a dataclass Options and a function build.",
+        hint="Add both, or let the file name start with an underscore if it is a helper.",
+    )
+
+
+def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
+    # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
+    # would be ignored in silence; names are compared first.
+    allowed = sorted(field.name for field in fields(options_type))
+    for name in spec.options:
+        if name not in allowed:
+            raise OptionError(
+                f"Option {name!r} of {label} does not exist.",
+                allowed=f"Allowed: {', '.join(allowed) or 'none'}.",
+                hint=f"Correct or remove it under {spec.setting}.",
+            )
+    try:
+        return TypeAdapter(options_type).validate_python(dict(spec.options))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "as a whole"
+        raise OptionError(
+            f"Option {where} of {label} is not valid: got {first['input']!r}.",
+            allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",
+            hint=f"Correct it under {spec.setting}.",
+        ) from error
+
+
+def _pick_services(
+    build: Callable[..., object], services: Mapping[str, object], label: str
+) -> dict[str, object]:
+    named = [
+        parameter
+        for parameter in inspect.signature(build).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for parameter in named:
+        if parameter.name not in services and parameter.default is inspect.Parameter.empty:
+            raise BrokenPluginError(
+                f"{label} asks for the service {parameter.name!r}, which does not exist.",
+                allowed=f"Services: {', '.join(sorted(services)) or 'none'}.",
+                hint="Correct the parameter of build, or give it a default.",
+            )
+    return {p.name: services[p.name] for p in named if p.name in services}

@@ -1,0 +1,219 @@
+"""What a database must be able to keep for Toolgate. Knows no SQL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from toolgate.types import AuditRecord, Json
+
+__all__ = [
+    "AuditFilter",
+    "Pruned",
+    "Retention",
+    "Store",
+    "StoredResult",
+    "StoredServer",
+    "StoredSnapshot",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredServer:
+    """A server that was added by command, API or console."""
+
+    server_id: str
+    """Opaque, time-sortable; survives a rename."""
+
+    project_id: str
+    """The tenant it belongs to."""
+
+    name: str
+    """Unique within the project."""
+
+    config: Json
+    """The same keys as a `[server.NAME]` table; `${env:NAME}` is kept as written."""
+
+    enabled: bool = True
+    """Whether it is connected."""
+
+    alias: str | None = None
+    """The name before the last rename; still understood in tool keys."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSnapshot:
+    """The last listing of one server, so that a restart shows its tools at once."""
+
+    project_id: str
+    """The tenant."""
+
+    server: str
+    """Name of the server."""
+
+    listing: bytes
+    """JSON: tools, resources, templates, prompts, capabilities, era. Compressed by the store."""
+
+    digest: str
+    """SHA-256 of the listing; an unchanged one is not written again."""
+
+    listed_at: str
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredResult:
+    """A result that was too large for one answer."""
+
+    handle: str
+    """Opaque id."""
+
+    project_id: str
+    """The tenant."""
+
+    caller_id: str
+    """The only caller who may read it."""
+
+    body: bytes
+    """The whole text, UTF-8."""
+
+    expires_at: str
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditFilter:
+    """Which audit records are wanted; None means any."""
+
+    project_id: str | None = None
+    """The tenant."""
+
+    action: str | None = None
+    """Such as `call`."""
+
+    server: str | None = None
+    """Name of a server."""
+
+    status: str | None = None
+    """Such as `ok` or an error code."""
+
+    since: str | None = None
+    """UTC, ISO 8601, inclusive."""
+
+    limit: int = 100
+    """Newest first, at most this many; 1 to 10,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How long and how much is kept on disk."""
+
+    audit_days: float = 90.0
+    """Days of audit records."""
+
+    audit_max_bytes: int = 512 * 2**20
+    """Estimated bytes of audit records; the oldest go first."""
+
+    results_max_bytes: int = 256 * 2**20
+    """Bytes of stored results; the oldest go first. Expired ones always go."""
+
+    snapshot_days: float = 30.0
+    """Days that the last listing of a removed server is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """What a clean-up removed."""
+
+    audit_records: int = 0
+    """Audit records."""
+
+    results: int = 0
+    """Stored results."""
+
+    snapshots: int = 0
+    """Listings of servers that are gone."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Everything relational that Toolgate keeps.
+
+    Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:
+
+    * Methods never block the event loop; each is one transaction: all or nothing, also after a kill.
+    * A failure of the database raises `StoreError` with its reason and leaves the store usable.
+    * Two processes may use one store at the same time.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where it is, without password."""
+        ...
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date where that is allowed.
+
+        SQLite: the file is copied beside itself, then migrated. PostgreSQL: a new, empty database
+        is migrated; an old one is refused until `toolgate db upgrade` ran.
+
+        Raises:
+            StoreVersionError: The schema is newer than this program, or old and not upgraded.
+            StoreError: The database cannot be reached or written.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        ...
+
+    async def servers(self, project_id: str) -> list[StoredServer]:
+        """Servers of a project by name."""
+        ...
+
+    async def save_server(self, server: StoredServer) -> None:
+        """Insert, or replace the one with this `server_id`."""
+        ...
+
+    async def delete_server(self, server_id: str) -> bool:
+        """Remove a server; False when there was none."""
+        ...
+
+    async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
+        """The last listing of every server of a project."""
+        ...
+
+    async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Insert or replace by project and server; skipped when the digest is the stored one."""
+        ...
+
+    async def delete_snapshot(self, project_id: str, server: str) -> None:
+        """Remove the listing of a server."""
+        ...
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Write records; all or none of them. A record that is there already is left alone."""
+        ...
+
+    async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
+        """Records that fit, newest first."""
+        ...
+
+    async def save_result(self, result: StoredResult) -> None:
+        """Keep a large result."""
+        ...
+
+    async def result(self, handle: str) -> StoredResult | None:
+        """A stored result; None when there is none. The caller checks owner and expiry."""
+        ...
+
+    async def secret(self, name: str) -> bytes:
+        """32 random bytes by name, made on first use; the same for every process of this store."""
+        ...
+
+    async def prune(self, retention: Retention, *, now: str) -> Pruned:
+        """Remove what is older or larger than allowed; `now` is UTC, ISO 8601."""
+        ...
+
+    async def sizes(self) -> dict[str, int]:
+        """Bytes in all (`total`) and rows by table, for `doctor`."""
+        ...

@@ -1,0 +1,1 @@
+"""Doubles and contract suites for people who extend Toolgate."""

@@ -1,0 +1,291 @@
+"""The words of the domain: frozen values and small contracts that everything else speaks with.
+
+Imports nothing of ours except `errors`, so a newcomer can read this file first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+__all__ = [
+    "DEFAULT_PROJECT",
+    "LEGACY_VERSION",
+    "MODERN_VERSION",
+    "AuditRecord",
+    "Caller",
+    "Era",
+    "Json",
+    "Peer",
+    "PluginSpec",
+    "ServerKind",
+    "ServerSpec",
+    "ServerState",
+    "ServerStatus",
+]
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object as it arrived; passed on as it is, parsed where it is used, never rebuilt."""
+
+Era: TypeAlias = Literal["modern", "handshake"]
+"""`modern`: revision 2026-07-28, stateless. `handshake`: 2024-11-05 to 2025-11-25, with sessions."""
+
+MODERN_VERSION = "2026-07-28"
+"""The stateless revision of the protocol. https://modelcontextprotocol.io/specification/2026-07-28"""
+
+LEGACY_VERSION = "2025-11-25"
+"""The last revision with a handshake. https://modelcontextprotocol.io/specification/2025-11-25"""
+
+DEFAULT_PROJECT = "default"
+"""The project (tenant) that everything belongs to until others are made."""
+
+ServerKind: TypeAlias = Literal["stdio", "http", "sse", "inprocess"]
+"""File name in `upstream/`: how a server is reached."""
+
+ServerState: TypeAlias = Literal["connecting", "ready", "degraded", "down", "disabled"]
+"""`connecting`: never answered yet. `ready`: answers. `degraded`: answers, with recent failures.
+`down`: does not answer, retried in the background. `disabled`: switched off by its settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginSpec:
+    """One implementation as the settings name it."""
+
+    name: str
+    """File name in the seam's folder, or the name of an installed entry point."""
+
+    setting: str
+    """Where the name stands in the settings, such as `search.embedder`; messages point there."""
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Values for the implementation's own `Options`; empty means its defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSpec:
+    """One upstream server as it is configured."""
+
+    name: str
+    """1 to 32 characters of `[A-Za-z0-9_.-]`, without `__`; unique within a project."""
+
+    kind: ServerKind
+    """How it is reached."""
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What its kind needs, variables already replaced: `command args env cwd` for stdio, `url
+    headers` for http and sse, `target` for inprocess. WARNING: may hold secrets; never shown."""
+
+    title: str = ""
+    """The name as its owner wrote it when that had to be changed to fit; empty otherwise."""
+
+    enabled: bool = True
+    """Whether it is connected at all."""
+
+    timeout_s: float = 60.0
+    """Seconds a call may take without progress."""
+
+    max_timeout_s: float = 600.0
+    """Seconds a call may take in all, however often it reports progress."""
+
+    tool_timeouts_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds by upstream tool name; they replace `timeout_s` for that tool."""
+
+    pinned: tuple[str, ...] = ()
+    """Upstream tool names that are always listed."""
+
+    trust: bool = False
+    """Whether its tool annotations (read-only, idempotent) may be believed for repeating calls."""
+
+    max_message_bytes: int = 64 * 2**20
+    """Largest message that is read from it; a larger one fails its call."""
+
+    era: Literal["auto", "modern", "handshake"] = "auto"
+    """Protocol era to use; `auto` probes."""
+
+    source: str = "store"
+    """Where it is configured: the path of a file, or `store`."""
+
+    server_id: str = ""
+    """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerStatus:
+    """What is known of one upstream server right now."""
+
+    name: str
+    """Its name."""
+
+    kind: ServerKind
+    """How it is reached."""
+
+    state: ServerState
+    """Where its state machine stands."""
+
+    era: Era | None = None
+    """The era of its main connection; None before the first connection."""
+
+    version: str | None = None
+    """The protocol revision that was agreed on."""
+
+    tools: int = 0
+    """Tools in the catalog, from the last listing that worked."""
+
+    resources: int = 0
+    """Resources in the catalog."""
+
+    prompts: int = 0
+    """Prompts in the catalog."""
+
+    listed_at: str | None = None
+    """When its tools were last listed, UTC, ISO 8601; None if never."""
+
+    last_error: str | None = None
+    """One sentence about the last failure; None if there was none."""
+
+    stderr_tail: tuple[str, ...] = ()
+    """The last lines a stdio server wrote to its standard error."""
+
+    started_at: str | None = None
+    """When the present connection was made, UTC, ISO 8601."""
+
+    restarts: int = 0
+    """Connections made after the first."""
+
+    latency_ms: float | None = None
+    """Median of the last calls, milliseconds; None before the first call."""
+
+    pid: int | None = None
+    """Process id of a stdio server."""
+
+    source: str = "store"
+    """Where it is configured."""
+
+    retry_in_s: float | None = None
+    """Seconds until the next attempt to connect, when down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who asks: the result of authentication."""
+
+    caller_id: str = "local"
+    """Opaque, stable."""
+
+    project_id: str = DEFAULT_PROJECT
+    """The tenant it acts in."""
+
+    client: str = ""
+    """Name of the client program as it says itself, for the audit; never used for decisions."""
+
+    conversation: str = ""
+    """What its requests belong together by: thread, session, or empty when nothing is known."""
+
+
+@runtime_checkable
+class Peer(Protocol):
+    """The way back to whoever made a call, while it runs: implemented by every surface."""
+
+    @property
+    def era(self) -> Era:
+        """Era of the client; a modern one is asked by an `input_required` result, not by `ask`."""
+        ...
+
+    @property
+    def capabilities(self) -> Json:
+        """What the client can be asked, as it declared: keys such as `elicitation`, `sampling`."""
+        ...
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client sent a progress token."""
+        ...
+
+    @property
+    def log_level(self) -> str | None:
+        """Lowest level of log messages that the client wants; None: it wants none."""
+        ...
+
+    async def progress(self, params: Json) -> None:
+        """Pass a progress notification on; its token is replaced by the client's own."""
+        ...
+
+    async def log(self, params: Json) -> None:
+        """Pass a `notifications/message` on, unchanged."""
+        ...
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Ask a handshake-era client (`elicitation/create`, `sampling/createMessage`, `roots/list`).
+
+        Raises:
+            CannotAskError: The client cannot be asked this.
+            RpcError: The client answered with an error.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord:
+    """One line of the audit: what was asked, decided or answered. Never arguments or results."""
+
+    record_id: str
+    """Opaque, sortable by time."""
+
+    at: str
+    """UTC, ISO 8601 with milliseconds."""
+
+    action: str
+    """`discover`, `describe`, `call`, `read`, `prompt`, `complete`."""
+
+    phase: Literal["intent", "outcome"] = "outcome"
+    """Whether it was written before the work or after."""
+
+    parent_id: str | None = None
+    """The record this one follows: a call its discovery, an outcome its intent."""
+
+    project_id: str = DEFAULT_PROJECT
+    """The tenant."""
+
+    caller_id: str = "local"
+    """Who asked."""
+
+    client: str = ""
+    """The client program's own name."""
+
+    conversation: str = ""
+    """What it belongs to, when known."""
+
+    request_id: str = ""
+    """The id that log lines, errors and answers of this request carry."""
+
+    server: str | None = None
+    """The server that was reached."""
+
+    target: str | None = None
+    """Tool key, resource URI or prompt name."""
+
+    digest: str | None = None
+    """Digest of the tool's definition at that moment."""
+
+    query: str | None = None
+    """The request of a discovery, when the settings allow keeping it."""
+
+    status: str = "ok"
+    """`ok`, `tool_error` (the tool said so), or the `code` of the error."""
+
+    duration_ms: float | None = None
+    """Milliseconds from request to answer."""
+
+    request_bytes: int | None = None
+    """Size of the arguments as JSON."""
+
+    response_bytes: int | None = None
+    """Size of the result as JSON."""
+
+    arguments_sha256: str | None = None
+    """Hash of the arguments as JSON, for comparing without keeping them."""
+
+    response_sha256: str | None = None
+    """Hash of the result as JSON."""
+
+    detail: Json = field(default_factory=dict[str, Any])
+    """Further fields of an action: tools shown with their relevance, notices, tokens."""

@@ -1,0 +1,36 @@
+"""Every test starts clean: no environment of ours, no network beyond this machine."""
+
+import ipaddress
+import os
+import socket
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop that Toolgate runs on."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Settings and folders of the developer change no test."""
+    for name in [name for name in os.environ if name.startswith(("TOOLGATE_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reaches out fails at once and says where to."""
+    connect = socket.socket.connect
+
+    def connect_locally(sock: socket.socket, address: Any) -> None:
+        if sock.family in {socket.AF_INET, socket.AF_INET6}:
+            host = str(address[0])
+            assert ipaddress.ip_address(host).is_loopback, f"a test connects to {host}"
+        connect(sock, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_locally)

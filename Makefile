@@ -1,0 +1,74 @@
+# Every target sets up what it needs: `make demo` and `make test` work in a fresh clone.
+# `make help` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE ?= .cache/servers
+WORKERS ?= 2
+
+BASE := $(VENV)/.installed-base
+DEV := $(VENV)/.installed-dev
+INPUTS := pyproject.toml constraints.txt
+MADE := $(VENV)/.made
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench soak venv fix clean
+
+help: ## list the targets
+	@echo "Targets (each sets up what it needs):"
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' \
+	  | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
+
+demo: $(BASE) ## real MCP servers behind one endpoint, in the terminal; KEEP=1 leaves it serving
+	@$(BIN)/toolgate demo --servers-dir $(CACHE) $(if $(KEEP),--keep)
+
+test: $(DEV) ## all tests, with branch coverage; fails under 85 %
+	@echo "==> Tests (real servers are installed into $(CACHE) on first use)"
+	@rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --cov --cov-report=term:skip-covered \
+	  --cov-fail-under=85 $(ARGS)
+
+check: $(DEV) ## format, lint, types, layers; no tests
+	@echo "==> Format" && $(BIN)/ruff format --check
+	@echo "==> Lint" && $(BIN)/ruff check
+	@echo "==> Types" && PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+	@echo "==> Layers" && $(BIN)/lint-imports
+
+fix: $(DEV) ## repair what ruff can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(DEV) ## measure the gateway; ARGS="--json" for machines
+	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
+	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+venv: $(DEV) ## the development environment in .venv
+
+clean: ## remove everything that was made: environment, caches, builds
+	rm -rf $(VENV) .cache build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache \
+	  .hypothesis .import_linter_cache src/*.egg-info
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or later, or name it: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$$($(PYTHON) --version) is too old: Toolgate needs Python 3.11 or later. Name another: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	@echo "==> Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(BASE): $(INPUTS) | $(MADE)
+	@echo "==> Toolgate and its libraries (a minute or two on first use)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(DEV): $(INPUTS) | $(MADE)
+	@echo "==> Toolgate, its libraries and the development tools (a few minutes on first use)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(BASE) $@

@@ -1,3 +1,41 @@
-"""Toolgate: one MCP endpoint in front of all your MCP servers."""
+"""Toolgate: one MCP endpoint in front of all your MCP servers.
+
+```python
+from toolgate import Gateway
+```
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolgate.app import open_app
+    from toolgate.gateway import Gateway
+    from toolgate.settings import Settings, load
+    from toolgate.types import Caller
+
+__all__ = ["Caller", "Gateway", "Settings", "__version__", "load", "open_app"]
 
 __version__ = "0.1.0"
+
+_FRONT = {
+    "Caller": "toolgate.types",
+    "Gateway": "toolgate.gateway",
+    "Settings": "toolgate.settings",
+    "load": "toolgate.settings",
+    "open_app": "toolgate.app",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a name of the front door when it is used, so that importing `toolgate` costs nothing."""
+    if name not in _FRONT:
+        raise AttributeError(f"module 'toolgate' has no attribute {name!r}")
+    value: object = getattr(import_module(_FRONT[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The names of the front door too, for completion in a Python prompt."""
+    return sorted({*globals(), *_FRONT})

@@ -1,1 +1,48 @@
-"""The command line."""
+"""The command line.
+
+`main` loads as little as its command needs: `serve` and `stdio` stay in memory, so they run without
+the libraries that draw tables and help; all other commands are found by name through `_root`.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from toolgate import __version__
+from toolgate.cli._context import use
+from toolgate.cli._exit import NOT_FINE, report, steady_streams
+from toolgate.cli._plain import PlainCommand, UsageProblemError, split_globals
+
+__all__ = ["main"]
+
+_RESIDENT = frozenset({"serve", "stdio"})
+"""Commands that stay in memory; their modules hold a `PlainCommand` named `command`."""
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run `toolgate`; ends the process with the exit status of the command."""
+    steady_streams()
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def run(argv: list[str]) -> int:
+    """Run a command line; gives its exit status and never raises for what a user can cause."""
+    verbose = 0
+    try:
+        shared, rest = split_globals(argv)
+        verbose = shared.verbose
+        use(shared)
+        if rest == ["--version"]:
+            print(f"toolgate {__version__}")
+            return 0
+        if rest and rest[0] in _RESIDENT and not {"--help", "-h"}.intersection(rest):
+            command = import_module(f"toolgate.cli.{rest[0]}").command
+            assert isinstance(command, PlainCommand)
+            return command.run(rest[1:])
+        return int(import_module("toolgate.cli._root").run(rest))
+    except UsageProblemError as problem:
+        print(f"toolgate: {problem}", file=sys.stderr)
+        return 2
+    except NOT_FINE as error:
+        return report(error, verbose=verbose)

@@ -1,0 +1,34 @@
+"""What the options that every command shares were set to, for the one command of this process."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Shared", "shared", "use"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """The options of every command."""
+
+    config: Path | None = None
+    """`--config FILE`: read this file instead of looking for one."""
+
+    imports: tuple[Path, ...] = ()
+    """`--import FILE`: further files with servers, in the order given."""
+
+    verbose: int = 0
+    """How often `-v` was given: more log, and tracebacks."""
+
+
+_SHARED: ContextVar[Shared] = ContextVar("shared", default=Shared())  # noqa: B039 - it is frozen
+
+
+def use(options: Shared) -> None:
+    """Make these the options of this process."""
+    _SHARED.set(options)
+
+
+def shared() -> Shared:
+    """The options of this process."""
+    return _SHARED.get()

@@ -1,0 +1,154 @@
+"""The command `toolgate` itself: it knows the names of commands, and loads the one that is used."""
+
+import inspect
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from toolgate import __version__
+from toolgate.cli._plain import SHARED_OPTIONS, Option, PlainCommand
+
+__all__ = ["COMMANDS", "app", "load", "run"]
+
+START = "Start"
+SERVE = "Serve"
+USE = "Use tools"
+LOOK_AFTER = "Look after"
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": (START, "Find the MCP servers that your clients know and set Toolgate up with them."),
+    "demo": (START, "Show the main job on real MCP servers, from search to executed call."),
+    "doctor": (START, "Check configuration, servers, store and port, and say what to do."),
+    "serve": (SERVE, "Serve the gateway over HTTP."),
+    "stdio": (
+        SERVE,
+        "Serve the gateway on standard input and output, for a client that starts it.",
+    ),
+    "tools": (USE, "List the tools of all servers."),
+    "search": (USE, "Find the tools that fit a request."),
+    "describe": (USE, "Show what tools do and which arguments they take."),
+    "call": (USE, "Run a tool."),
+    "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
+    "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),
+    "paths": (LOOK_AFTER, "Show where Toolgate keeps its files."),
+    "db": (LOOK_AFTER, "Upgrade, check, back up and restore the store."),
+    "audit": (LOOK_AFTER, "Show what was searched and called."),
+    "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),
+}
+"""Every command: the panel of the help that it stands in, and its one line there."""
+
+
+class Commands(TyperGroup):
+    """A group whose commands are imported when they are used, not to list their names."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the names never depend on it
+        """All names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """A stand-in that knows what the help needs."""
+        if cmd_name not in COMMANDS:
+            return None
+        panel, text = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=text, short_help=text, rich_help_panel=panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command itself, for running it or completing its options."""
+        name = args[0]
+        if name in COMMANDS:
+            return name, load(name), args[1:]
+        if name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = get_close_matches(name, COMMANDS, n=1)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        raise typer.TyperException(f"There is no command {name!r}.{guess} See: toolgate --help")
+
+
+app = typer.Typer(
+    name="toolgate",
+    cls=Commands,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+@app.callback(epilog="The options --config, --import and --verbose may stand after a command too.")
+def root(
+    ctx: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help=SHARED_OPTIONS[0].help)
+    ] = None,
+    imports: Annotated[
+        list[Path] | None, typer.Option("--import", metavar="FILE", help=SHARED_OPTIONS[1].help)
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help=SHARED_OPTIONS[2].help)] = False,  # noqa: FBT002 - an option of the command line
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,  # noqa: FBT002
+) -> None:
+    """One MCP endpoint in front of all your MCP servers."""
+    # `split_globals` has read the shared options before; they stand here for help and completion.
+    del ctx, config, imports, verbose
+    if version:
+        typer.echo(f"toolgate {__version__}")
+        raise typer.Exit
+
+
+def load(name: str) -> Any:
+    """The command `name`, imported and with the shared ways of the command line."""
+    module = import_module(f"toolgate.cli.{name}")
+    plain: object = getattr(module, "command", None)
+    command: Any = get_command(_typer_of(plain) if isinstance(plain, PlainCommand) else module.app)
+    command.name = name
+    command.context_settings.setdefault("help_option_names", ["--help", "-h"])
+    return command
+
+
+def run(argv: list[str]) -> int:
+    """Run a command line without its shared options; gives the exit status."""
+    try:
+        result = get_command(app).main(argv, prog_name="toolgate", standalone_mode=False)
+    except typer.TyperException as problem:
+        path = getattr(getattr(problem, "ctx", None), "command_path", None)
+        see = f" See: {path} --help" if path else ""
+        text = problem.format_message().rstrip()
+        text = text if not see or text.endswith((".", "?", "!", ")")) else f"{text}."
+        print(f"toolgate: {text}{see}", file=sys.stderr)
+        return int(problem.exit_code) if path else 2
+    except typer.Abort:
+        return 1
+    return result if type(result) is int else 0
+
+
+def _typer_of(command: PlainCommand) -> typer.Typer:
+    """Help and completion for a command whose options are data."""
+
+    def call(**values: Any) -> int:
+        return command.call(**{name: value for name, value in values.items() if value})
+
+    parameters = [_parameter(option) for option in command.options]
+    call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    made = typer.Typer(add_completion=False)
+    made.command(name=command.name, help=command.help)(call)
+    return made
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    default: object = None
+    kind: Any = option.kind | None
+    if option.kind is bool:
+        kind, default = bool, False
+    elif option.repeated:
+        kind = list[option.kind] | None
+    about = typer.Option(*option.flags, help=option.help, metavar=option.metavar or None)
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, about],
+    )

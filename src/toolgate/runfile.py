@@ -1,0 +1,159 @@
+"""Run files: how commands on the same machine find a gateway that is running.
+
+One file per gateway process, readable by its user alone, in the run folder of the data folder. A
+file whose process is gone is left over from a kill; whoever finds it removes it.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+__all__ = ["RunFile", "find", "read_all", "remove", "write"]
+
+_PREFIX = "gateway-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFile:
+    """What a running gateway says of itself."""
+
+    address: str
+    """Where it listens, such as `http://127.0.0.1:7420`."""
+
+    pid: int
+    """Its process id."""
+
+    key: str
+    """Random; shows that the sender may read this file. WARNING: a credential, never shown."""
+
+    store: str
+    """The store it uses, without password."""
+
+    started_at: str
+    """UTC, ISO 8601."""
+
+    version: str
+    """Version of Toolgate."""
+
+    path: Path
+    """Where the run file lies."""
+
+    def is_alive(self) -> bool:
+        """Whether its process still exists; another program may have taken the number since."""
+        if sys.platform == "win32":
+            return True  # os.kill(pid, 0) ends a process there; whoever connects finds out
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+def write(folder: Path, *, address: str, store: str, started_at: str, version: str) -> RunFile:
+    """Announce this process in `folder`; the file appears whole or not at all.
+
+    Args:
+        folder: Run folder; made with access for its user alone.
+        address: Where the gateway listens.
+        store: URL of its store; a password in it is not written.
+        started_at: UTC, ISO 8601.
+        version: Version of Toolgate.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    run = RunFile(
+        address=address,
+        pid=os.getpid(),
+        key=secrets.token_urlsafe(32),
+        store=without_password(store),
+        started_at=started_at,
+        version=version,
+        path=folder / f"{_PREFIX}{_store_id(store)}-{os.getpid()}.json",
+    )
+    body = {
+        "address": run.address,
+        "pid": run.pid,
+        "key": run.key,
+        "store": run.store,
+        "started_at": run.started_at,
+        "version": run.version,
+    }
+    draft = run.path.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        draft.unlink()
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(body, file, indent=2)
+    draft.replace(run.path)
+    return run
+
+
+def remove(run: RunFile) -> None:
+    """Take an announcement back; it may be gone already."""
+    with contextlib.suppress(OSError):
+        run.path.unlink()
+
+
+def read_all(folder: Path) -> list[RunFile]:
+    """All announcements in `folder`, newest first, those of dead processes included."""
+    runs = [run for path in sorted(folder.glob(f"{_PREFIX}*.json")) if (run := _read(path))]
+    return sorted(runs, key=lambda run: run.started_at, reverse=True)
+
+
+def find(folder: Path, store: str) -> RunFile | None:
+    """The newest gateway over `store` whose process exists; files of dead ones are removed."""
+    wanted = f"{_PREFIX}{_store_id(store)}-"
+    found: RunFile | None = None
+    for run in read_all(folder):
+        if not run.path.name.startswith(wanted):
+            continue
+        if run.is_alive():
+            found = found or run
+        else:
+            remove(run)
+    return found
+
+
+def without_password(url: str) -> str:
+    """The URL of a store as it may be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+
+
+def _store_id(store: str) -> str:
+    """The same for every process that uses this store, and safe in a file name."""
+    return hashlib.sha256(without_password(store).encode()).hexdigest()[:12]
+
+
+def _read(path: Path) -> RunFile | None:
+    """An announcement; None for a file that is gone, unreadable or none of ours."""
+    try:
+        body: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(body, dict):
+        return None
+    found = cast("dict[str, Any]", body)
+    try:
+        return RunFile(
+            address=str(found["address"]),
+            pid=int(found["pid"]),
+            key=str(found["key"]),
+            store=str(found["store"]),
+            started_at=str(found["started_at"]),
+            version=str(found.get("version", "")),
+            path=path,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

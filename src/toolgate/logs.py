@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -95,6 +96,18 @@ class ByServer(logging.Filter):
         return record.levelno >= level
 
 
+class PrivateFile(logging.handlers.RotatingFileHandler):
+    """A log file that its user alone may read: it names servers, programs and paths."""
+
+    def _open(self) -> TextIOWrapper:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o600)
+
+        return open(
+            self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=private
+        )
+
+
 class TextLines(logging.Formatter):
     """`2026-01-31 10:00:00.000+01:00 warning upstream down  server=github after_s=5.0`."""
 
@@ -127,9 +140,7 @@ class JsonLines(logging.Formatter):
 def _file_handler(path: Path) -> logging.Handler:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # made here so that a log, which names servers and programs, belongs to its user alone
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        return logging.handlers.RotatingFileHandler(
+        return PrivateFile(
             path,
             maxBytes=ROTATE_BYTES,
             backupCount=ROTATE_KEPT,

@@ -1,0 +1,130 @@
+"""The command `toolgate` itself: what it loads, how it answers wrong use, how it ends."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import LoadedBy, Run
+from toolgate import __version__
+from toolgate.cli import run
+from toolgate.cli._exit import NOTHING, WRONG
+from toolgate.cli._plain import UsageProblemError, split_globals
+from toolgate.cli._root import COMMANDS, load
+
+HEAVY = {"mcp", "sqlalchemy", "numpy", "aiohttp", "alembic", "starlette", "toolgate.gateway"}
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["--version"]], ids=["help", "version"])
+def test_help_and_version_load_none_of_the_heavy_libraries(
+    argv: list[str], loaded_by: LoadedBy
+) -> None:
+    """Our decision: help and completion are fast."""
+    modules = loaded_by(f"from toolgate.cli import run; run({argv!r})")
+    assert not HEAVY & modules
+
+
+def test_completion_loads_none_of_the_heavy_libraries_and_knows_every_command(
+    toolgate: Run, loaded_by: LoadedBy
+) -> None:
+    done = toolgate(_TOOLGATE_COMPLETE="complete_bash", COMP_WORDS="toolgate ", COMP_CWORD="1")
+    assert set(COMMANDS) <= set(done.stdout.split())
+    code = (
+        "import contextlib\n"
+        "from toolgate.cli import run\n"
+        "with contextlib.suppress(SystemExit): run([])"
+    )
+    modules = loaded_by(
+        code, _TOOLGATE_COMPLETE="complete_bash", COMP_WORDS="toolgate ser", COMP_CWORD="1"
+    )
+    assert not HEAVY & modules
+
+
+def test_importing_toolgate_loads_nothing_and_its_front_door_opens_on_use(
+    loaded_by: LoadedBy,
+) -> None:
+    modules = loaded_by("import toolgate")
+    assert {name for name in modules if name.startswith("toolgate")} == {"toolgate"}
+    assert "toolgate.types" in loaded_by("from toolgate import Caller")
+
+
+def test_a_name_that_the_front_door_lacks_is_an_attribute_error() -> None:
+    with pytest.raises(ImportError, match="Gatewy"):
+        exec("from toolgate import Gatewy")
+
+
+def test_the_help_of_the_program_is_the_one_in_the_repository(toolgate: Run) -> None:
+    shown = toolgate("--help").stdout
+    kept = Path(__file__).with_name("help.txt")
+    assert [line.rstrip() for line in shown.splitlines()] == kept.read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "utf-8"])
+def test_help_is_readable_on_terminals_that_lack_characters_or_width(
+    encoding: str, toolgate: Run
+) -> None:
+    done = toolgate("--help", PYTHONIOENCODING=encoding, COLUMNS="40", PYTHONUTF8="0")
+    assert done.returncode == 0
+    assert "serve" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_help_in_a_pipe_has_no_colours(toolgate: Run) -> None:
+    assert "\x1b" not in toolgate("--help").stdout
+
+
+def test_version_says_the_version_and_nothing_else(toolgate: Run) -> None:
+    assert toolgate("--version").stdout == f"toolgate {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["serch"], "There is no command 'serch'. Did you mean 'search'? See: toolgate --help"),
+        (["--cofnig", "x"], "No such option: --cofnig"),
+        (["--config"], "Option --config needs a file name after it."),
+        (["serve", "--prot", "1"], "'toolgate serve' has no option --prot. Did you mean --port?"),
+        (["serve", "--port"], "Option --port needs a value."),
+        (["serve", "--port", "x"], "Option --port got 'x'. Allowed: a whole number."),
+        (["serve", "now"], "'toolgate serve' takes no argument 'now'."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_use_is_one_sentence_and_status_2(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(argv) == WRONG
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+def test_shared_options_may_stand_before_and_after_the_command() -> None:
+    before, rest = split_globals(["--config", "a.toml", "-v", "search", "x"])
+    after, same = split_globals(["search", "--config=a.toml", "x", "-v"])
+    assert before == after
+    assert rest == same == ["search", "x"]
+    assert before.config == Path("a.toml")
+    assert before.verbose == 1
+
+
+def test_shared_options_after_two_dashes_belong_to_the_command_of_a_server() -> None:
+    shared, rest = split_globals(["servers", "add", "x", "--", "npx", "--config", "y", "-v"])
+    assert shared.config is None
+    assert rest == ["servers", "add", "x", "--", "npx", "--config", "y", "-v"]
+
+
+def test_import_may_be_given_more_than_once_and_needs_its_file() -> None:
+    shared, _ = split_globals(["--import", "a.json", "serve", "--import=b.json"])
+    assert shared.imports == (Path("a.json"), Path("b.json"))
+    with pytest.raises(UsageProblemError):
+        split_globals(["serve", "--import"])
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_loads_and_says_of_itself_what_the_overview_says(name: str) -> None:
+    text = (load(name).help or "").split("\n\n")[0]
+    assert " ".join(text.split()) == COMMANDS[name][1]
+
+
+def test_nothing_found_has_a_status_of_its_own() -> None:
+    assert NOTHING == 3

@@ -1,0 +1,80 @@
+"""Run files: how commands find a gateway on the same machine."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolgate import runfile
+
+STORE = "sqlite:////data/toolgate.db"
+
+
+def announce(
+    folder: Path, store: str = STORE, at: str = "2026-07-28T09:00:00.000Z"
+) -> runfile.RunFile:
+    return runfile.write(
+        folder, address="http://127.0.0.1:7420", store=store, started_at=at, version="1"
+    )
+
+
+def test_a_running_gateway_is_found_by_its_store(tmp_path: Path) -> None:
+    run = announce(tmp_path)
+    assert runfile.find(tmp_path, STORE) == run
+    assert runfile.find(tmp_path, "sqlite:////data/other.db") is None
+
+
+def test_a_removed_announcement_is_found_no_more_and_may_be_removed_twice(tmp_path: Path) -> None:
+    run = announce(tmp_path)
+    runfile.remove(run)
+    runfile.remove(run)
+    assert runfile.find(tmp_path, STORE) is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files are those of POSIX")
+def test_only_its_user_may_read_the_key(tmp_path: Path) -> None:
+    run = announce(tmp_path / "run")
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
+
+
+def test_every_gateway_has_a_key_of_its_own(tmp_path: Path) -> None:
+    assert announce(tmp_path).key != announce(tmp_path).key
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="whether a process lives is not asked there")
+def test_the_file_of_a_dead_process_is_removed_by_whoever_finds_it(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    run = announce(tmp_path)
+    left_over = run.path.with_name(run.path.name.replace(f"-{os.getpid()}.", f"-{ended.pid}."))
+    left_over.write_text(
+        run.path.read_text("utf-8").replace(f'"pid": {os.getpid()}', f'"pid": {ended.pid}'), "utf-8"
+    )
+    run.path.unlink()
+    assert runfile.read_all(tmp_path)
+    assert runfile.find(tmp_path, STORE) is None
+    assert not left_over.exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x"}', '{"address": 1', "\x00"])
+def test_a_damaged_run_file_is_ignored(tmp_path: Path, text: str) -> None:
+    run = announce(tmp_path)
+    run.path.write_text(text, "utf-8")
+    assert runfile.find(tmp_path, STORE) is None
+    assert runfile.read_all(tmp_path) == []
+
+
+def test_a_password_of_the_store_is_not_written(tmp_path: Path) -> None:
+    url = "postgresql://toolgate:hunter2@db.example.org/toolgate"
+    run = announce(tmp_path, store=url)
+    assert "hunter2" not in run.path.read_text("utf-8")
+    assert runfile.find(tmp_path, url) == run
+    assert runfile.without_password(STORE) == STORE
+
+
+def test_a_folder_that_does_not_exist_has_no_gateways(tmp_path: Path) -> None:
+    assert runfile.read_all(tmp_path / "absent") == []

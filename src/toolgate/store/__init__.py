@@ -1,5 +1,7 @@
-"""What Toolgate remembers: servers, listings, audit, large results. Implementations by file name."""
+"""What Toolgate remembers: servers, listings, audit, results. Implementations by file name."""
 
+from toolgate.errors import SettingError
+from toolgate.plugins import make
 from toolgate.store.base import (
     AuditFilter,
     Pruned,
@@ -9,6 +11,7 @@ from toolgate.store.base import (
     StoredServer,
     StoredSnapshot,
 )
+from toolgate.types import PluginSpec
 
 __all__ = [
     "AuditFilter",
@@ -18,4 +21,41 @@ __all__ = [
     "StoredResult",
     "StoredServer",
     "StoredSnapshot",
+    "kind_of",
+    "make_store",
 ]
+
+_KINDS = {
+    "sqlite": "sqlite",
+    "postgresql": "postgres",
+    "postgres": "postgres",
+    "postgresql+psycopg": "postgres",
+}
+
+
+def kind_of(url: str) -> str:
+    """File name of the implementation for an address such as `sqlite:///toolgate.db`.
+
+    Raises:
+        SettingError: Nothing of ours speaks this scheme.
+    """
+    scheme = url.partition(":")[0]
+    if scheme not in _KINDS:
+        raise SettingError(
+            f"store.url begins with {scheme!r}, which is no database that Toolgate knows.",
+            allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/NAME.",
+            hint="Correct store.url.",
+        )
+    return _KINDS[scheme]
+
+
+def make_store(url: str) -> Store:
+    """The store at an address; nothing is opened yet.
+
+    Raises:
+        SettingError: No such kind of database.
+        MissingExtraError: Its library is not installed.
+        OptionError: The address is malformed.
+    """
+    spec = PluginSpec(name=kind_of(url), setting="store.url", options={"url": url})
+    return make("store", Store, spec, {})

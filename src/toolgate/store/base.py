@@ -1,6 +1,6 @@
 """What a database must be able to keep for Toolgate. Knows no SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -99,6 +99,9 @@ class AuditFilter:
     since: str | None = None
     """UTC, ISO 8601, inclusive."""
 
+    before: tuple[str, str] | None = None
+    """`at` and `record_id` of the record to go on after: the last one of the page before."""
+
     limit: int = 100
     """Newest first, at most this many; 1 to 10,000."""
 
@@ -140,7 +143,8 @@ class Store(Protocol):
 
     Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:
 
-    * Methods never block the event loop; each is one transaction: all or nothing, also after a kill.
+    * Methods never block the event loop.
+    * Each is one transaction: all or nothing, also after a kill; `prune` is several.
     * A failure of the database raises `StoreError` with its reason and leaves the store usable.
     * Two processes may use one store at the same time.
     """
@@ -164,6 +168,10 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Close connections; may be called twice."""
+        ...
+
+    async def add_project(self, project_id: str) -> None:
+        """Make a project; nothing happens when it exists. The default one always does."""
         ...
 
     async def servers(self, project_id: str) -> list[StoredServer]:
@@ -210,8 +218,17 @@ class Store(Protocol):
         """32 random bytes by name, made on first use; the same for every process of this store."""
         ...
 
-    async def prune(self, retention: Retention, *, now: str) -> Pruned:
-        """Remove what is older or larger than allowed; `now` is UTC, ISO 8601."""
+    async def prune(
+        self, retention: Retention, *, now: str, configured: Collection[tuple[str, str]] = ()
+    ) -> Pruned:
+        """Remove what is older or larger than allowed, in small transactions one after another.
+
+        Args:
+            retention: The limits.
+            now: UTC, ISO 8601.
+            configured: Project and name of servers that exist although the store has no row of
+                them, such as those from files; their listings stay.
+        """
         ...
 
     async def sizes(self) -> dict[str, int]:

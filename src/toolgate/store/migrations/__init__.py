@@ -1,1 +1,1 @@
-"""Steps of the database schema, append-only."""
+"""Steps from one schema to the next, append-only; run by Alembic."""

@@ -1,0 +1,86 @@
+"""SQLite files: connections as we want them, private permissions, consistent copies."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool, StaticPool
+
+__all__ = ["MEMORY", "copy_file", "file_engine", "prepare_file"]
+
+MEMORY = Path(":memory:")
+"""Instead of a path: a database that lives as long as its engine."""
+
+
+def prepare_file(path: Path) -> None:
+    """Make the file and its folders for this user alone, before SQLite would make them for all.
+
+    Folders that exist keep their mode: they may hold other things. SQLite gives the mode of the
+    file to those that it puts beside it.
+    """
+    for folder in reversed([path.parent, *path.parent.parents]):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        mode = path.stat().st_mode
+        if mode & 0o077 and path.stat().st_uid == os.geteuid():
+            path.chmod(mode & 0o700)
+
+
+def file_engine(path: Path, *, busy_timeout_s: float) -> Engine:
+    """An engine for one file.
+
+    Transactions that write take their lock at once (`BEGIN IMMEDIATE`): one that begins by reading
+    cannot wait for a writer later, SQLite refuses it. https://sqlite.org/lang_transaction.html
+    """
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(
+            path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+        )
+
+    memory = path == MEMORY
+    engine = create_engine(
+        "sqlite://",
+        creator=connect,
+        poolclass=StaticPool if memory else QueuePool,
+        **({} if memory else {"pool_size": 5, "max_overflow": 5}),
+    )
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves, so that tables are part of it
+    connection.execute("PRAGMA foreign_keys = ON")
+    # With WAL, FULL makes a commit survive a power cut, not only a kill.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("toolgate_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a database that may be in use: all or nothing, one plain file, for this user alone."""
+    partial = target.with_name(f"{target.name}.partial")
+    partial.unlink(missing_ok=True)
+    prepare_file(partial)
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as old,
+            closing(sqlite3.connect(partial)) as new,
+        ):
+            old.backup(new)
+            new.execute("PRAGMA journal_mode = DELETE")
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,344 @@
+"""The store over SQLAlchemy Core: everything that SQLite and PostgreSQL have in common.
+
+The databases are driven synchronously in worker threads: a batch of audit records is one hop, and
+neither an asynchronous driver nor greenlets have to be installed, loaded and understood.
+"""
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from secrets import token_bytes
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    delete,
+    exists,
+    func,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from toolgate.errors import StoreError
+from toolgate.ids import utc_now, utc_text
+from toolgate.store import _rows, _tables
+from toolgate.store.base import (
+    AuditFilter,
+    Pruned,
+    Retention,
+    StoredResult,
+    StoredServer,
+    StoredSnapshot,
+)
+from toolgate.types import AuditRecord
+
+__all__ = ["SqlStore"]
+
+T = TypeVar("T")
+
+_PORTION = 1000
+"""Rows that a clean-up removes in one transaction, so that writers never wait for long."""
+
+_READERS = 4
+
+
+class SqlStore:
+    """What a database module completes with its engine, its `insert` and its upkeep."""
+
+    def __init__(
+        self, engine: Engine, url: str, *, insert: Callable[[Table], Any], writers: int
+    ) -> None:
+        self._engine = engine
+        self._url = url
+        self._insert = insert
+        self._reads = anyio.CapacityLimiter(_READERS)
+        self._writes = anyio.CapacityLimiter(writers)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without password."""
+        return self._url
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        await anyio.to_thread.run_sync(self._engine.dispose)
+
+    async def add_project(self, project_id: str) -> None:
+        """Make a project; nothing happens when it exists."""
+        row = {"project_id": project_id, "created_at": utc_now()}
+        statement = self._insert(_tables.projects).on_conflict_do_nothing()
+        await self._write(lambda connection: connection.execute(statement, row))
+
+    async def servers(self, project_id: str) -> list[StoredServer]:
+        """Servers of a project by name."""
+        table = _tables.servers
+        wanted = select(table).where(table.c.project_id == project_id).order_by(table.c.name)
+        return await self._read(
+            lambda connection: [
+                _rows.server_from(row) for row in connection.execute(wanted).mappings()
+            ]
+        )
+
+    async def save_server(self, server: StoredServer) -> None:
+        """Insert, or replace the one with this `server_id`."""
+        row = _rows.server_row(server)
+        statement = self._insert(_tables.servers).on_conflict_do_update(
+            index_elements=["server_id"], set_=row
+        )
+        await self._write(lambda connection: connection.execute(statement, row))
+
+    async def delete_server(self, server_id: str) -> bool:
+        """Remove a server; False when there was none."""
+        statement = delete(_tables.servers).where(_tables.servers.c.server_id == server_id)
+        return await self._write(lambda connection: connection.execute(statement).rowcount > 0)
+
+    async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
+        """The last listing of every server of a project."""
+        table = _tables.snapshots
+        wanted = select(table).where(table.c.project_id == project_id).order_by(table.c.server)
+        return await self._read(
+            lambda connection: [
+                _rows.snapshot_from(row) for row in connection.execute(wanted).mappings()
+            ]
+        )
+
+    async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Insert or replace by project and server; skipped when the digest is the stored one."""
+        table = _tables.snapshots
+        key = _snapshot_key(snapshot.project_id, snapshot.server)
+
+        def save(connection: Connection) -> None:
+            stored = connection.execute(select(table.c.digest, table.c.seen_at).where(key)).first()
+            if stored is None or stored.digest != snapshot.digest:
+                row = _rows.snapshot_row(snapshot)
+                statement = self._insert(table).on_conflict_do_update(
+                    index_elements=["project_id", "server"], set_=row
+                )
+                connection.execute(statement, row)
+            elif stored.seen_at[:10] < snapshot.listed_at[:10]:  # another day
+                connection.execute(update(table).where(key).values(seen_at=snapshot.listed_at))
+
+        await self._write(save)
+
+    async def delete_snapshot(self, project_id: str, server: str) -> None:
+        """Remove the listing of a server."""
+        statement = delete(_tables.snapshots).where(_snapshot_key(project_id, server))
+        await self._write(lambda connection: connection.execute(statement))
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Write records; all or none of them. A record that is there already is left alone."""
+        if not records:
+            return
+        rows = [_rows.audit_row(record) for record in records]
+        statement = self._insert(_tables.audit).on_conflict_do_nothing()
+        await self._write(lambda connection: connection.execute(statement, rows))
+
+    async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
+        """Records that fit, newest first."""
+        table = _tables.audit
+        statement = select(table).order_by(table.c.at.desc(), table.c.record_id.desc())
+        for name in ("project_id", "action", "server", "status"):
+            value = getattr(wanted, name)
+            if value is not None:
+                statement = statement.where(table.c[name] == value)
+        if wanted.since is not None:
+            statement = statement.where(table.c.at >= wanted.since)
+        if wanted.before is not None:
+            statement = statement.where(tuple_(table.c.at, table.c.record_id) < wanted.before)
+        statement = statement.limit(max(1, min(wanted.limit, 10_000)))
+        return await self._read(
+            lambda connection: [
+                _rows.audit_from(row) for row in connection.execute(statement).mappings()
+            ]
+        )
+
+    async def save_result(self, result: StoredResult) -> None:
+        """Keep a large result."""
+        row = _rows.result_row(result)
+        statement = self._insert(_tables.results).on_conflict_do_update(
+            index_elements=["handle"], set_=row
+        )
+        await self._write(lambda connection: connection.execute(statement, row))
+
+    async def result(self, handle: str) -> StoredResult | None:
+        """A stored result; None when there is none. The caller checks owner and expiry."""
+        statement = select(_tables.results).where(_tables.results.c.handle == handle)
+
+        def find(connection: Connection) -> StoredResult | None:
+            row = connection.execute(statement).mappings().first()
+            return None if row is None else _rows.result_from(row)
+
+        return await self._read(find)
+
+    async def secret(self, name: str) -> bytes:
+        """32 random bytes by name, made on first use; the same for every process of this store."""
+        statement = select(_tables.secrets.c.value).where(_tables.secrets.c.name == name)
+
+        def find(connection: Connection) -> bytes | None:
+            return connection.execute(statement).scalar()
+
+        def make(connection: Connection) -> bytes:
+            row = {"name": name, "value": token_bytes(32), "created_at": utc_now()}
+            connection.execute(self._insert(_tables.secrets).on_conflict_do_nothing(), row)
+            return connection.execute(statement).scalar_one()
+
+        return await self._read(find) or await self._write(make)
+
+    async def prune(
+        self, retention: Retention, *, now: str, configured: Collection[tuple[str, str]] = ()
+    ) -> Pruned:
+        """Remove what is older or larger than allowed, a portion in each transaction."""
+        today = datetime.fromisoformat(now)
+        audit, results, snapshots = _tables.audit, _tables.results, _tables.snapshots
+        await self._write(lambda connection: _mark_seen(connection, configured, now))
+        oldest_audit = utc_text(today - timedelta(days=retention.audit_days))
+        oldest_listing = utc_text(today - timedelta(days=retention.snapshot_days))
+        pruned = Pruned(
+            audit_records=await self._drop(audit, audit.c.at < oldest_audit)
+            + await self._shrink(audit, (audit.c.at, audit.c.record_id), retention.audit_max_bytes),
+            results=await self._drop(results, results.c.expires_at <= now)
+            + await self._shrink(
+                results, (results.c.expires_at, results.c.handle), retention.results_max_bytes
+            ),
+            snapshots=await self._drop(
+                snapshots, (snapshots.c.seen_at < oldest_listing) & ~_has_server()
+            ),
+        )
+        await self._write(self._release_space)
+        return pruned
+
+    async def sizes(self) -> dict[str, int]:
+        """Bytes in all (`total`) and rows by table, for `doctor`."""
+
+        def measure(connection: Connection) -> dict[str, int]:
+            rows = {
+                name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+                for name, table in _tables.metadata.tables.items()
+            }
+            return {"total": self._total_bytes(connection), **rows}
+
+        return await self._read(measure)
+
+    def _total_bytes(self, connection: Connection) -> int:
+        """Bytes that the database takes."""
+        raise NotImplementedError
+
+    def _release_space(self, connection: Connection) -> None:
+        """Give space that a clean-up freed back to the system, where that is needed."""
+
+    async def _drop(self, table: Table, condition: ColumnElement[bool]) -> int:
+        key = tuple(table.primary_key.columns)
+        doomed = select(*key).where(condition).limit(_PORTION)
+        statement = delete(table).where(tuple_(*key).in_(doomed))
+        dropped = 0
+        while True:
+            count = await self._write(lambda connection: connection.execute(statement).rowcount)
+            dropped += count
+            if count < _PORTION:
+                return dropped
+
+    async def _shrink(
+        self, table: Table, age: tuple[ColumnElement[str], ColumnElement[str]], max_bytes: int
+    ) -> int:
+        """Remove the oldest rows until the rest has at most `max_bytes`."""
+        total = func.coalesce(func.sum(table.c.size_bytes), 0)
+        excess = await self._read(
+            lambda connection: int(connection.execute(select(total)).scalar_one()) - max_bytes
+        )
+        oldest = select(*age, table.c.size_bytes).order_by(*age).limit(_PORTION)
+
+        def remove(connection: Connection) -> tuple[int, int]:
+            freed = 0
+            last: tuple[str, str] | None = None
+            for at, key, size_bytes in connection.execute(oldest):
+                if freed >= excess:
+                    break
+                freed, last = freed + size_bytes, (at, key)
+            if last is None:
+                return 0, excess
+            return connection.execute(delete(table).where(tuple_(*age) <= last)).rowcount, freed
+
+        removed = 0
+        while excess > 0:
+            count, freed = await self._write(remove)
+            removed, excess = removed + count, excess - freed
+        return removed
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await anyio.to_thread.run_sync(
+            self._transact, work, self._engine, limiter=self._reads
+        )
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        engine = self._engine.execution_options(toolgate_writes=True)
+        return await anyio.to_thread.run_sync(self._transact, work, engine, limiter=self._writes)
+
+    def _transact(self, work: Callable[[Connection], T], engine: Engine) -> T:
+        with self._translated(), engine.begin() as connection:
+            return work(connection)
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(
+                f"The store {self._url} did not work: {_reason(error)}.", hint=_hint(error)
+            ) from error
+
+
+def _reason(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    lines = str(cause).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(cause).__name__
+
+
+def _hint(error: Exception) -> str:
+    reason = _reason(error).lower()
+    for words, hint in _HINTS.items():
+        if words in reason:
+            return hint
+    return ""
+
+
+_HINTS = {
+    "disk is full": "Make room on its disk.",
+    "no space left": "Make room on its disk.",
+    "disk i/o error": "Look whether its disk is full or failing.",
+    "locked": "Another program holds it for long: end that, or wait.",
+    "readonly": "Make the file and its folder writable for this user.",
+    "permission denied": "Make the file and its folder writable for this user.",
+    "unable to open": "Look whether its folder exists and may be written.",
+    "malformed": "Restore a backup with toolgate db restore FILE.",
+    "not a database": "Set store.url to another file, or restore a backup.",
+    "connection refused": "Look whether the database runs, and correct store.url.",
+    "no such table": "Open it first, or run toolgate db upgrade.",
+}
+
+
+def _snapshot_key(project_id: str, server: str) -> ColumnElement[bool]:
+    table = _tables.snapshots
+    return (table.c.project_id == project_id) & (table.c.server == server)
+
+
+def _has_server() -> ColumnElement[bool]:
+    servers, snapshots = _tables.servers, _tables.snapshots
+    return exists(
+        select(servers.c.server_id).where(
+            servers.c.project_id == snapshots.c.project_id, servers.c.name == snapshots.c.server
+        )
+    )
+
+
+def _mark_seen(connection: Connection, known: Collection[tuple[str, str]], now: str) -> None:
+    for project_id, server in known:
+        connection.execute(
+            update(_tables.snapshots).where(_snapshot_key(project_id, server)).values(seen_at=now)
+        )

@@ -1,0 +1,19 @@
+"""What Alembic runs for every command: the steps, in the transaction that it was handed.
+
+Imported by Alembic alone. The connection comes from `toolgate.store._schema`, which holds the lock.
+"""
+
+from alembic import context
+
+from toolgate.store._tables import VERSION_TABLE, metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table=VERSION_TABLE,
+    render_as_batch=True,
+    # SQLite can undo changes of tables; Alembic assumes that it cannot.
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

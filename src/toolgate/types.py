@@ -5,7 +5,7 @@ Imports nothing of ours except `errors`, so a newcomer can read this file first.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 __all__ = [
     "DEFAULT_PROJECT",
@@ -21,10 +21,24 @@ __all__ = [
     "ServerSpec",
     "ServerState",
     "ServerStatus",
+    "json_array",
+    "json_object",
 ]
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object as it arrived; passed on as it is, parsed where it is used, never rebuilt."""
+
+
+
+def json_object(value: object) -> Json:
+    """The value if it is a JSON object, else an empty one: for reading what others sent."""
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def json_array(value: object) -> list[Any]:
+    """The value if it is a JSON array, else an empty one: for reading what others sent."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
 
 Era: TypeAlias = Literal["modern", "handshake"]
 """`modern`: revision 2026-07-28, stateless. `handshake`: 2024-11-05 to 2025-11-25, with sessions."""
@@ -106,6 +120,10 @@ class ServerSpec:
 
     server_id: str = ""
     """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
+
+    problem: str = ""
+    """Why it cannot be used as it is configured, such as a missing variable, for people; then
+    `enabled` is false and the other servers work. Empty when all is well."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,128 @@
+"""One request of a client on its way through an upstream connection."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any
+
+from toolgate.errors import CannotAskError
+from toolgate.types import Json, Peer
+
+__all__ = ["ASKABLE", "Call", "Deadline", "severity"]
+
+ASKABLE = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+"""What a server may ask a client, and the capability the client must have declared for it."""
+
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Deadline:
+    """The time a call may take: so long without progress, and so long in all.
+
+    Used as the body's `async with`; runs out as `TimeoutError`. Time in which a person is asked
+    does not count.
+    """
+
+    def __init__(self, *, idle_s: float, total_s: float) -> None:
+        self.idle_s = idle_s
+        self.total_s = max(total_s, idle_s)
+        self._timeout: asyncio.Timeout | None = None
+        self._ends = 0.0
+        self._paused = 0
+
+    async def __aenter__(self) -> "Deadline":
+        now = asyncio.get_running_loop().time()
+        self._ends = now + self.total_s
+        self._timeout = asyncio.timeout_at(min(now + self.idle_s, self._ends))
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        timeout, self._timeout = self._timeout, None
+        assert timeout is not None
+        return await timeout.__aexit__(*exc)
+
+    def extend(self) -> None:
+        """The server reported progress."""
+        if self._timeout is not None and not self._paused and not self._timeout.expired():
+            now = asyncio.get_running_loop().time()
+            self._timeout.reschedule(min(now + self.idle_s, self._ends))
+
+    def pause(self) -> None:
+        """Somebody is being asked."""
+        self._paused += 1
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(None)
+
+    def resume(self) -> None:
+        """The answer is there."""
+        self._paused -= 1
+        self.extend()
+
+
+class Call:
+    """Where an upstream connection hands what arrives for a request: the `CallSink` of the wire.
+
+    `peer` is exchanged when a client comes back to a parked call with a new request.
+    """
+
+    def __init__(self, peer: Peer | None, deadline: Deadline) -> None:
+        self.peer = peer
+        self.deadline = deadline
+        self.answer: Callable[[str, Json], Awaitable[Json]] | None = None
+        """Set by the bridge when questions are not simply passed to the peer."""
+        self.started = monotonic()
+
+    @property
+    def capabilities(self) -> Json:
+        """What the client can be asked."""
+        return self.peer.capabilities if self.peer is not None else {}
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether to ask the server for progress."""
+        return self.peer is not None and self.peer.wants_progress
+
+    def can_be_asked(self, method: str) -> bool:
+        """Whether the client declared what this question needs."""
+        return ASKABLE.get(method) in self.capabilities
+
+    async def progress(self, params: Json) -> None:
+        """Extend the deadline and pass the progress on."""
+        self.deadline.extend()
+        if self.peer is not None and self.peer.wants_progress:
+            await self.peer.progress(params)
+
+    async def log(self, params: Json) -> None:
+        """Pass a log message on if the client wants messages of its level."""
+        peer = self.peer
+        if peer is None or peer.log_level is None:
+            return
+        if severity(params.get("level")) >= severity(peer.log_level):
+            await peer.log(params)
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Get an answer from the client, however its era wants to be asked."""
+        if not self.can_be_asked(method):
+            raise CannotAskError(
+                f"The server asks the client ({method}), and this client cannot answer that.",
+                allowed=f"It declared: {', '.join(sorted(self.capabilities)) or 'nothing'}.",
+                hint="Use a client with this capability, or a tool that does not need it.",
+            )
+        assert self.peer is not None
+        self.deadline.pause()
+        try:
+            if self.answer is not None:
+                return await self.answer(method, params)
+            return await self.peer.ask(method, params)
+        finally:
+            self.deadline.resume()
+
+
+def severity(level: object) -> int:
+    """Rank of a log level, 0 (`debug`) to 7 (`emergency`); an unknown one counts as `info`."""
+    return _LEVELS.index(level) if level in _LEVELS else _LEVELS.index("info")

@@ -1,1 +1,17 @@
-"""What all servers offer: a frozen, versioned snapshot."""
+"""What all servers offer: a frozen, versioned snapshot, refreshed in the background."""
+
+from toolgate.catalog._catalog import Catalog, CatalogChange
+from toolgate.catalog._names import exposed_names, fold, server_prefix
+from toolgate.catalog._snapshot import Entry, ServerEntries, Snapshot, build_entries
+
+__all__ = [
+    "Catalog",
+    "CatalogChange",
+    "Entry",
+    "ServerEntries",
+    "Snapshot",
+    "build_entries",
+    "exposed_names",
+    "fold",
+    "server_prefix",
+]

@@ -305,7 +305,7 @@ class Leg:
     # Listening
 
     async def _listen(self) -> None:
-        """Keep `subscriptions/listen` open; a break may hide a change, so a restart tells."""
+        """Keep `subscriptions/listen` open; a break may hide a change, so it tells then."""
         failures = 0
         while True:
             wanted: Json = {

@@ -1,0 +1,258 @@
+"""What all servers offer at one moment: frozen, versioned, ready to be sent."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from toolgate import jsontext
+from toolgate.catalog._names import exposed_names
+from toolgate.tokens import estimate_tokens
+from toolgate.types import Json, json_object
+
+__all__ = ["Entry", "ServerEntries", "Snapshot", "build_entries"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A tool, prompt, resource or template of a server.
+
+    Its definition is kept as bytes and parsed where it is used: a catalog is mostly listed.
+    """
+
+    key: str
+    """`server:name`; for resources and templates `server:uri`."""
+
+    server: str
+    """Name of its server."""
+
+    name: str
+    """Its name on that server; for resources the URI, for templates the URI template."""
+
+    exposed: str
+    """The name (or URI) that clients use."""
+
+    raw: bytes
+    """The definition as clients see it: as the server sent it, under its exposed name."""
+
+    digest: str
+    """SHA-256 of what the server sent; changes when anything of it changes."""
+
+    repeatable: bool = False
+    """Marked read-only or idempotent: a call that was cut off may be sent again."""
+
+    @property
+    def definition(self) -> Json:
+        """The definition as clients see it, parsed anew each time."""
+        return json_object(jsontext.loads(self.raw))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerEntries:
+    """What one server offers."""
+
+    tools: tuple[Entry, ...] = ()
+    """Tools, in the server's order."""
+
+    prompts: tuple[Entry, ...] = ()
+    """Prompts."""
+
+    resources: tuple[Entry, ...] = ()
+    """Resources."""
+
+    templates: tuple[Entry, ...] = ()
+    """Resource templates."""
+
+    capabilities: Json = field(default_factory=dict[str, Any])
+    """What the server declared."""
+
+    instructions: str = ""
+    """What the server says about its use."""
+
+    listed_at: str | None = None
+    """When it was listed, UTC, ISO 8601; None: never."""
+
+    left_out: tuple[str, ...] = ()
+    """Sentences about entries that could not be used."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All servers at one moment. Snapshots share the entries of servers that did not change."""
+
+    version: int = 0
+    """Grows with every change."""
+
+    servers: Mapping[str, ServerEntries] = field(default_factory=dict[str, ServerEntries])
+    """By server name, in the order of the servers; disabled servers are not in it."""
+
+    @cached_property
+    def tools(self) -> tuple[Entry, ...]:
+        """All tools, in the order of servers and of their lists."""
+        return tuple(tool for entries in self.servers.values() for tool in entries.tools)
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Entry]:
+        """Tools by key."""
+        return {tool.key: tool for tool in self.tools}
+
+    @cached_property
+    def by_exposed(self) -> Mapping[str, Entry]:
+        """Tools by exposed name."""
+        return {tool.exposed: tool for tool in self.tools}
+
+    @cached_property
+    def prompts(self) -> Mapping[str, Entry]:
+        """Prompts by exposed name."""
+        return {p.exposed: p for entries in self.servers.values() for p in entries.prompts}
+
+    @cached_property
+    def resources(self) -> Mapping[str, Entry]:
+        """Resources by the URI that clients use.
+
+        A URI that two servers offer stays with the first; the others' is `toolgate://SERVER/URI`.
+        """
+        found: dict[str, Entry] = {}
+        for entries in self.servers.values():
+            for entry in entries.resources:
+                found[_free_uri(entry, found)] = entry
+        return {
+            uri: entry if entry.exposed == uri else _renamed(entry, "uri", uri)
+            for uri, entry in found.items()
+        }
+
+    @cached_property
+    def templates(self) -> Mapping[str, Entry]:
+        """Resource templates by the URI template that clients use; as for `resources`."""
+        found: dict[str, Entry] = {}
+        for entries in self.servers.values():
+            for entry in entries.templates:
+                found[_free_uri(entry, found)] = entry
+        return {
+            uri: entry if entry.exposed == uri else _renamed(entry, "uriTemplate", uri)
+            for uri, entry in found.items()
+        }
+
+    @cached_property
+    def menu_tokens(self) -> int:
+        """Estimated tokens of all tool definitions."""
+        return sum(estimate_tokens(tool.raw) + 1 for tool in self.tools)
+
+    def resource_of(self, uri: str) -> tuple[str, str] | None:
+        """Server and its own URI for a URI that a client reads; None when nobody offers it.
+
+        Listed resources first, then templates that match, then the explicit form
+        `toolgate://SERVER/URI`.
+        """
+        listed = self.resources.get(uri)
+        if listed is not None:
+            return listed.server, listed.name
+        explicit = re.fullmatch(r"toolgate://([A-Za-z0-9_.-]{1,32})/(.+)", uri, re.DOTALL)
+        if explicit and explicit[1] in self.servers:
+            return explicit[1], explicit[2]
+        for server, entries in self.servers.items():
+            if any(_template_pattern(t.name).fullmatch(uri) for t in entries.templates):
+                return server, uri
+        return None
+
+
+def build_entries(
+    server: str,
+    *,
+    tools: Sequence[Json] = (),
+    prompts: Sequence[Json] = (),
+    resources: Sequence[Json] = (),
+    templates: Sequence[Json] = (),
+    capabilities: Json | None = None,
+    instructions: str = "",
+    listed_at: str | None = None,
+    left_out: tuple[str, ...] = (),
+    name_limit: int = 48,
+    flat: bool = False,
+) -> ServerEntries:
+    """Entries from definitions as the server sent them; each has a usable `name` or `uri`."""
+    return ServerEntries(
+        tools=_named_entries(server, tools, name_limit=name_limit, flat=flat),
+        prompts=_named_entries(server, prompts, name_limit=name_limit, flat=flat),
+        resources=tuple(_uri_entry(server, item, "uri") for item in resources),
+        templates=tuple(_uri_entry(server, item, "uriTemplate") for item in templates),
+        capabilities=capabilities or {},
+        instructions=instructions,
+        listed_at=listed_at,
+        left_out=left_out,
+    )
+
+
+def _named_entries(
+    server: str, definitions: Sequence[Json], *, name_limit: int, flat: bool
+) -> tuple[Entry, ...]:
+    names = [str(definition["name"]) for definition in definitions]
+    shown = names if flat else exposed_names(server, names, limit=name_limit)
+    return tuple(
+        Entry(
+            key=f"{server}:{name}",
+            server=server,
+            name=name,
+            exposed=exposed,
+            raw=jsontext.dumps({**definition, "name": exposed}),
+            digest=_digest(definition),
+            repeatable=_repeatable(definition),
+        )
+        for definition, name, exposed in zip(definitions, names, shown, strict=True)
+    )
+
+
+def _uri_entry(server: str, definition: Json, member: str) -> Entry:
+    uri = str(definition[member])
+    return Entry(
+        key=f"{server}:{uri}",
+        server=server,
+        name=uri,
+        exposed=uri,
+        raw=jsontext.dumps(definition),
+        digest=_digest(definition),
+    )
+
+
+def _free_uri(entry: Entry, taken: Mapping[str, Entry]) -> str:
+    return entry.name if entry.name not in taken else f"toolgate://{entry.server}/{entry.name}"
+
+
+def _renamed(entry: Entry, member: str, uri: str) -> Entry:
+    return Entry(
+        key=entry.key,
+        server=entry.server,
+        name=entry.name,
+        exposed=uri,
+        raw=jsontext.dumps({**entry.definition, member: uri}),
+        digest=entry.digest,
+    )
+
+
+def _digest(definition: Json) -> str:
+    return hashlib.sha256(jsontext.dumps(definition)).hexdigest()
+
+
+def _repeatable(definition: Json) -> bool:
+    hints = json_object(definition.get("annotations"))
+    return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+
+
+def _template_pattern(template: str) -> re.Pattern[str]:
+    """What a URI template (RFC 6570) can expand to, loosely.
+
+    An expression is anything non-empty without `/`, or anything at all where it starts with an
+    operator or explodes.
+    """
+    parts = re.split(r"(\{[^{}]*\})", template[:2000])
+    return re.compile(
+        "".join(
+            (".*" if part[1:2] in ("+", "#", "/", "?", "&", ";", ".") or "*" in part else "[^/]+")
+            if part.startswith("{") and part.endswith("}")
+            else re.escape(part)
+            for part in parts
+        ),
+        re.DOTALL,
+    )

@@ -1,0 +1,69 @@
+"""JSON as bytes and back, fast where that keeps every value, exact where it would not.
+
+orjson is ten times faster than the standard library, but turns integers beyond 64 bits into
+floats and refuses lone surrogates; both occur in what servers and clients send.
+"""
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+__all__ = ["dumps", "loads"]
+
+_HUGE_NUMBER = re.compile(rb"[0-9]{19}")
+_ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def dumps(value: Any) -> bytes:
+    """A JSON value as UTF-8 without blanks; lone surrogates become U+FFFD.
+
+    Raises:
+        TypeError: The value is no JSON.
+        ValueError: It holds NaN or an infinity, which JSON has not.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")
+
+
+def loads(data: bytes | str) -> Any:
+    """The value of a JSON text; integers keep all their digits, lone surrogates become U+FFFD.
+
+    Raises:
+        ValueError: It is no JSON: NaN and infinities, numbers beyond the range of a double, and
+            text that is not UTF-8 included.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if not _HUGE_NUMBER.search(raw):
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            if not _ESCAPED_SURROGATE.search(raw):
+                raise
+    try:
+        return _without_surrogates(json.loads(raw, parse_constant=_refuse))
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        raise ValueError("a number is too large for JSON readers")
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return {
+            _without_surrogates(key): _without_surrogates(item)
+            for key, item in value.items()  # pyright: ignore[reportUnknownVariableType]
+        }
+    return value

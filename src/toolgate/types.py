@@ -84,7 +84,7 @@ class ServerSpec:
     kind: ServerKind
     """How it is reached."""
 
-    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """What its kind needs, variables already replaced: `command args env cwd` for stdio, `url
     headers` for http and sse, `target` for inprocess. WARNING: may hold secrets; never shown."""
 
@@ -220,7 +220,7 @@ class Peer(Protocol):
 
     @property
     def log_level(self) -> str | None:
-        """Lowest level of log messages that the client wants; None: it wants none."""
+        """Lowest level of log messages that the client asked for; None: it asked for none."""
         ...
 
     async def progress(self, params: Json) -> None:
@@ -228,7 +228,7 @@ class Peer(Protocol):
         ...
 
     async def log(self, params: Json) -> None:
-        """Pass a `notifications/message` on, unchanged."""
+        """Pass a `notifications/message` on, unchanged, unless the client does not want it."""
         ...
 
     async def ask(self, method: str, params: Json) -> Json:

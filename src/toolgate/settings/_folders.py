@@ -1,0 +1,114 @@
+"""Folders of Toolgate by the customs of the platform, and what a child process inherits."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = [
+    "base_environment",
+    "child_environment",
+    "config_dir",
+    "current_environment",
+    "data_dir",
+    "default_store_url",
+    "expand_home",
+    "home_dir",
+    "run_dir",
+]
+
+_INHERITED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "TZ", "LANG", "LANGUAGE",
+    "TMPDIR", "TEMP", "TMP",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+    "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    "ALLUSERSPROFILE", "APPDATA", "COMMONPROGRAMFILES", "COMMONPROGRAMFILES(X86)", "COMPUTERNAME",
+    "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "OS", "PATHEXT",
+    "PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PUBLIC",
+    "SYSTEMDRIVE", "SYSTEMROOT", "USERDOMAIN", "USERNAME", "USERPROFILE", "WINDIR",
+})  # fmt: skip
+"""Names without which programs do not start or write to the wrong place; none holds a secret."""
+
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+"""Inherited only without a user name and password in them."""
+
+
+def current_environment() -> Mapping[str, str]:
+    """The environment of this process; the one place where it is read."""
+    return os.environ
+
+
+def base_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The safe minimum that every child process inherits: paths, language, folders, no secrets."""
+    return {name: value for name, value in _of(environ).items() if _is_inherited(name, value)}
+
+
+def child_environment(
+    own: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The whole environment of a server's process: the safe minimum and what it was given."""
+    return {**base_environment(environ), **own}
+
+
+def home_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """The user's home folder."""
+    known = _of(environ)
+    home = known.get("USERPROFILE") if sys.platform == "win32" else known.get("HOME")
+    return Path(home) if home else Path.home()
+
+
+def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
+    """The path with a leading `~` replaced by the home folder; other users' `~name` stays."""
+    if path == "~":
+        return str(home_dir(environ))
+    if path.startswith(("~/", "~\\")):
+        return str(home_dir(environ) / path[2:])
+    return path
+
+
+def config_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the user's `toolgate.toml` lies: `~/.config/toolgate` on Linux."""
+    return _folder("XDG_CONFIG_HOME", ".config", "APPDATA", environ)
+
+
+def data_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the store and backups lie: `~/.local/share/toolgate` on Linux."""
+    return _folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", environ)
+
+
+def run_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Where running gateways leave their run files, in the data folder."""
+    return data_dir(environ) / "run"
+
+
+def default_store_url(environ: Mapping[str, str] | None = None) -> str:
+    """The store that is used when the settings name none: `toolgate.db` in the data folder."""
+    return f"sqlite:///{(data_dir(environ) / 'toolgate.db').as_posix()}"
+
+
+def _of(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+    return current_environment() if environ is None else environ
+
+
+def _is_inherited(name: str, value: str) -> bool:
+    upper = name.upper()
+    if upper in _PROXIES:
+        return "@" not in value
+    # Exported functions of a shell start with "()"; some servers' shells would run them.
+    return (upper in _INHERITED or upper.startswith("LC_")) and not value.startswith("()")
+
+
+def _folder(
+    xdg_name: str, linux: str, windows_name: str, environ: Mapping[str, str] | None
+) -> Path:
+    known = _of(environ)
+    xdg = known.get(xdg_name, "")
+    if Path(xdg).is_absolute():
+        return Path(xdg) / "toolgate"
+    home = home_dir(environ)
+    if sys.platform == "win32":
+        return Path(known.get(windows_name) or home / "AppData") / "toolgate"
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "toolgate"
+    return home / linux / "toolgate"

@@ -1,0 +1,464 @@
+"""Reads `toolgate.toml`, what it imports, and the files named on the command line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from toolgate.errors import SettingError
+from toolgate.settings._document import Document, KeyPath, parse_document, read_document, read_text
+from toolgate.settings._folders import config_dir, current_environment, expand_home, home_dir
+from toolgate.settings._foreign import project_folder, server_tables, translate
+from toolgate.settings._jsonc import Repeated
+from toolgate.settings._model import META_TOOLS, ImportTable, Settings
+from toolgate.settings._servers import Place, is_toolgate, read_server
+from toolgate.settings._tables import dotted, read_table
+from toolgate.settings._variables import Missing, Scope
+from toolgate.settings._variables import replace as fill
+from toolgate.types import Json, ServerSpec
+
+__all__ = [
+    "CONFIG_NAME",
+    "RENAMED",
+    "Renamed",
+    "find_config",
+    "load",
+    "read_env_file",
+    "server_spec",
+]
+
+CONFIG_NAME = "toolgate.toml"
+"""File name of the configuration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renamed:
+    """A key that has a new name; the old one works for one minor version, with a warning."""
+
+    old: tuple[str, ...]
+    """Its path; `*` stands for any name."""
+
+    new: str
+    """What its last part is called now."""
+
+    until: str
+    """The first version that does not know the old name."""
+
+
+RENAMED: tuple[Renamed, ...] = ()
+"""Every key that was renamed and is still understood."""
+
+
+@dataclass
+class _Reading:
+    """What has been read so far."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+    servers: dict[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    imported: dict[str, Json] = field(default_factory=dict[str, Json])
+    files: list[Path] = field(default_factory=list[Path])
+    notices: list[str] = field(default_factory=list[str])
+    port: int = 7420
+
+
+def load(
+    config: Path | None = None,
+    imports: Sequence[str] = (),
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Settings:
+    """Everything that is configured, from files and the environment.
+
+    Args:
+        config: The `toolgate.toml`; None looks for `TOOLGATE_CONFIG`, then in the current folder,
+            then in the user's configuration folder. Without any, the defaults hold.
+        imports: Further files with servers, as written after `--import`.
+        environ: Values of variables; None means those of this process.
+        cwd: The current folder; None means that of this process.
+
+    Raises:
+        SettingError: A file is missing or malformed, a key is unknown, a value is wrong or out of
+            range, or a server name stands twice. A server whose variable is missing, or whose
+            entry in an imported file is wrong, stops nothing: it has a `problem`.
+    """
+    environ = dict(current_environment()) if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    reading = _Reading(environ=environ, cwd=cwd)
+    path = find_config(config, environ=environ, cwd=cwd)
+    settings = Settings()
+    wanted: list[tuple[ImportTable, Path, str]] = []
+    if path is not None:
+        settings, wanted = _read_config(path, reading)
+    wanted += [(ImportTable(file=name), cwd, "--import") for name in imports]
+    for table, folder, place in wanted:
+        _read_import(table, folder, place, reading)
+    settings = replace(
+        settings,
+        servers=tuple(reading.servers.values()),
+        config_file=path,
+        imports=tuple(imports),
+        files=tuple(dict.fromkeys(reading.files)),
+        notices=tuple(dict.fromkeys(reading.notices)),
+    )
+    _check_whole(settings)
+    return settings
+
+
+def find_config(
+    config: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Path | None:
+    """The `toolgate.toml` that `load` would read; None when there is none.
+
+    Raises:
+        SettingError: A file was named, and it does not exist.
+    """
+    environ = current_environment() if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    named = str(config) if config else environ.get("TOOLGATE_CONFIG", "")
+    if named:
+        path = cwd / expand_home(named, environ)
+        if _is_file(path):
+            return path
+        source = "" if config else " (from TOOLGATE_CONFIG)"
+        raise SettingError(
+            f"The configuration file {str(path)!r}{source} does not exist.",
+            hint="Correct the path, or make the file with: toolgate init",
+        )
+    places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
+    return next((path for path in places if _is_file(path)), None)
+
+
+def server_spec(
+    name: str,
+    config: Mapping[str, Any],
+    *,
+    source: str = "store",
+    server_id: str = "",
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> ServerSpec:
+    """The server that a stored configuration describes; same keys and rules as `[server.NAME]`.
+
+    Args:
+        name: Its name.
+        config: Keys of `[server.NAME]`, or those of any `mcpServers` entry.
+        source: Where it is configured, for people.
+        server_id: Its identity in the store.
+        environ: Values of variables; None means those of this process.
+        folder: What relative paths belong to; None means the current folder.
+
+    Raises:
+        SettingError: A key is unknown, or a value is wrong or out of range.
+    """
+    environ = current_environment() if environ is None else environ
+    document = Document(path=Path(source), text="", root={}, is_toml=False)
+    place = Place(
+        document=document,
+        path=("server", name),
+        folder=Path.cwd() if folder is None else folder,
+        scope=Scope(environ=environ, known={}),
+    )
+    spec = _server(name, dict(config), place, _Reading(environ=environ, cwd=place.folder))
+    return replace(spec, source=source, server_id=server_id)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a file of `NAME=VALUE` lines; comments, quotes and `export` are understood.
+
+    Raises:
+        SettingError: It cannot be read.
+    """
+    values: dict[str, str] = {}
+    for line in read_text(path).splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or name.startswith("#") or not name:
+            continue
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        else:
+            value = value.partition(" #")[0].rstrip()
+        values[name] = value
+    return values
+
+
+def _read_config(
+    path: Path, reading: _Reading
+) -> tuple[Settings, list[tuple[ImportTable, Path, str]]]:
+    reading.files.append(path)
+    if path.suffix.lower() in {".json", ".jsonc"}:
+        raise SettingError(
+            f"{path} is JSON; the configuration of Toolgate is TOML.",
+            hint=f"Take its servers over with: --import {path}",
+        )
+    # Whatever it is called, it is TOML.
+    document = replace(parse_document(read_text(path), path.with_suffix(".toml")), path=path)
+    root = _with_new_names(document, reading)
+    _check_version(document, root)
+    known = _known(path.parent, reading)
+    scope = Scope(environ=reading.environ, known=known)
+    settings = read_table(
+        Settings,
+        root,
+        document,
+        scope=scope,
+        apart=frozenset({"server", "import"}),
+    )
+    settings = _with_paths(settings, path.parent, reading)
+    reading.port = settings.serve.port
+    servers: object = root.get("server", {})
+    if not isinstance(servers, dict):
+        raise document.error(("server",), "server is no table.", allowed="Expected: [server.NAME].")
+    for name, config in cast("Json", servers).items():
+        place = Place(document=document, path=("server", name), folder=path.parent, scope=scope)
+        if isinstance(config, dict) and is_toolgate(cast("Json", config), port=reading.port):
+            reading.notices.append(
+                f"{document.place(place.path)}: server {name!r} is Toolgate itself and is left out."
+            )
+            continue
+        _add(name, _server(name, cast("object", config), place, reading), place, reading)
+    return settings, _imports(document, root, scope)
+
+
+def _imports(document: Document, root: Json, scope: Scope) -> list[tuple[ImportTable, Path, str]]:
+    value: object = root.get("import", [])
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        raise document.error(
+            ("import",), "import is no list.", allowed='Expected: import = ["~/.cursor/mcp.json"].'
+        )
+    tables: list[tuple[ImportTable, Path, str]] = []
+    for at, item in enumerate(cast("list[object]", value)):
+        path: KeyPath = ("import", at)
+        table = read_table(
+            ImportTable,
+            {"file": item} if isinstance(item, str) else item,
+            document,
+            path,
+            scope=scope,
+        )
+        tables.append((table, document.path.parent, document.place(path)))
+    return tables
+
+
+def _read_import(table: ImportTable, folder: Path, place: str, reading: _Reading) -> None:
+    path = folder / expand_home(table.file, reading.environ)
+    if not _is_file(path):
+        raise SettingError(
+            f"{place}: the file {str(path)!r} does not exist.",
+            hint="Correct the path, or take it out of the imports.",
+        )
+    reading.files.append(path)
+    document = read_document(path)
+    home = home_dir(reading.environ)
+    project = Path(table.project) if table.project else project_folder(path, home)
+    known = _known(project, reading) if project else {"userHome": str(home)}
+    scope = Scope(environ=reading.environ, known=known)
+    names: set[str] = set()
+    for key, servers in server_tables(document, project=table.project):
+        if isinstance(servers, Repeated):
+            raise document.error(
+                (*key, servers.names[0]),
+                f"the server {servers.names[0]!r} stands twice in this file.",
+                hint="Rename or remove one of them.",
+            )
+        names |= servers.keys()
+        for name, entry in servers.items():
+            if name in table.skip or (table.only and name not in table.only):
+                continue
+            at = Place(
+                document=document, path=(*key, name), folder=project or path.parent, scope=scope
+            )
+            _import_entry(table.rename.get(name, name), entry, at, project, reading)
+    if not names:
+        reading.notices.append(f"{path} contains no servers.")
+    for name in [*table.skip, *table.only, *table.rename]:
+        if name not in names:
+            reading.notices.append(f"{place}: {path} has no server {name!r}.")
+
+
+def _import_entry(
+    name: str, entry: object, place: Place, project: Path | None, reading: _Reading
+) -> None:
+    where = place.document.place(place.path)
+    if not isinstance(entry, dict):
+        reading.notices.append(f"{where}: {name!r} is no server and is left out.")
+        return
+    if is_toolgate(cast("Json", entry), port=reading.port):
+        reading.notices.append(f"{where}: server {name!r} is Toolgate itself and is left out.")
+        return
+    translation = translate(cast("Json", entry), place.document.path)
+    config = translation.config
+    if project is not None and "command" in config and "cwd" not in config:
+        config["cwd"] = str(project)
+    try:
+        spec = _server(name, config, place, reading)
+    except SettingError as error:
+        # The file belongs to another client; what is wrong in one entry stops no other.
+        spec = _unusable(name, str(error), place)
+    if name in reading.imported and reading.imported[name] == config:
+        reading.notices.append(
+            f"{where}: server {name!r} equals the one in {reading.places[name]}."
+        )
+        return
+    _add(name, spec, place, reading)
+    reading.imported[name] = config
+    reading.notices += [f"{where}: server {name!r}: {notice}." for notice in translation.notices]
+
+
+def _server(name: str, config: object, place: Place, reading: _Reading) -> ServerSpec:
+    environment: dict[str, str] = {}
+    env_file: object = cast("Json", config).get("env_file") if isinstance(config, dict) else None
+    if isinstance(env_file, str) and env_file:
+        try:
+            path = place.folder / expand_home(fill(env_file, place.scope), reading.environ)
+        except Missing:
+            path = None  # reported with the other variables
+        if path is not None:
+            reading.files.append(path)
+            environment = read_env_file(path)
+    return read_server(name, cast("object", config), place, environment=environment)
+
+
+def _unusable(name: str, problem: str, place: Place) -> ServerSpec:
+    spec = read_server(name, {"command": "-", "enabled": False}, place, environment={})
+    return replace(spec, options={}, problem=problem)
+
+
+def _add(name: str, spec: ServerSpec, place: Place, reading: _Reading) -> None:
+    where = place.document.place(place.path)
+    if spec.name in reading.servers:
+        raise SettingError(
+            f"The server name {spec.name!r} stands twice: in {reading.places[spec.name]}, and in "
+            f"{where}.",
+            allowed="Each name is allowed once.",
+            hint="Rename or remove one; in an imported file "
+            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
+        )
+    reading.servers[spec.name] = spec
+    reading.places[spec.name] = where
+    if spec.problem:
+        reading.notices.append(spec.problem)
+    if spec.name != name:
+        reading.notices.append(f"{where}: server {name!r} is called {spec.name!r} here.")
+
+
+def _with_new_names(document: Document, reading: _Reading) -> Json:
+    """The root with renamed keys under their new names."""
+    root = document.root
+    for renamed in RENAMED:
+        for path in list(_matches(root, renamed.old)):
+            parent = root
+            for part in path[:-1]:
+                parent = parent[part]
+            if renamed.new in parent:
+                raise document.error(
+                    path,
+                    f"{dotted(path)} is the old name of {renamed.new!r}, and both are there.",
+                    hint="Remove the old one.",
+                )
+            parent[renamed.new] = parent.pop(path[-1])
+            reading.notices.append(
+                f"{document.place(path)}: {dotted(path)} is called {renamed.new!r} now; the old "
+                f"name works until {renamed.until}. Run: toolgate config migrate"
+            )
+    return root
+
+
+def _matches(table: object, pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if not isinstance(table, dict) or not pattern:
+        return []
+    found: list[tuple[str, ...]] = []
+    for name, value in cast("Json", table).items():
+        if pattern[0] in {"*", name}:
+            found += [(name,)] if len(pattern) == 1 else []
+            found += [(name, *rest) for rest in _matches(value, pattern[1:])]
+    return found
+
+
+def _check_version(document: Document, root: Json) -> None:
+    version: object = root.get("version", 1)
+    if version == 1 and not isinstance(version, bool):
+        return
+    newer = isinstance(version, int) and not isinstance(version, bool) and version > 1
+    raise document.error(
+        ("version",),
+        "version is one that this Toolgate does not know.",
+        allowed="Allowed: 1.",
+        hint="Install a newer Toolgate." if newer else "Write version = 1, or remove the key.",
+    )
+
+
+def _check_whole(settings: Settings) -> None:
+    where = str(settings.config_file or "The configuration")
+    unknown = [name for name in settings.meta_tools if name not in META_TOOLS]
+    if unknown:
+        raise SettingError(
+            f"{where}: meta_tools contains {unknown[0][:40]!r}.",
+            allowed=f"Allowed: {', '.join(META_TOOLS)}.",
+            hint="Correct or remove it.",
+        )
+    for key in settings.pinned:
+        server, colon, tool = key.partition(":")
+        if not (server and colon and tool):
+            raise SettingError(
+                f"{where}: pinned contains {key[:80]!r}.",
+                allowed='Expected: "server:tool".',
+                hint="Correct or remove it.",
+            )
+    enabled = [server.name for server in settings.servers if server.enabled]
+    if settings.expose == "flat" and len(enabled) > 1:
+        raise SettingError(
+            f'{where}: expose is "flat", and these servers are enabled: {", ".join(enabled)}.',
+            allowed="Allowed: one enabled server.",
+            hint='Disable the others, or set expose = "prefixed".',
+        )
+    scheme = settings.store.url.partition(":")[0]
+    if settings.store.url and scheme.partition("+")[0] not in {"sqlite", "postgresql", "postgres"}:
+        raise SettingError(
+            f"{where}: store.url starts with {scheme[:20]!r}.",
+            allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE.",
+            hint="Correct it, or remove it to use the default.",
+        )
+
+
+def _with_paths(settings: Settings, folder: Path, reading: _Reading) -> Settings:
+    """Paths as this process can use them, whatever its current folder is."""
+    url = settings.store.url
+    prefix, found, path = url.partition(":///")
+    if found and urlsplit(f"{prefix}:").scheme.startswith("sqlite") and path:
+        whole = folder / expand_home(path, reading.environ)
+        url = f"{prefix}:///{whole.as_posix()}"
+    file = settings.log.file
+    if file:
+        file = str(folder / expand_home(file, reading.environ))
+    return replace(
+        settings,
+        store=replace(settings.store, url=url),
+        log=replace(settings.log, file=file),
+    )
+
+
+def _known(folder: Path, reading: _Reading) -> dict[str, str]:
+    """What editors call the folder of a project."""
+    return {
+        "workspaceFolder": str(folder),
+        "workspaceFolderBasename": folder.name,
+        "userHome": str(home_dir(reading.environ)),
+        "CLAUDE_PROJECT_DIR": str(folder),
+    }
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

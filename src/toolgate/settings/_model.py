@@ -1,0 +1,323 @@
+"""What can be configured: one frozen dataclass per table of `toolgate.toml`.
+
+The reference in `docs/configuration.md` is made from the sentences below the fields. A range in
+a sentence is repeated by `_between`, which is what `load` checks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+from toolgate.types import ServerSpec
+
+__all__ = [
+    "META_TOOLS",
+    "AuditSettings",
+    "DiscoverySettings",
+    "ImportTable",
+    "LogLevel",
+    "LogSettings",
+    "ResultSettings",
+    "SearchSettings",
+    "ServeSettings",
+    "ServerTable",
+    "Settings",
+    "StoreSettings",
+    "ToolTable",
+]
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+"""How much is written."""
+
+META_TOOLS = ("tool_discovery", "tool_describe", "tool_execute", "result_read")
+"""The tools that stand for all others."""
+
+_DERIVED = {"derived": True}
+"""Marks a field that no key sets: it says what was read."""
+
+NumberT = TypeVar("NumberT", int, float, None)
+
+
+def _between(default: NumberT, low: float, high: float) -> NumberT:
+    """A field whose value must lie in [low, high]."""
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """Table `[serve]`: where and how the gateway listens."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+
+    port: int = _between(7420, 0, 65_535)
+    """Port to listen on, 0 to 65,535; 0 takes a free one."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Further values of the `Host` header to accept, such as `gateway.example.org:*`."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Further values of the `Origin` header to accept, such as `https://app.example.org`."""
+
+    max_body_bytes: int = _between(64 * 2**20, 1024, 2**31)
+    """Largest request body that is read; 1,024 to 2,147,483,648."""
+
+    max_depth: int = _between(200, 10, 900)
+    """Deepest nesting of JSON that is accepted; 10 to 900."""
+
+    drain_s: float = _between(20.0, 0, 3600)
+    """Seconds that running calls get at shutdown; 0 to 3,600."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """Table `[search]`: how tools are found."""
+
+    strategy: str = "bm25"
+    """File name in `search/`."""
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Options of the strategy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoverySettings:
+    """Table `[discovery]`: what the meta-tools answer."""
+
+    budget_tokens: int = _between(1000, 200, 100_000)
+    """Most estimated tokens of one `tool_discovery` answer; 200 to 100,000."""
+
+    describe_budget_tokens: int = _between(8000, 200, 1_000_000)
+    """Most estimated tokens of one `tool_describe` answer; 200 to 1,000,000."""
+
+    max_results: int = _between(5, 1, 50)
+    """Hits when the caller does not say; 1 to 50."""
+
+    show_down: bool = False
+    """Whether tools of servers that are down appear, ranked last and marked."""
+
+    auto_tokens: int = _between(4000, 0, 1_000_000)
+    """With `mode = "auto"`: menus up to this many estimated tokens are listed as they are; 0 to
+    1,000,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultSettings:
+    """Table `[results]`: large results of `tool_execute`."""
+
+    paging: bool = True
+    """Whether large results are stored and answered in pages."""
+
+    page_tokens: int = _between(25_000, 200, 10_000_000)
+    """Estimated tokens of a page, 200 to 10,000,000; larger results are paged."""
+
+    ttl_s: float = _between(3600.0, 1, 604_800)
+    """Seconds a stored result lives; 1 to 604,800."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Table `[store]`: what is kept, and how long."""
+
+    url: str = ""
+    """`sqlite:///PATH` or `postgresql://…`; empty: `toolgate.db` in the user's data folder."""
+
+    audit_days: float = _between(90.0, 0, 36_500)
+    """Days that audit records are kept; 0 to 36,500."""
+
+    audit_max_mb: int = _between(512, 1, 1_048_576)
+    """Megabytes of audit records at most; 1 to 1,048,576."""
+
+    results_max_mb: int = _between(256, 1, 1_048_576)
+    """Megabytes of stored results at most; 1 to 1,048,576."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """Table `[audit]`."""
+
+    enabled: bool = True
+    """Whether discoveries and calls are recorded."""
+
+    keep_queries: bool = True
+    """Whether the text of a discovery is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """Table `[log]`."""
+
+    level: LogLevel = "info"
+    """Lowest level that is written."""
+
+    format: Literal["text", "json"] = "text"
+    """For people or for machines."""
+
+    file: str = ""
+    """Path of a log file, rotated at 10 MB, 5 kept; empty: standard error."""
+
+    servers: Mapping[str, LogLevel] = field(default_factory=dict[str, LogLevel])
+    """Level by server name: `debug`, `info`, `warning` or `error`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolTable:
+    """Table `[server.NAME.tools.TOOL]`: what differs for one tool of a server."""
+
+    timeout_s: float | None = _between(None, 0.001, 86_400)
+    """Seconds a call of this tool may take without progress, 0.001 to 86,400; the server's
+    `timeout_s` when it is absent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTable:
+    """Table `[server.NAME]`: one server behind the gateway, with the keys of a `mcpServers` entry.
+
+    It has exactly one of `command`, `url` and `python`.
+    """
+
+    command: str = ""
+    """Program of a stdio server. A path that starts with `./` belongs to the file's folder."""
+
+    args: tuple[float | str, ...] = ()
+    """Arguments of the program; a leading `~/` is the home folder."""
+
+    env: Mapping[str, bool | float | str] = field(default_factory=dict[str, bool | float | str])
+    """Variables the program gets beside a safe minimum; nothing else is inherited. A value that is
+    `${NAME:-}` is left out when `NAME` is not set."""
+
+    env_file: str = ""
+    """A file of `NAME=VALUE` lines with more variables; `env` wins."""
+
+    cwd: str = ""
+    """Folder the program runs in; a relative one belongs to the file's folder. Default: the folder
+    in which Toolgate runs."""
+
+    url: str = ""
+    """Address of a server over HTTP, `http://` or `https://`."""
+
+    headers: Mapping[str, float | str] = field(default_factory=dict[str, float | str])
+    """Headers of each request to it, such as `Authorization`. Nothing of a caller is added."""
+
+    type: str = ""
+    """`stdio`, `http` or `sse`. Default: `stdio` with a `command`; with a `url` `sse` when its path
+    ends in `/sse`, else `http`."""
+
+    transport: str = ""
+    """Another name for `type`, as some clients write it."""
+
+    python: str = ""
+    """`module:attribute` of a FastMCP server that runs inside Toolgate."""
+
+    timeout_s: float = _between(60.0, 0.001, 86_400)
+    """Seconds a call may take without progress; 0.001 to 86,400."""
+
+    max_timeout_s: float = _between(600.0, 0.001, 86_400)
+    """Seconds a call may take in all, however often it reports progress; 0.001 to 86,400. Default:
+    600, or `timeout_s` if that is more."""
+
+    tools: Mapping[str, ToolTable] = field(default_factory=dict[str, ToolTable])
+    """Tables `[server.NAME.tools.TOOL]` by the tool's own name."""
+
+    enabled: bool = True
+    """Whether it is connected."""
+
+    disabled: bool = False
+    """The opposite of `enabled`, as some clients write it."""
+
+    pinned: tuple[str, ...] = ()
+    """Names of its tools that are always listed beside the meta-tools."""
+
+    trust: bool = False
+    """Whether its annotations (read-only, idempotent) are believed: an interrupted call is then
+    repeated by itself. WARNING: a server that lies makes a call run twice."""
+
+    max_message_bytes: int = _between(64 * 2**20, 1024, 2**31)
+    """Largest message that is read from it, 1,024 to 2,147,483,648; a larger one fails its call."""
+
+    era: Literal["auto", "modern", "handshake"] = "auto"
+    """Protocol era: `modern` is 2026-07-28, `handshake` everything before; `auto` finds out."""
+
+    title: str = ""
+    """A name for people; filled in by itself when the server's name had to be changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportTable:
+    """An element of `import` that is more than a path."""
+
+    file: str
+    """The file: `mcpServers` JSON, or one of a client that `toolgate init` knows."""
+
+    skip: tuple[str, ...] = ()
+    """Servers of it that are left out."""
+
+    only: tuple[str, ...] = ()
+    """Servers of it that are taken; empty means all."""
+
+    rename: Mapping[str, str] = field(default_factory=dict[str, str])
+    """New names by the names in the file."""
+
+    project: str = ""
+    """For `~/.claude.json`: the folder of the project whose servers are meant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that can be configured."""
+
+    version: int = 1
+    """Version of the configuration format; 1 is the only one so far."""
+
+    mode: Literal["auto", "meta", "all"] = "auto"
+    """What `tools/list` shows: `all` the real tools, `meta` the meta-tools, `auto` by size."""
+
+    expose: Literal["prefixed", "flat"] = "prefixed"
+    """`flat` serves exactly one server under its own names, without meta-tools."""
+
+    meta_tools: tuple[str, ...] = META_TOOLS
+    """Which meta-tools are listed; `result_read` appears only once a result was paged."""
+
+    pinned: tuple[str, ...] = ()
+    """Tool keys (`server:tool`) that are always listed beside the meta-tools."""
+
+    name_limit: int = _between(48, 24, 64)
+    """Most characters of an exposed name; 24 to 64."""
+
+    servers: tuple[ServerSpec, ...] = field(default=(), metadata=_DERIVED)
+    """Servers from files, in the order of the files."""
+
+    serve: ServeSettings = ServeSettings()
+    """Table `[serve]`."""
+
+    search: SearchSettings = SearchSettings()
+    """Table `[search]`."""
+
+    discovery: DiscoverySettings = DiscoverySettings()
+    """Table `[discovery]`."""
+
+    results: ResultSettings = ResultSettings()
+    """Table `[results]`."""
+
+    store: StoreSettings = StoreSettings()
+    """Table `[store]`."""
+
+    audit: AuditSettings = AuditSettings()
+    """Table `[audit]`."""
+
+    log: LogSettings = LogSettings()
+    """Table `[log]`."""
+
+    config_file: Path | None = field(default=None, metadata=_DERIVED)
+    """The `toolgate.toml` that was read; None when there is none."""
+
+    imports: tuple[str, ...] = field(default=(), metadata=_DERIVED)
+    """Files named by `--import`, for reading the same again."""
+
+    files: tuple[Path, ...] = field(default=(), metadata=_DERIVED)
+    """The files that this was read from, imports included; watched while running."""
+
+    notices: tuple[str, ...] = field(default=(), metadata=_DERIVED)
+    """What a person should know although it stops nothing: names that were changed, entries that
+    were left out, variables that are missing, keys that have a new name."""

@@ -1,0 +1,93 @@
+"""Variables in values: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, and what other clients write.
+
+`$${` stands for `${` itself.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["Missing", "Scope", "find_inputs", "is_reference", "replace", "to_input_variable"]
+
+_VARIABLE = re.compile(
+    r"\$\$\{"
+    r"|\$\{(?P<kind>env:|input:|command:|config:)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)"
+    r"(?P<fallback>:-[^}]*)?\}"
+    r"|\$\{(?P<separator>/|pathSeparator)\}"
+)
+
+_REFERENCES = re.compile(r"(?:(?:Bearer|Basic|token|Token) )?(?:\$\{[^}]*\})+")
+
+
+class Missing(Exception):  # noqa: N818 - a signal between two functions of this folder
+    """A value names a variable that is not set."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+        """The variable as the environment would call it; as written if it can have no value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What variables stand for at one place of one file."""
+
+    environ: Mapping[str, str]
+    """Values by name."""
+
+    known: Mapping[str, str]
+    """Names that editors define: `workspaceFolder`, `userHome` and so on."""
+
+
+def replace(text: str, scope: Scope) -> str:
+    """The text with its variables replaced.
+
+    Raises:
+        Missing: A variable is not set and has no default.
+    """
+    if "${" not in text:
+        return text
+
+    def value(found: re.Match[str]) -> str:
+        return _value(found, scope)
+
+    return _VARIABLE.sub(value, text)
+
+
+def find_inputs(text: str) -> list[str]:
+    """Ids of `${input:ID}` in a text."""
+    return [found["name"] for found in _VARIABLE.finditer(text) if found["kind"] == "input:"]
+
+
+def to_input_variable(input_id: str) -> str:
+    """The environment variable for an input of VS Code: GITHUB_TOKEN for `github-token`."""
+    return re.sub(r"[^A-Z0-9_]", "_", input_id.upper())
+
+
+def is_reference(text: str) -> bool:
+    """Whether a value consists of variables alone, so that it may be shown."""
+    return _REFERENCES.fullmatch(text) is not None
+
+
+def rewrite(text: str, change: Callable[[re.Match[str]], str]) -> str:
+    """The text with each variable rewritten."""
+    return _VARIABLE.sub(change, text)
+
+
+def _value(found: re.Match[str], scope: Scope) -> str:
+    if found[0] == "$${":
+        return "${"
+    if found["separator"]:
+        return scope.known.get("pathSeparator", "/")
+    kind, name, fallback = found["kind"], found["name"], found["fallback"]
+    if kind in {"command:", "config:"}:
+        raise Missing(found[0])
+    if kind is None and name in scope.known:
+        return scope.known[name]
+    variable = to_input_variable(name) if kind == "input:" else name
+    value = scope.environ.get(variable, "")
+    if value or (fallback is None and variable in scope.environ):
+        return value
+    if fallback is None:
+        raise Missing(variable)
+    return fallback[2:]

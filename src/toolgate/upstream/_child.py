@@ -1,0 +1,245 @@
+"""A child process in a process group of its own, with pipes, whose end is always noticed.
+
+Works with the callbacks of asyncio's subprocess transport instead of `asyncio.subprocess.Process`:
+its `wait` hangs in Python 3.11 while a grandchild holds a pipe open.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import cast
+
+import anyio
+
+from toolgate.errors import UnreachableError
+
+__all__ = ["Child"]
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+READ_BYTES = 2**18
+"""What is read at a time, so that a child that floods us delays nobody for long."""
+
+PIPE_BYTES = 2**20
+"""Size of the pipe for standard output where it can be chosen: fewer turns for large messages."""
+
+TAIL_LINES = 50
+TAIL_LINE_LENGTH = 500
+POLL_S = 0.02
+
+
+class Child(asyncio.SubprocessProtocol):
+    """One running child. Made by `Child.start`."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.stdout = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
+        self.exited = asyncio.Event()
+        self.stdin_lost = asyncio.Event()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._tail_rest = b""
+
+    @classmethod
+    async def start(
+        cls, command: str, args: Sequence[str], *, env: Mapping[str, str], cwd: str | None
+    ) -> "Child":
+        """Start a child with exactly this environment.
+
+        Raises:
+            UnreachableError: The command or the folder does not exist or may not be used.
+        """
+        if cwd is not None and not await anyio.Path(cwd).is_dir():
+            raise UnreachableError(
+                f"The folder {cwd!r} to run {command!r} in does not exist.",
+                hint="Correct cwd of this server.",
+            )
+        if sys.platform == "win32":  # CreateProcess finds no npx.cmd by the name npx
+            command = shutil.which(command, path=env.get("PATH")) or command
+        try:
+            _, child = await asyncio.get_running_loop().subprocess_exec(
+                cls, command, *args, env=dict(env), cwd=cwd, start_new_session=True
+            )
+        except FileNotFoundError as error:
+            raise UnreachableError(
+                f"The command {command!r} was not found.",
+                hint="Install it, or set command of this server to its full path.",
+            ) from error
+        except (OSError, ValueError) as error:
+            raise UnreachableError(
+                f"The command {command!r} could not be started: {error}.",
+                hint="Correct command, args and env of this server.",
+            ) from error
+        return child
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also the id of its process group."""
+        assert self._transport is not None
+        return self._transport.get_pid()
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs."""
+        assert self._transport is not None
+        return self._transport.get_returncode()
+
+    @property
+    def stderr_tail(self) -> tuple[str, ...]:
+        """The last lines of its standard error."""
+        rest = self._tail_rest.strip()
+        return (*self._tail, _cut(rest)) if rest else tuple(self._tail)
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """What it has not read from us yet, beyond what the pipe holds."""
+        return self._stdin().get_write_buffer_size()
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it has read most of what was written."""
+        return self._may_write.is_set()
+
+    async def wait_until_writable(self) -> None:
+        """Wait while it has much unread from us."""
+        await self._may_write.wait()
+
+    def write(self, text: bytes) -> None:
+        """Put a message behind all earlier ones."""
+        stdin = self._stdin()
+        if len(text) < READ_BYTES:
+            stdin.write(text + b"\n")
+        else:
+            stdin.writelines((text, b"\n"))
+
+    def how_it_ended(self) -> str:
+        """One sentence about its end, or about its output when it still runs."""
+        status = self.status
+        if status is None:
+            return "The process closed its standard output."
+        if status >= 0:
+            return f"The process exited with status {status}."
+        with suppress(ValueError):
+            return f"The process was ended by the signal {signal.Signals(-status).name}."
+        return f"The process was ended by the signal {-status}."
+
+    async def end(self, *, patience_s: float) -> None:
+        """Close its input, then ask its group to end, then end it; each step waits `patience_s`."""
+        stdin = self._stdin()
+        if stdin.get_write_buffer_size():
+            stdin.abort()
+        else:
+            stdin.close()
+        if not await self._ends_within(patience_s) or self._group_lives():
+            self._signal(signal.SIGTERM)
+        if not await self._group_ends_within(patience_s):
+            self._signal(signal.SIGKILL)
+            await self._group_ends_within(patience_s)
+        self._close_pipes()
+
+    async def _ends_within(self, limit_s: float) -> bool:
+        with anyio.move_on_after(limit_s):
+            await self.exited.wait()
+        return self.exited.is_set()
+
+    async def _group_ends_within(self, limit_s: float) -> bool:
+        end = time.monotonic() + limit_s
+        if not await self._ends_within(limit_s):
+            return False
+        while self._group_lives():  # grandchildren send us no signal when they end
+            if time.monotonic() >= end:
+                return False
+            await anyio.sleep(POLL_S)
+        return True
+
+    def _group_lives(self) -> bool:
+        if sys.platform == "win32":
+            return not self.exited.is_set()
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # macOS says so of a group of zombies
+            return True
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._transport is not None
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._transport.terminate()
+            else:
+                os.killpg(self.pid, number)
+
+    def _close_pipes(self) -> None:
+        assert self._transport is not None
+        self._transport.close()
+
+    def _stdin(self) -> asyncio.WriteTransport:
+        assert self._transport is not None
+        return cast("asyncio.WriteTransport", self._transport.get_pipe_transport(STDIN))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The process runs and its pipes are connected."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        stdout = self._transport.get_pipe_transport(STDOUT)
+        assert stdout is not None
+        self.stdout.set_transport(stdout)
+        _widen(stdout)
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        """It has written something."""
+        assert isinstance(data, bytes)
+        if fd == STDOUT:
+            self.stdout.feed_data(data)
+        else:
+            self._note(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 -- contract
+        """It has closed a pipe, or its last holder has ended."""
+        if fd == STDOUT:
+            self.stdout.feed_eof()
+        elif fd == STDIN:
+            self.stdin_lost.set()
+            self._may_write.set()
+
+    def process_exited(self) -> None:
+        """It has ended; others may still hold its pipes."""
+        self.exited.set()
+
+    def pause_writing(self) -> None:
+        """It reads more slowly than we write."""
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._may_write.set()
+
+    def _note(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = self._tail_rest + lines[0]
+            self._tail.extend(_cut(line) for line in lines[-TAIL_LINES:] if line.strip())
+            self._tail_rest = rest[: 4 * TAIL_LINE_LENGTH]
+        else:
+            self._tail_rest = (self._tail_rest + rest)[: 4 * TAIL_LINE_LENGTH]
+
+
+def _cut(line: bytes) -> str:
+    return line[: 4 * TAIL_LINE_LENGTH].decode(errors="replace").rstrip()[:TAIL_LINE_LENGTH]
+
+
+def _widen(pipe: asyncio.BaseTransport) -> None:
+    if sys.platform == "linux":
+        import fcntl  # noqa: PLC0415 -- not on every platform
+
+        with suppress(OSError):
+            fcntl.fcntl(pipe.get_extra_info("pipe"), fcntl.F_SETPIPE_SZ, PIPE_BYTES)

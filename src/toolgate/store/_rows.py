@@ -1,17 +1,21 @@
 """Between the values of the contract and the rows of the tables."""
 
+import json
+import re
 import zlib
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from sqlalchemy import RowMapping
 
 from toolgate.store.base import StoredResult, StoredServer, StoredSnapshot
-from toolgate.types import AuditRecord
+from toolgate.types import AuditRecord, Json
 
 __all__ = [
     "audit_from",
     "audit_row",
+    "keepable",
+    "kept",
     "result_from",
     "result_row",
     "server_from",
@@ -20,71 +24,106 @@ __all__ = [
     "snapshot_row",
 ]
 
-_AUDIT_FIELDS = tuple(field.name for field in fields(AuditRecord))
-_SERVER_FIELDS = tuple(field.name for field in fields(StoredServer))
-_RESULT_FIELDS = tuple(field.name for field in fields(StoredResult))
+_UNKEEPABLE = re.compile("[\x00\x1a\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 _ROW_BYTES = 200
-"""What a row costs beside its texts: numbers, headers, its two index entries."""
+"""What an audit row costs beside its texts: numbers, headers, its two index entries."""
 
 _LARGEST_INTEGER = 2**63 - 1
 
 
+def keepable(text: str) -> str:
+    """Text that every database keeps, and that `kept` turns back.
+
+    PostgreSQL keeps no NUL, and neither database keeps half a surrogate pair, but JSON may hold
+    both. They are written as SUB (U+001A) and four hex digits.
+    """
+    return _UNKEEPABLE.sub(lambda found: f"\x1a{ord(found[0]):04x}", text)
+
+
+def kept(text: str) -> str:
+    """The text that `keepable` was given."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
 def server_row(server: StoredServer) -> dict[str, Any]:
     """Columns of a server."""
-    return {name: getattr(server, name) for name in _SERVER_FIELDS}
+    return _escaped(vars(server) | {"config": _json(server.config)})
 
 
 def server_from(row: RowMapping) -> StoredServer:
     """The server of a row."""
-    return StoredServer(**{name: row[name] for name in _SERVER_FIELDS})
+    values = _unescaped(row)
+    return StoredServer(**values | {"config": json.loads(row["config"])})
 
 
 def snapshot_row(snapshot: StoredSnapshot) -> dict[str, Any]:
     """Columns of a listing; packed, since listings repeat themselves a lot."""
-    return {
-        "project_id": snapshot.project_id,
-        "server": snapshot.server,
-        "listing": zlib.compress(snapshot.listing, 1),
-        "digest": snapshot.digest,
-        "listed_at": snapshot.listed_at,
-        "seen_at": snapshot.listed_at,
-    }
+    listing = zlib.compress(snapshot.listing, 1)
+    return _escaped(vars(snapshot) | {"listing": listing, "seen_at": snapshot.listed_at})
 
 
 def snapshot_from(row: RowMapping) -> StoredSnapshot:
     """The listing of a row."""
-    return StoredSnapshot(
-        project_id=row["project_id"],
-        server=row["server"],
-        listing=zlib.decompress(row["listing"]),
-        digest=row["digest"],
-        listed_at=row["listed_at"],
-    )
+    values = _unescaped(row)
+    del values["seen_at"]
+    values["listing"] = zlib.decompress(row["listing"])
+    return StoredSnapshot(**values)
 
 
 def result_row(result: StoredResult) -> dict[str, Any]:
     """Columns of a large result."""
-    row = {name: getattr(result, name) for name in _RESULT_FIELDS}
-    return row | {"size_bytes": len(result.body)}
+    return _escaped(vars(result) | {"size_bytes": len(result.body)})
 
 
 def result_from(row: RowMapping) -> StoredResult:
     """The large result of a row."""
-    return StoredResult(**{name: row[name] for name in _RESULT_FIELDS})
+    values = _unescaped(row)
+    del values["size_bytes"]
+    return StoredResult(**values)
 
 
 def audit_row(record: AuditRecord) -> dict[str, Any]:
     """Columns of an audit record; numbers that no database keeps are cut to the largest."""
-    row = {name: getattr(record, name) for name in _AUDIT_FIELDS}
+    row = vars(record) | {"detail": _detail(record.detail)}
     for name in ("request_bytes", "response_bytes"):
         if row[name] is not None:
             row[name] = min(row[name], _LARGEST_INTEGER)
-    texts = sum(len(value) for value in row.values() if isinstance(value, str))
-    row["size_bytes"] = _ROW_BYTES + texts + len(str(record.detail))
-    return row
+    row["size_bytes"] = _ROW_BYTES + sum(len(v) for v in row.values() if isinstance(v, str))
+    return _escaped(row)
 
 
 def audit_from(row: RowMapping) -> AuditRecord:
     """The audit record of a row."""
-    return AuditRecord(**{name: row[name] for name in _AUDIT_FIELDS})
+    values = _unescaped(row)
+    del values["size_bytes"]
+    return AuditRecord(**values | {"detail": json.loads(row["detail"])})
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":")) if value else "{}"  # ASCII: needs no escapes
+
+
+def _detail(value: Json) -> str:
+    """Details as JSON; whatever is in them, they must not cost the record."""
+    try:
+        return json.dumps(value, separators=(",", ":"), default=str) if value else "{}"
+    except (TypeError, ValueError, RecursionError) as error:
+        return json.dumps({"lost": type(error).__name__})
+
+
+def _escaped(row: dict[str, Any]) -> dict[str, Any]:
+    texts = "".join([value for value in row.values() if isinstance(value, str)])
+    if _UNKEEPABLE.search(texts) is None:  # nearly always, and one search is much cheaper
+        return row
+    return {
+        name: keepable(value) if isinstance(value, str) else value for name, value in row.items()
+    }
+
+
+def _unescaped(row: RowMapping) -> dict[str, Any]:
+    return {
+        name: kept(value) if isinstance(value, str) and "\x1a" in value else value
+        for name, value in cast(Mapping[str, Any], row).items()
+    }

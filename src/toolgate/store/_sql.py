@@ -29,6 +29,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
 from toolgate.store import _rows, _tables
+from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,
     Pruned,
@@ -72,14 +73,16 @@ class SqlStore:
 
     async def add_project(self, project_id: str) -> None:
         """Make a project; nothing happens when it exists."""
-        row = {"project_id": project_id, "created_at": utc_now()}
+        row = {"project_id": keepable(project_id), "created_at": utc_now()}
         statement = self._insert(_tables.projects).on_conflict_do_nothing()
         await self._write(lambda connection: connection.execute(statement, row))
 
     async def servers(self, project_id: str) -> list[StoredServer]:
         """Servers of a project by name."""
         table = _tables.servers
-        wanted = select(table).where(table.c.project_id == project_id).order_by(table.c.name)
+        wanted = (
+            select(table).where(table.c.project_id == keepable(project_id)).order_by(table.c.name)
+        )
         return await self._read(
             lambda connection: [
                 _rows.server_from(row) for row in connection.execute(wanted).mappings()
@@ -96,13 +99,17 @@ class SqlStore:
 
     async def delete_server(self, server_id: str) -> bool:
         """Remove a server; False when there was none."""
-        statement = delete(_tables.servers).where(_tables.servers.c.server_id == server_id)
+        statement = delete(_tables.servers).where(
+            _tables.servers.c.server_id == keepable(server_id)
+        )
         return await self._write(lambda connection: connection.execute(statement).rowcount > 0)
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         """The last listing of every server of a project."""
         table = _tables.snapshots
-        wanted = select(table).where(table.c.project_id == project_id).order_by(table.c.server)
+        wanted = (
+            select(table).where(table.c.project_id == keepable(project_id)).order_by(table.c.server)
+        )
         return await self._read(
             lambda connection: [
                 _rows.snapshot_from(row) for row in connection.execute(wanted).mappings()
@@ -147,7 +154,7 @@ class SqlStore:
         for name in ("project_id", "action", "server", "status"):
             value = getattr(wanted, name)
             if value is not None:
-                statement = statement.where(table.c[name] == value)
+                statement = statement.where(table.c[name] == keepable(value))
         if wanted.since is not None:
             statement = statement.where(table.c.at >= wanted.since)
         if wanted.before is not None:
@@ -169,7 +176,7 @@ class SqlStore:
 
     async def result(self, handle: str) -> StoredResult | None:
         """A stored result; None when there is none. The caller checks owner and expiry."""
-        statement = select(_tables.results).where(_tables.results.c.handle == handle)
+        statement = select(_tables.results).where(_tables.results.c.handle == keepable(handle))
 
         def find(connection: Connection) -> StoredResult | None:
             row = connection.execute(statement).mappings().first()
@@ -179,13 +186,13 @@ class SqlStore:
 
     async def secret(self, name: str) -> bytes:
         """32 random bytes by name, made on first use; the same for every process of this store."""
-        statement = select(_tables.secrets.c.value).where(_tables.secrets.c.name == name)
+        statement = select(_tables.secrets.c.value).where(_tables.secrets.c.name == keepable(name))
 
         def find(connection: Connection) -> bytes | None:
             return connection.execute(statement).scalar()
 
         def make(connection: Connection) -> bytes:
-            row = {"name": name, "value": token_bytes(32), "created_at": utc_now()}
+            row = {"name": keepable(name), "value": token_bytes(32), "created_at": utc_now()}
             connection.execute(self._insert(_tables.secrets).on_conflict_do_nothing(), row)
             return connection.execute(statement).scalar_one()
 
@@ -325,7 +332,7 @@ _HINTS = {
 
 def _snapshot_key(project_id: str, server: str) -> ColumnElement[bool]:
     table = _tables.snapshots
-    return (table.c.project_id == project_id) & (table.c.server == server)
+    return (table.c.project_id == keepable(project_id)) & (table.c.server == keepable(server))
 
 
 def _has_server() -> ColumnElement[bool]:

@@ -1,0 +1,55 @@
+"""Keeps the store within its limits in days and bytes, in the background."""
+
+import logging
+from collections.abc import Callable, Collection
+
+import anyio
+
+from toolgate.errors import StoreError
+from toolgate.ids import utc_now
+from toolgate.settings import StoreSettings
+from toolgate.store import Pruned, Retention, Store
+
+__all__ = ["keep_house", "retention_of"]
+
+log = logging.getLogger(__name__)
+
+_MIB = 2**20
+
+
+def retention_of(settings: StoreSettings) -> Retention:
+    """The limits as the settings have them."""
+    return Retention(
+        audit_days=settings.audit_days,
+        audit_max_bytes=settings.audit_max_mb * _MIB,
+        results_max_bytes=settings.results_max_mb * _MIB,
+    )
+
+
+async def keep_house(
+    store: Store,
+    retention: Callable[[], Retention],
+    *,
+    configured: Callable[[], Collection[tuple[str, str]]] = tuple,
+    first_after_s: float = 60.0,
+    every_s: float = 3600.0,
+) -> None:
+    """Clean up from time to time, until cancelled; a failure is logged and tried again next time.
+
+    Args:
+        store: What is cleaned.
+        retention: Gives the limits, which may change while running.
+        configured: Gives project and name of the servers that exist; their listings stay.
+        first_after_s: Seconds until the first time, so that a start is not slowed down.
+        every_s: Seconds from one time to the next.
+    """
+    await anyio.sleep(first_after_s)
+    while True:
+        try:
+            pruned = await store.prune(retention(), now=utc_now(), configured=configured())
+        except StoreError as error:
+            log.warning("clean-up failed", extra={"reason": str(error)})
+        else:
+            if pruned != Pruned():
+                log.info("cleaned up", extra={"removed": pruned})
+        await anyio.sleep(every_s)

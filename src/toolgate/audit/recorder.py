@@ -1,0 +1,229 @@
+"""Writes audit records in the background, in batches, without ever delaying a call."""
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+
+import anyio
+
+from toolgate.errors import StoreError
+from toolgate.ids import utc_now
+from toolgate.store import Store
+from toolgate.types import AuditRecord
+
+__all__ = ["Recorder", "RecorderStatus"]
+
+log = logging.getLogger(__name__)
+
+_BATCH = 500
+_LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecorderStatus:
+    """How the audit is doing, for `doctor`."""
+
+    enabled: bool
+    """Whether anything is recorded."""
+
+    pending: int
+    """Records in memory that are not written yet."""
+
+    written: int
+    """Records written since the start."""
+
+    dropped: int
+    """Records lost because the store did not work for too long."""
+
+    failing_since: str | None
+    """When the store stopped taking records, UTC, ISO 8601; None while it works."""
+
+    last_error: str | None
+    """Why it does not take them; None while it works."""
+
+
+class Recorder:
+    """The only writer of the audit.
+
+    Belongs to one event loop. A kill of the process loses at most what came in the last
+    `flush_interval_s`; what `record_durable` returned for is never lost.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        enabled: bool = True,
+        flush_interval_s: float = 0.2,
+        max_pending: int = 10_000,
+    ) -> None:
+        self._store = store
+        self._enabled = enabled
+        # Half of the promise is for waiting, the other half for writing.
+        self._interval_s = flush_interval_s / 2
+        self._max_pending = max_pending
+        self._pending: deque[tuple[int, AuditRecord]] = deque()
+        self._taken = 0
+        self._written = 0
+        self._dropped = 0
+        self._failing_since: str | None = None
+        self._last_error: str | None = None
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._hurry = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def record(self, record: AuditRecord) -> None:
+        """Take a record; it is written soon. Never waits, never raises."""
+        if not self._enabled:
+            return
+        if self._closed:
+            self._dropped += 1
+            return
+        self._taken += 1
+        self._pending.append((self._taken, record))
+        self._drop_oldest()
+        if self._writer is None:
+            self._start()
+
+    async def record_durable(self, record: AuditRecord) -> None:
+        """Take a record and wait until it is on disk.
+
+        Raises:
+            StoreError: It could not be written now; it stays in memory and is tried again.
+        """
+        if not self._enabled:
+            return
+        if self._closed:
+            raise StoreError("The audit is closed, because Toolgate is stopping.")
+        self.record(record)
+        await self._settled()
+
+    async def flush(self) -> bool:
+        """Write everything taken so far now; False when the store does not work."""
+        try:
+            await self._settled()
+        except StoreError:
+            return False
+        return True
+
+    async def aclose(self, *, timeout_s: float = 5.0) -> None:
+        """Write what is left, for at most `timeout_s`, and stop; may be called twice."""
+        self._closed = True
+        with anyio.move_on_after(timeout_s):
+            await self.flush()
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait({self._writer}, timeout=timeout_s)
+        if self._pending:
+            log.error("audit records lost", extra={"records": len(self._pending)})
+            self._dropped += len(self._pending)
+            self._pending.clear()
+
+    def status(self) -> RecorderStatus:
+        """How it is doing."""
+        return RecorderStatus(
+            enabled=self._enabled,
+            pending=len(self._pending),
+            written=self._written,
+            dropped=self._dropped,
+            failing_since=self._failing_since,
+            last_error=self._last_error,
+        )
+
+    async def _settled(self) -> None:
+        """Wait until everything taken so far is written, at once.
+
+        Raises:
+            StoreError: The store did not take it.
+        """
+        if not self._pending and self._writer is None:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append((self._taken, waiter))
+        self._hurry.set()
+        if self._writer is None:
+            self._start()
+        await waiter
+
+    def _start(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # taken outside of the loop: written with the next one
+        self._writer = loop.create_task(self._write_all(), name="toolgate audit")
+
+    async def _write_all(self) -> None:
+        """Write until nothing is left; the next record starts it again."""
+        pause_s = self._interval_s
+        try:
+            while self._pending or self._waiters:
+                with anyio.move_on_after(pause_s):
+                    await self._hurry.wait()
+                self._hurry.clear()
+                if await self._write_batch():
+                    pause_s = 0.0 if len(self._pending) >= _BATCH else self._interval_s
+                    if self._waiters:
+                        self._hurry.set()
+                else:
+                    pause_s = min(max(2 * pause_s, self._interval_s), _LONGEST_PAUSE_S)
+        finally:
+            self._writer = None
+            self._fail_waiters(StoreError("The audit is closed, because Toolgate is stopping."))
+
+    async def _write_batch(self) -> bool:
+        batch = [self._pending.popleft() for _ in range(min(_BATCH, len(self._pending)))]
+        through = batch[-1][0] if batch else self._taken
+        try:
+            await self._store.append_audit([record for _, record in batch])
+        except Exception as error:  # noqa: BLE001 - whatever a store does, calls go on
+            self._put_back(batch)
+            self._note_failure(error)
+            return False
+        except asyncio.CancelledError:
+            self._put_back(batch)
+            raise
+        self._written += len(batch)
+        self._note_success()
+        while self._waiters and self._waiters[0][0] <= through:
+            _, waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        return True
+
+    def _put_back(self, batch: list[tuple[int, AuditRecord]]) -> None:
+        self._pending.extendleft(reversed(batch))
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        while len(self._pending) > self._max_pending:
+            self._pending.popleft()
+            self._dropped += 1
+
+    def _note_failure(self, error: Exception) -> None:
+        if self._failing_since is None:
+            self._failing_since = utc_now()
+            log.error(
+                "audit cannot be written",
+                extra={"reason": str(error), "pending": len(self._pending)},
+                exc_info=None if isinstance(error, StoreError) else error,
+            )
+        self._last_error = str(error)
+        self._fail_waiters(error)
+
+    def _note_success(self) -> None:
+        if self._failing_since is not None:
+            log.warning(
+                "audit is written again",
+                extra={"failing_since": self._failing_since, "dropped": self._dropped},
+            )
+        self._failing_since = self._last_error = None
+
+    def _fail_waiters(self, error: Exception) -> None:
+        while self._waiters:
+            _, waiter = self._waiters.popleft()
+            if not waiter.done():
+                failure = StoreError(f"The audit could not be written. {error}")
+                failure.__cause__ = error
+                waiter.set_exception(failure)

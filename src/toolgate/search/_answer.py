@@ -1,0 +1,385 @@
+"""The answer of a discovery: what was found, in as few tokens as it takes, never over the budget.
+
+Two forms of the same answer, each within the budget on its own: `Discovery.text` for models that
+read text, `Discovery.structured()` for clients that take structured content.
+"""
+
+import json
+import re
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+from toolgate.search._shown import clean, cut, summary
+from toolgate.search._signature import shape, signature
+from toolgate.search.base import Hit, SearchAnswer
+from toolgate.tokens import estimate_tokens
+from toolgate.types import Json
+
+__all__ = ["Discovery", "Found", "compose"]
+
+FormT = TypeVar("FormT", str, Json)
+
+_HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
+_NOTICES_MOST = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A tool in a discovery answer, as it may be shown."""
+
+    tool_key: str
+    """`server:tool`, exactly as `tool_execute` takes it."""
+
+    tool_name: str
+    """Its name on its server, as it is."""
+
+    server_name: str
+    """Its server."""
+
+    description: str = ""
+    """In one line, without lists of parameters; whole up to 2,000 characters."""
+
+    relevance: float = 0.0
+    """How likely it helps, in [0, 1]; higher is better."""
+
+    explanation: str = ""
+    """Why it was found, one short sentence."""
+
+    annotations: Json = field(default_factory=dict[str, Any])
+    """The hints that its server gives: `readOnlyHint`, `destructiveHint` and so on."""
+
+    output_schema: Json | None = None
+    """Its output schema as it is; None when it has none."""
+
+    input_schema: object = None
+    """Its input schema as it is."""
+
+    down: bool = False
+    """Whether its server is down, so that a call would fail."""
+
+    def signature(self, max_chars: int = 400) -> str:
+        """Its call in one line, `create_issue(owner, repo, title, body?)`."""
+        return clean(signature(self.tool_name, self.input_schema, max_chars=max_chars))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """The answer of a discovery."""
+
+    results: tuple[Found, ...]
+    """Best first, those included that the budget leaves out of the text."""
+
+    siblings: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Names of the other tools of each server in `results`."""
+
+    notices: tuple[str, ...] = ()
+    """What was withheld, fell back, is down or does not fit; sentences."""
+
+    text: str = ""
+    """The answer for a model, within the budget."""
+
+    tokens: int = 0
+    """Estimated tokens of `text`."""
+
+    shown: tuple[str, ...] = ()
+    """Keys of the tools in `text`, in its order."""
+
+    budget_tokens: int = 1000
+    """Most estimated tokens of either form."""
+
+    def structured(self) -> Json:
+        """The answer as JSON, within the budget.
+
+        `results[]` (`toolKey toolName serverName relevance description? explanation? signature?
+        annotations? outputSchema? down?`), `siblings?` (names by server), `notice?`,
+        `estimatedTokens`.
+        """
+        return _fit(self, _as_json, _json_tokens)[0]
+
+
+def compose(
+    answer: SearchAnswer,
+    definitions: Callable[[str], Json],
+    *,
+    siblings: Mapping[str, Sequence[str]] | None = None,
+    budget_tokens: int = 1000,
+    down: Collection[str] = (),
+    notices: Sequence[str] = (),
+    meta_tools: Collection[str] = ("tool_execute", "tool_describe"),
+) -> Discovery:
+    """The answer to show for what a search found.
+
+    Args:
+        answer: Hits and notices of the search.
+        definitions: A tool's definition as its server sent it, by key; a `KeyError` leaves the
+            hit out, its tool went away meanwhile.
+        siblings: Names of the tools that the caller may see, by server.
+        budget_tokens: Most estimated tokens of the text, and of the JSON; 200 or more.
+        down: Servers that are down; their tools come last and are marked.
+        notices: Further sentences for the reader, before those of the search.
+        meta_tools: Which meta-tools the caller has; only these are recommended.
+    """
+    found: list[Found] = []
+    for hit in answer.hits:
+        try:
+            definition = definitions(hit.key)
+        except KeyError:
+            continue
+        found.append(_found(hit, definition, down))
+    results = _grouped(found)
+    others = {
+        server: tuple(
+            name for name in names if f"{server}:{name}" not in {r.tool_key for r in results}
+        )
+        for server, names in (siblings or {}).items()
+        if server in {result.server_name for result in results}
+    }
+    said = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
+    draft = Discovery(
+        results=results,
+        siblings=others,
+        notices=tuple(dict.fromkeys(notice for notice in said if notice))[:_NOTICES_MOST],
+        budget_tokens=budget_tokens,
+    )
+
+    def render(discovery: Discovery, level: _Level) -> str:
+        return _as_text(discovery, level, meta_tools)
+
+    text, shown = _fit(draft, render, estimate_tokens)
+    return Discovery(
+        results=results,
+        siblings=others,
+        notices=draft.notices,
+        text=text,
+        tokens=estimate_tokens(text),
+        shown=tuple(result.tool_key for result in results[:shown]),
+        budget_tokens=budget_tokens,
+    )
+
+
+def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
+    server, _, name = hit.key.partition(":")
+    hints = definition.get("annotations")
+    hints = cast("Json", hints) if isinstance(hints, dict) else {}
+    output = definition.get("outputSchema")
+    texts = (definition.get("description"), definition.get("title"), hints.get("title"))
+    text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    return Found(
+        tool_key=hit.key,
+        tool_name=name,
+        server_name=server,
+        description=cut(summary(text), 2_000),
+        relevance=hit.relevance,
+        explanation=cut(clean(hit.explanation), 160),
+        annotations={
+            key: cut(clean(value), 80) if isinstance(value, str) else value
+            for key in _HINTS
+            if isinstance(value := hints.get(key), str if key == "title" else bool)
+        },
+        output_schema=cast("Json", output) if isinstance(output, dict) else None,
+        input_schema=definition.get("inputSchema"),
+        down=server in down,
+    )
+
+
+def _grouped(found: Sequence[Found]) -> tuple[Found, ...]:
+    """By server, in the order of the servers' best hits; servers that are down last."""
+    groups: dict[tuple[bool, str], list[Found]] = {}
+    for one in found:
+        groups.setdefault((one.down, one.server_name), []).append(one)
+    ordered = sorted(groups.items(), key=lambda group: group[0][0])
+    return tuple(one for _, group in ordered for one in group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Level:
+    """How much of everything is shown."""
+
+    results: int
+    description: int = 300
+    """Characters."""
+    output: bool = True
+    siblings: int = 12
+    """Names a server."""
+    explanation: bool = True
+    signature: int = 320
+    """Characters of the parameters; 0 leaves them out."""
+    notices: int = 240
+    """Characters of a notice."""
+
+
+def _levels(results: int) -> list[_Level]:
+    """From all to the least, each step no larger than the one before.
+
+    Output shapes go first, then siblings, descriptions, explanations, parameters, at last the
+    results from the end.
+    """
+    full = _Level(results=results)
+    plain = replace(full, output=False)
+    alone = replace(plain, siblings=0)
+    brief = replace(alone, description=50)
+    bare = replace(brief, explanation=False)
+    least = replace(bare, description=0, signature=80)
+    none = replace(least, results=min(1, results), signature=0)
+    return [
+        full,
+        *(replace(plain, siblings=most) for most in (12, 6)),
+        *(replace(alone, description=chars) for chars in (300, 200, 140, 90, 50)),
+        bare,
+        *(replace(bare, signature=chars) for chars in (160, 80)),
+        *(replace(least, results=fewer) for fewer in range(results, 0, -1)),
+        *(replace(none, notices=chars) for chars in (240, 80, 0)),
+    ]
+
+
+def _fit(
+    discovery: Discovery,
+    render: Callable[[Discovery, _Level], FormT],
+    measure: Callable[[FormT], int],
+) -> tuple[FormT, int]:
+    """The richest form within the budget, and how many results it has."""
+    levels = _levels(len(discovery.results))
+    at = bisect_left(
+        levels, True, key=lambda level: measure(render(discovery, level)) <= discovery.budget_tokens
+    )
+    level = levels[min(at, len(levels) - 1)]
+    form = render(discovery, level)
+    if measure(form) <= discovery.budget_tokens:
+        return form, level.results
+    # Not even one name fits: a server may send names of any length.
+    sorry = "The best hit has a name that does not fit into the token budget of this answer."
+    return render(Discovery(results=(), notices=(sorry,)), _Level(results=0)), 0
+
+
+def _left_out(discovery: Discovery, level: _Level) -> list[str]:
+    """The notices at a level, with one for the results that it leaves out."""
+    notices = [text for notice in discovery.notices if (text := cut(notice, level.notices))]
+    left = len(discovery.results) - level.results
+    if left > 0:
+        more = f"{left} more found, left out to stay within {discovery.budget_tokens} tokens."
+        notices.insert(0, more)
+    return notices
+
+
+# ------------------------------------------------------------------ text
+
+
+def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -> str:
+    shown = discovery.results[: level.results]
+    lines: list[str] = []
+    for place, one in enumerate(shown):
+        lines += _entry(one, level)
+        last = place + 1 == len(shown) or shown[place + 1].server_name != one.server_name
+        if last and level.siblings:
+            lines += _others(one.server_name, discovery.siblings, level.siblings)
+    lines += [f"Note: {notice}" for notice in _left_out(discovery, level)]
+    if not shown and not lines:
+        lines.append("Note: No tool was found.")
+    return _sized("\n".join([*lines, *_how_to(shown, meta_tools)]))
+
+
+def _entry(one: Found, level: _Level) -> list[str]:
+    marks = [f"{one.relevance:.2f}"]
+    marks += ["read-only"] if one.annotations.get("readOnlyHint") is True else []
+    marks += ["destructive"] if _is_destructive(one.annotations) else []
+    marks += ["SERVER DOWN"] if one.down else []
+    parameters = (
+        one.signature(level.signature)[len(clean(one.tool_name)) :] if level.signature else ""
+    )
+    lines = [f"{_key(one.tool_key)}{parameters} [{', '.join(marks)}]"]
+    if level.output and one.output_schema is not None:
+        lines[0] += f" -> {clean(shape(one.output_schema))}"
+    about = cut(one.description, level.description)
+    if level.explanation and one.explanation:
+        about = f"{about} ({one.explanation})".strip()
+    return [*lines, f"  {about}"] if about else lines
+
+
+def _is_destructive(annotations: Json) -> bool:
+    return (
+        annotations.get("destructiveHint") is True and annotations.get("readOnlyHint") is not True
+    )
+
+
+def _others(server: str, siblings: Mapping[str, Sequence[str]], most: int) -> list[str]:
+    names = [cut(clean(name), 48) for name in siblings.get(server, ())[:most]]
+    if not names:
+        return []
+    left = len(siblings[server]) - len(names)
+    return [f"  also on {server}: {', '.join(names)}{f' and {left} more' if left else ''}"]
+
+
+def _key(key: str) -> str:
+    """A key as it is written in a call; quoted where it has more than plain characters."""
+    return key if _SAFE_KEY.fullmatch(key) and key == clean(key) else json.dumps(key)
+
+
+def _how_to(shown: Sequence[Found], meta_tools: Collection[str]) -> list[str]:
+    if not shown:
+        return []
+    ways: list[str] = []
+    if "tool_execute" in meta_tools:
+        ways.append('Run: tool_execute {"toolKey": "server:tool", "arguments": {…}}.')
+    if "tool_describe" in meta_tools:
+        ways.append('Full schemas: tool_describe {"toolKeys": […]}.')
+    return [" ".join(ways)] if ways else []
+
+
+def _sized(text: str) -> str:
+    """The text with its own estimated size at the end."""
+    size = estimate_tokens(text)
+    while (whole := f"{text}\n~{size} tokens") and estimate_tokens(whole) != size:
+        size = estimate_tokens(whole)
+    return whole
+
+
+# ------------------------------------------------------------------ JSON
+
+
+def _as_json(discovery: Discovery, level: _Level) -> Json:
+    shown = discovery.results[: level.results]
+    body: Json = {"results": [_result(one, level) for one in shown]}
+    if level.siblings and shown:
+        servers = dict.fromkeys(one.server_name for one in shown)
+        others = {
+            name: list(discovery.siblings.get(name, ())[: level.siblings]) for name in servers
+        }
+        body["siblings"] = {server: names for server, names in others.items() if names}
+    if notices := _left_out(discovery, level):
+        body["notice"] = " ".join(notices)
+    body["estimatedTokens"] = 10_000
+    body["estimatedTokens"] = _json_tokens(body)
+    return body
+
+
+def _result(one: Found, level: _Level) -> Json:
+    result: Json = {
+        "toolKey": one.tool_key,
+        "toolName": one.tool_name,
+        "serverName": one.server_name,
+        "relevance": round(one.relevance, 2),
+    }
+    if about := cut(one.description, level.description):
+        result["description"] = about
+    if level.explanation and one.explanation:
+        result["explanation"] = one.explanation
+    if level.signature:
+        result["signature"] = one.signature(level.signature)
+    if one.annotations:
+        result["annotations"] = one.annotations
+    if level.output and one.output_schema is not None:
+        result["outputSchema"] = one.output_schema
+    if one.down:
+        result["down"] = True
+    return result
+
+
+def _json_tokens(body: Json) -> int:
+    try:
+        return estimate_tokens(json.dumps(body, ensure_ascii=False))
+    except (RecursionError, ValueError):
+        return sys.maxsize  # an output schema that cannot be written down is left out

@@ -1,0 +1,64 @@
+"""Text of servers made fit to be shown: data stays data, and cannot pose as anything else."""
+
+import re
+import unicodedata
+
+__all__ = ["clean", "cut", "summary"]
+
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]",
+    re.DOTALL,
+)
+"""Terminal escape sequences: colours, cursor, titles, links."""
+
+_JOINERS = "\u200c\u200d"
+"""Invisible, but part of the spelling of Persian, of Indic scripts and of emoji."""
+
+_READ_CHARS = 20_000
+_BLANKS = re.compile(r"\s+")
+_SECTION = re.compile(
+    r"(?:^|(?<=[\n.!?:;]))\s*(?:#+ *|\*\*)?"
+    r"(?:args|arguments|parameters|params|returns?|raises|examples?|usage)(?:\*\*)? ?:(?=\s|$)",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[.!?](?=[\s)\"'\]]|$)|[。！？…]")
+
+
+def clean(text: str) -> str:
+    """One line of visible characters: no control or escape sequences, no direction marks."""
+    if text.isascii() and text.isprintable():
+        return _BLANKS.sub(" ", text).strip()
+    text = _ESCAPE.sub("", text)
+    kept = "".join(
+        letter
+        if letter.isprintable() or letter in _JOINERS
+        else " "
+        if letter.isspace() or unicodedata.category(letter) == "Cc"
+        else ""
+        for letter in text
+    )
+    return _BLANKS.sub(" ", kept).strip()
+
+
+def summary(description: str) -> str:
+    """A description without the lists of parameters and results that a signature already says."""
+    text = description[:_READ_CHARS]
+    for section in _SECTION.finditer(text):
+        if text[: section.start()].strip():
+            text = text[: section.start()]
+            break
+    return clean(text)
+
+
+def cut(text: str, max_chars: int) -> str:
+    """The first sentences that fit into `max_chars` characters; a longer first one ends in `…`."""
+    if len(text) <= max_chars:
+        return text
+    if max_chars < 2:
+        return ""
+    ends = [found.end() for found in _SENTENCE.finditer(text, 0, max_chars + 1)]
+    if ends and (whole := [end for end in ends if end <= max_chars]) and whole[-1] >= 16:
+        return text[: whole[-1]]
+    short = text[: max_chars - 1]
+    blank = short.rfind(" ")
+    return f"{short[:blank] if blank > max_chars // 2 else short}…"

@@ -1,0 +1,145 @@
+"""Words of a text, the same way for tools and for requests.
+
+Identifiers are split (`create_issue`, `createIssue`, `create-issue`, `base64`) and kept whole as
+well, letters are folded (case, width, accents), English words are stemmed, and scripts that put no
+blanks between words give overlapping pairs of characters, so that a request in Chinese finds a
+description in Chinese.
+"""
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator
+
+import Stemmer
+
+__all__ = ["IGNORED", "fold", "is_noise", "split_identifier", "terms", "words"]
+
+IGNORED = frozenset(
+    """
+    a an the and or of to in on at by for from with as is are was were be been it its this that
+    these those i me my we us our you your he she they them their can could would should will
+    shall may might do does did have has had please want need like get give tell show help using
+    use what which who how when where why if then so also any some all about into out up more
+    most 的 了 是 我 你 他 她 们 请 在 和 与 或 吗 呢 吧 把 给 这 那 帮 想
+    """.split()  # noqa: SIM905 - ninety quoted words are harder to read
+)
+"""Words of a request that say nothing about the tool. A tool's own text keeps them: in a name such
+as `get_help` they carry meaning. The list is the one that was measured, with a few Chinese ones."""
+
+_NOISE = IGNORED & frozenset(
+    "a an the and or of to in on at by for from with as is are be it this that".split()  # noqa: SIM905
+)
+"""Words that are left out of tools' texts, names apart."""
+
+# A word: letters and digits, with the vowel signs that Python does not count as letters, joined by
+# `_` or `-` inside. Each part counts, and so does the whole.
+_SIGNS = (
+    "\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"  # Hebrew, Arabic
+    "\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece"  # Indic scripts, Thai, Lao
+)
+_WORD = re.compile(rf"(?:[^\W_]|[{_SIGNS}])+(?:[_\-](?:[^\W_]|[{_SIGNS}])+)*")
+_PART = re.compile(
+    r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+"  # HTTPServer -> HTTP Server; v2 -> v 2
+)
+_ACCENT = re.compile("[\u0300-\u036f]")
+_LETTERS = str.maketrans(
+    {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O"}
+    | {"ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "TH", "ı": "i"}
+)
+_HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_KANA = "\u3040-\u30ff\u31f0-\u31ff"
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+_THAI_TO_KHMER = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_UNSPACED = re.compile(rf"[{_HAN}]+|[{_KANA}]+|[{_HANGUL}]+|[{_THAI_TO_KHMER}]+")
+_HAN_RUN = re.compile(rf"[{_HAN}]+")
+
+_LONGEST = 64
+"""Characters of a word that count; base64 blobs in descriptions are no words."""
+
+_stem_word: Callable[[str], str] = Stemmer.Stemmer("english").stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_stemmer_lock = threading.Lock()  # a Stemmer object is not safe to share between threads
+_known: dict[str, tuple[str, ...]] = {}
+_KNOWN_MOST = 200_000
+
+
+def fold(text: str) -> str:
+    """The text without differences of case, width and accents."""
+    if text.isascii():
+        return text.lower()
+    return _unaccented(text).casefold()
+
+
+def split_identifier(name: str) -> list[str]:
+    """The words of a name as they are written: `createIssue_v2` gives create, Issue, v, 2."""
+    return [part for word in _WORD.findall(name) for part in _parts(word)]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as they are written, joined ones whole."""
+    return _WORD.findall(text)
+
+
+def terms(word: str) -> tuple[str, ...]:
+    """What a word of `words` counts as: its parts, stemmed, and the whole where it has several."""
+    found = _known.get(word)
+    if found is None:
+        if len(_known) >= _KNOWN_MOST:
+            _known.clear()
+        found = _known[word] = tuple(dict.fromkeys(_analyse(word[:_LONGEST])))
+    return found
+
+
+def is_noise(term: str) -> bool:
+    """Whether a term of a tool's prose says nothing: an article, or a single letter."""
+    return term in _NOISE or (len(term) == 1 and term.isascii())
+
+
+def _analyse(word: str) -> Iterator[str]:
+    parts = _parts(word)
+    for part in parts:
+        plain = fold(part)
+        if plain.isascii():
+            yield _stem(plain)
+        else:
+            yield from _unspaced(plain)
+    if len(parts) > 1:
+        whole = "".join(fold(part) for part in parts)
+        if whole.isascii():
+            yield _stem(whole)
+
+
+def _parts(word: str) -> list[str]:
+    # Accented Latin letters belong to the word around them: they go before it is cut.
+    return _PART.findall(word if word.isascii() else _unaccented(word))
+
+
+def _unaccented(text: str) -> str:
+    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text.translate(_LETTERS)))
+    return unicodedata.normalize("NFC", bare)
+
+
+def _stem(word: str) -> str:
+    with _stemmer_lock:
+        return _stem_word(word)
+
+
+def _unspaced(text: str) -> Iterator[str]:
+    """Terms of a word with letters beyond ASCII."""
+    at = 0
+    for run in _UNSPACED.finditer(text):
+        if run.start() > at:
+            yield text[at : run.start()]
+        yield from _grams(run.group())
+        at = run.end()
+    if at < len(text):
+        yield text[at:]
+
+
+def _grams(run: str) -> Iterator[str]:
+    if _HAN_RUN.fullmatch(run):
+        yield from run
+    elif len(run) <= 2:
+        yield run
+    for at in range(len(run) - 1):
+        yield run[at : at + 2]

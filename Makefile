@@ -25,7 +25,9 @@ demo: $(BASE) ## real MCP servers behind one endpoint, in the terminal; KEEP=1 l
 	@$(BIN)/toolgate demo --servers-dir $(CACHE) $(if $(KEEP),--keep)
 
 test: $(DEV) ## all tests, with branch coverage; fails under 85 %
-	@echo "==> Tests (real servers are installed into $(CACHE) on first use)"
+	@echo "==> Real servers and clients for the tests, in .cache (a minute or two on first use)"
+	@$(BIN)/python -m tests.real.setup
+	@echo "==> Tests"
 	@rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --cov --cov-report=term:skip-covered \
 	  --cov-fail-under=85 $(ARGS)

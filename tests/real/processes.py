@@ -1,0 +1,182 @@
+"""Processes that a test starts and always ends: gateways, probe servers, fixtures."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import tomlkit
+
+from toolgate import runfile
+from toolgate.types import Json
+
+T = TypeVar("T")
+
+VENDORED = Path(__file__).parents[1] / "vendored"
+PROBE_SERVER = (sys.executable, str(VENDORED / "probe_server.py"))
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def wait_until(look: Callable[[], T | None], *, within_s: float, what: str) -> T:
+    """Look at a process from outside until there is something to see."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if (seen := look()) is not None:
+            return seen
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen within {within_s:g} s")
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, ended with everything it started."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(os.environ) | dict(env or {}),  # noqa: TID251 - children live in this world
+            cwd=cwd,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+
+
+@contextlib.contextmanager
+def listening(command: Sequence[str], port: int, *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ready once its port accepts connections."""
+
+    def connect() -> bool | None:
+        assert process.poll() is None, f"it ended: {_end_of(log)}"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return True
+        return None
+
+    with running(command, log=log) as process:
+        wait_until(connect, within_s=120, what=f"listening on port {port}")
+        yield process
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningGateway:
+    """A `toolgate serve` process."""
+
+    url: str
+    """Its MCP endpoint."""
+
+    run: runfile.RunFile
+    """What it announced: address, process id, key."""
+
+    log: Path
+    """Everything it wrote."""
+
+    config: Path
+    """Its configuration file."""
+
+    env: Mapping[str, str]
+    """Environment that makes commands find this gateway's files."""
+
+    def get(self, path: str) -> Any:
+        """Ask its REST interface."""
+        request = urllib.request.Request(
+            self.run.address + path, headers={"Authorization": f"Bearer {self.run.key}"}
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    def servers(self) -> dict[str, Json]:
+        """What it knows of each server, by name."""
+        answer = self.get("/api/v1/servers")
+        rows = answer["servers"] if isinstance(answer, dict) else answer
+        return {row["name"]: row for row in rows}
+
+    def wait_ready(self, *names: str, within_s: float = 90) -> dict[str, Json]:
+        """Wait until these servers answer; gives what is known of all."""
+
+        def look() -> dict[str, Json] | None:
+            known = self.servers()
+            return known if all(known[name]["state"] == "ready" for name in names) else None
+
+        try:
+            return wait_until(look, within_s=within_s, what=f"readiness of {', '.join(names)}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {json.dumps(self.servers(), indent=1)}") from None
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-3000:]
+
+
+def isolated(folder: Path) -> dict[str, str]:
+    """Environment in which Toolgate keeps all its files below `folder`."""
+    return {
+        "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "XDG_DATA_HOME": str(folder / "data"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_RUNTIME_DIR": str(folder / "run"),
+    }
+
+
+@contextlib.contextmanager
+def gateway(
+    folder: Path, servers: Mapping[str, Json], settings: Mapping[str, Any] | None = None
+) -> Iterator[RunningGateway]:
+    """A gateway process in front of `servers`, with everything it keeps below `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "toolgate.toml"
+    document = dict(settings or {}) | {"serve": {"port": 0}, "server": dict(servers)}
+    config.write_text(tomlkit.dumps(document), encoding="utf-8")
+    env = isolated(folder)
+    log = folder / "gateway.log"
+
+    def announced() -> runfile.RunFile | None:
+        assert process.poll() is None, f"it ended: {_end_of(log)}"
+        for path in folder.rglob("gateway-*.json"):
+            for run in runfile.read_all(path.parent):
+                if run.pid == process.pid:
+                    return run
+        return None
+
+    command = (sys.executable, "-m", "toolgate", "serve", "--config", str(config))
+    with running(command, log=log, env=env, cwd=folder) as process:
+        run = wait_until(announced, within_s=30, what="announcing the gateway")
+        yield RunningGateway(url=f"{run.address}/mcp", run=run, log=log, config=config, env=env)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        _, left = psutil.wait_procs(children, timeout=5)
+        assert not left, f"the gateway ended and left {left}"

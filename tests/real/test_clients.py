@@ -1,4 +1,4 @@
-"""Clients that people use connect without special settings: the Inspector and the TypeScript SDKs."""
+"""Clients that people use connect without special settings: Inspector and TypeScript SDKs."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_the_typescript_sdks_list_find_and_call(
         tmp_path,
     )
 
-    assert META_TOOLS <= set(seen["tools"])
+    assert set(seen["tools"]) >= META_TOOLS
     assert "time:convert_time" in json.dumps(seen["found"])
     assert not seen["converted"].get("isError")
     assert "00:30" in json.dumps(seen["converted"])
@@ -100,6 +100,6 @@ def test_the_inspector_lists_and_calls(
         tmp_path,
     )
 
-    assert META_TOOLS <= {tool["name"] for tool in listed["tools"]}
+    assert {tool["name"] for tool in listed["tools"]} >= META_TOOLS
     assert not called.get("isError")
     assert "hello" in json.dumps(called["content"])

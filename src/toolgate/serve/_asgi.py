@@ -1,0 +1,98 @@
+"""The few ASGI pieces that the doors share."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from toolgate.jsontext import dumps
+
+__all__ = [
+    "DisconnectedError",
+    "Message",
+    "Receive",
+    "Scope",
+    "Send",
+    "TooLargeError",
+    "read_body",
+    "replay",
+    "send_json",
+    "with_header",
+]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class DisconnectedError(Exception):
+    """The client left before its request was whole."""
+
+
+class TooLargeError(Exception):
+    """The body is larger than allowed."""
+
+
+async def read_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
+    """The whole body of a request.
+
+    Raises:
+        TooLargeError: It says that it is, or is, larger than `max_bytes`.
+        DisconnectedError: The client left.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
+            raise TooLargeError
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body = message.get("body", b"")
+        if len(body) > max_bytes:
+            raise TooLargeError
+        return body
+    collected = bytearray()
+    while message["type"] == "http.request":
+        collected += message.get("body", b"")
+        if len(collected) > max_bytes:
+            raise TooLargeError
+        if not message.get("more_body", False):
+            return bytes(collected)
+        message = await receive()
+    raise DisconnectedError
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a body that was read already, then what comes after it."""
+    is_given = False
+
+    async def receive_again() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+def with_header(send: Send, name: bytes, value: bytes) -> Send:
+    """A `send` that adds a header to the response."""
+
+    async def send_with(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (name, value)]}
+        await send(message)
+
+    return send_with
+
+
+async def send_json(
+    send: Send, status: int, body: object, *, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    """Answer with JSON; bytes are taken as JSON that is ready."""
+    data = body if isinstance(body, bytes) else dumps(body)
+    all_headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(data)).encode()),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    await send({"type": "http.response.body", "body": data})

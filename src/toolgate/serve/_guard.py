@@ -1,0 +1,127 @@
+"""Who may speak to the HTTP door: checks of `Host`, `Origin` and `Content-Type`.
+
+Against DNS rebinding a request must name the gateway by an address that no foreign page can have;
+against forged requests a page of another origin is refused, and a body must say that it is JSON,
+which a browser does not send across origins without asking first.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Guard", "Refusal", "header"]
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_REMEMBERED = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Why a request is not served."""
+
+    status: int
+    """HTTP status."""
+
+    message: str
+    """One or two sentences for people."""
+
+
+class Guard:
+    """Decides by the headers alone; the same values are decided once."""
+
+    def __init__(self, *, host: str, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._local = _is_loopback(host)
+        self._hosts = frozenset(hosts)
+        self._origins = frozenset(origins)
+        self._known: dict[tuple[bytes | None, bytes | None], Refusal | None] = {}
+
+    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
+        """None when the request may come in."""
+        host = origin = None
+        for name, value in headers:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+        return self.check_values(host, origin)
+
+    def check_values(self, host: bytes | None, origin: bytes | None) -> Refusal | None:
+        """The same for headers that were read already."""
+        key = (host, origin)
+        try:
+            return self._known[key]
+        except KeyError:
+            refusal = self._check_host(host) or self._check_origin(origin, host)
+            if len(self._known) < _REMEMBERED:
+                self._known[key] = refusal
+            return refusal
+
+    def _check_host(self, raw: bytes | None) -> Refusal | None:
+        host = (raw or b"").decode("latin-1").strip().lower()
+        name = _without_port(host)
+        if host and (name in _LOOPBACK_NAMES or _matches(host, self._hosts)):
+            return None
+        # A page that rebinds its name cannot send an address as its Host.
+        if not self._local and _is_address(name):
+            return None
+        return Refusal(
+            status=421,
+            message=f"The Host header {host!r} is not one that this gateway serves."
+            " Add it to serve.allowed_hosts if it is right.",
+        )
+
+    def _check_origin(self, raw: bytes | None, host: bytes | None) -> Refusal | None:
+        if raw is None:
+            return None
+        origin = raw.decode("latin-1").strip().lower()
+        scheme, _, place = origin.partition("://")
+        if scheme in {"http", "https"} and (
+            _without_port(place) in _LOOPBACK_NAMES
+            or place.encode("latin-1") == (host or b"").lower()
+        ):
+            return None
+        if _matches(origin, self._origins):
+            return None
+        return Refusal(
+            status=403,
+            message=f"The Origin header {origin!r} is not allowed here."
+            " Add it to serve.allowed_origins if it is right.",
+        )
+
+
+def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """The value of a header, the last one where it came twice; `name` in lower case."""
+    found = None
+    for key, value in headers:
+        if key == name:
+            found = value
+    return None if found is None else found.decode("latin-1")
+
+
+def _matches(value: str, allowed: frozenset[str]) -> bool:
+    if value in allowed or "*" in allowed:
+        return True
+    head, colon, port = value.rpartition(":")
+    return bool(colon) and port.isdigit() and f"{head}:*" in allowed
+
+
+def _without_port(host: str) -> str:
+    head, colon, port = host.rpartition(":")
+    return head if colon and port.isdigit() and not head.endswith(":") else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,412 @@
+"""The HTTP door: `/mcp` for MCP clients, `/api/v1` for programs, `/healthz` and `/readyz`.
+
+The socket listens before the SDK is imported: the lane answers modern clients meanwhile, others
+wait for the fraction of a second that the import takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hmac
+import logging
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import anyio.to_thread
+import uvicorn
+from anyio.abc import TaskStatus
+
+from toolgate.errors import PortTakenError
+from toolgate.logs import REQUEST_ID
+from toolgate.serve._asgi import (
+    DisconnectedError,
+    Receive,
+    Scope,
+    Send,
+    TooLargeError,
+    read_body,
+    replay,
+    send_json,
+    with_header,
+)
+from toolgate.serve._caller import RELAYED, request_id_of
+from toolgate.serve._guard import Guard, header
+from toolgate.serve._message import (
+    INVALID_REQUEST,
+    BadMessageError,
+    check_envelope,
+    error_bytes,
+    read,
+)
+from toolgate.serve.lane import Lane
+from toolgate.serve.rest import Rest
+
+if TYPE_CHECKING:
+    from toolgate.app import App
+    from toolgate.serve.mcp import Front
+
+__all__ = ["Door", "build_app", "serve"]
+
+log = logging.getLogger(__name__)
+
+CLOSE_S = 2.0
+"""Seconds that responses get to be written once all calls are over."""
+
+_SHUTTING_DOWN = "The gateway is shutting down and takes no new calls."
+
+
+def build_app(app: App, *, host: str | None = None, key: str = "") -> Door:
+    """The ASGI application over an opened gateway.
+
+    Args:
+        app: The opened gateway.
+        host: Address that is listened on, for the check of `Host`; by default that of the settings.
+        key: Shown by relays of the same user; empty: nobody can be one.
+    """
+    return Door(app, host=host or app.settings.serve.host, key=key)
+
+
+async def serve(
+    app: App,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    on_ready: Callable[[str], str | None] | None = None,
+    on_reload: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; running calls get `serve.drain_s` then.
+
+    A second signal ends at once.
+
+    Args:
+        app: The opened gateway.
+        host: Address to listen on; by default that of the settings.
+        port: Port to listen on, 0 for a free one; by default that of the settings.
+        on_ready: Called with the address, such as `http://127.0.0.1:7420`, once clients can
+            connect; gives the key that relays of the same user show, if there is one.
+        on_reload: Awaited at SIGHUP.
+
+    Raises:
+        PortTakenError: Another program listens there.
+    """
+    settings = app.settings.serve
+    host, port = host or settings.host, settings.port if port is None else port
+    listener = _listen(host, port)
+    door = build_app(app, host=host)
+    config = uvicorn.Config(
+        door,
+        # httptools keeps trailing blanks in header values, which then differ from the body.
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=CLOSE_S,  # pyright: ignore[reportArgumentType] - a number of s
+        h11_max_incomplete_event_size=256 * 2**10,
+    )
+    server = _Server(config)
+    async with door.running(), anyio.create_task_group() as tasks:
+        stopper = _Stopper(door, server, drain_s=settings.drain_s, on_reload=on_reload)
+        tasks.start_soon(stopper.run)
+        await server.open([listener])
+        if on_ready is not None:
+            door.key = on_ready(_address(host, listener)) or ""
+        await server.work([listener])
+        tasks.cancel_scope.cancel()
+
+
+class Door:
+    """Sends each request to where it is answered."""
+
+    def __init__(self, app: App, *, host: str, key: str = "") -> None:
+        self._settings = app.settings.serve
+        self._gateway = app.gateway
+        self._guard = Guard(
+            host=host,
+            hosts=self._settings.allowed_hosts,
+            origins=self._settings.allowed_origins,
+        )
+        self._lane = Lane(app.gateway)
+        self._rest = Rest(app)
+        self._front: Front | None = None
+        self._sdk: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
+        self._has_sdk = anyio.Event()
+        self._running = 0
+        self._idle = anyio.Event()
+        self._is_draining = False
+        self.key = key
+        """What a relay of the same user shows; empty: nobody can be one."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Hold what serves requests; needed around any of them."""
+        stop = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._load, stop)
+            try:
+                yield
+            finally:
+                stop.set()
+                self._lane.close()
+                if not self._has_sdk.is_set():
+                    tasks.cancel_scope.cancel()
+
+    async def drain(self, within_s: float) -> bool:
+        """Take no new calls and wait for those that run; False when some were still running."""
+        self._is_draining = True
+        if self._front is not None:
+            self._front.end_streams()
+        with anyio.move_on_after(within_s):
+            while self._running:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+        return not self._running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI)."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            request_id = request_id_of(header(scope["headers"], b"x-request-id"))
+            REQUEST_ID.set(request_id)
+            await self._route(scope, receive, send, request_id)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        path: str = scope["path"]
+        if path == "/mcp":
+            await self._mcp(scope, receive, send, request_id)
+            return
+        send = with_header(send, b"x-request-id", request_id.encode("ascii"))
+        if path == "/healthz":
+            await send_json(send, 200, {"status": "ok"})
+        elif path == "/readyz":
+            ready = not self._is_draining
+            await send_json(send, 200 if ready else 503, {"ready": ready})
+        elif path.startswith("/api/v1/"):
+            await self._api(scope, receive, send)
+        else:
+            message = f"There is nothing at {path[:100]!r}; MCP clients use /mcp."
+            await send_json(send, 404, {"error": {"code": "not_found", "message": message}})
+
+    async def _api(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._guard.check(scope["headers"])
+        if refusal is not None:
+            await self._rest.refuse(send, refusal.status, "forbidden", refusal.message)
+        elif self._is_draining:
+            await self._rest.refuse(send, 503, "shutting_down", _SHUTTING_DOWN, retryable=True)
+        else:
+            with self._counted():
+                await self._rest(scope, receive, send)
+
+    async def _mcp(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        refusal = self._guard.check(headers)
+        if refusal is not None:
+            body = error_bytes(None, INVALID_REQUEST, refusal.message)
+            await send_json(send, refusal.status, body)
+            return
+        if scope["method"] != "POST":
+            await self._to_sdk(scope, receive, send, request_id)
+            return
+        try:
+            body = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
+            message = check_envelope(read(body, max_depth=self._settings.max_depth))
+        except DisconnectedError:
+            return
+        except TooLargeError:
+            text = (
+                f"The request body is larger than {self._settings.max_body_bytes} bytes"
+                " (setting serve.max_body_bytes)."
+            )
+            closing = ((b"connection", b"close"),)
+            body = error_bytes(None, INVALID_REQUEST, text)
+            await send_json(send, 413, body, headers=closing)
+            return
+        except BadMessageError as error:
+            body = error_bytes(error.request_id, error.rpc_code, error.message)
+            await send_json(send, 400, body)
+            return
+        if self._is_draining and "method" in message and "id" in message:
+            body = error_bytes(message["id"], -31040, _SHUTTING_DOWN)
+            await send_json(send, 503, body, headers=((b"retry-after", b"5"),))
+            return
+        RELAYED.set(self._is_relay(headers))
+        with self._counted():
+            request = None
+            if self._lane.wants(headers):
+                thread = header(headers, b"x-toolgate-thread")
+                request = self._lane.recognise(message, headers, thread)
+            if request is not None:
+                await self._lane.serve(request, receive, send, request_id)
+            else:
+                await self._to_sdk(scope, replay(body, receive), send, request_id)
+
+    async def _to_sdk(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        await self._has_sdk.wait()
+        assert self._sdk is not None
+        send = with_header(send, b"x-request-id", request_id.encode("ascii"))
+        await self._sdk(scope, receive, send)
+
+    def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        if not self.key:
+            return False
+        shown = header(headers, b"x-toolgate-key")
+        return shown is not None and hmac.compare_digest(shown.encode(), self.key.encode())
+
+    @contextlib.contextmanager
+    def _counted(self) -> Generator[None]:
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _load(self, stop: anyio.Event) -> None:
+        """Import the SDK beside the first requests and keep its sessions until `stop`."""
+        module: Any = await anyio.to_thread.run_sync(import_module, "toolgate.serve.mcp")
+        self._front = front = cast("Front", module.Front(self._gateway))
+        manager = front.http(max_body_bytes=self._settings.max_body_bytes)
+        async with manager.run():
+            self._sdk = manager.handle_request
+            self._has_sdk.set()
+            await stop.wait()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """Run under any ASGI server."""
+        await receive()
+        async with self.running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without its own handling of signals, in two steps."""
+
+    async def open(self, sockets: list[socket.socket]) -> None:
+        """Listen."""
+        if not self.config.loaded:
+            self.config.load()
+        self.lifespan = self.config.lifespan_class(self.config)
+        await self.startup(sockets=sockets)
+
+    async def work(self, sockets: list[socket.socket]) -> None:
+        """Serve until told to stop."""
+        await self.main_loop()
+        await self.shutdown(sockets=sockets)
+
+
+class _Stopper:
+    """Turns signals into an orderly end."""
+
+    def __init__(
+        self,
+        door: Door,
+        server: _Server,
+        *,
+        drain_s: float,
+        on_reload: Callable[[], Awaitable[None]] | None,
+    ) -> None:
+        self._door = door
+        self._server = server
+        self._drain_s = drain_s
+        self._on_reload = on_reload
+        self._asked = 0
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Act on signals until cancelled."""
+        wanted = [signal.SIGTERM, signal.SIGINT]
+        if sys.platform != "win32":
+            wanted.append(signal.SIGHUP)
+        async with anyio.create_task_group() as tasks:
+            with _received(*wanted) as signals:
+                task_status.started()
+                while True:
+                    number = await signals.get()
+                    if sys.platform != "win32" and number == signal.SIGHUP:
+                        tasks.start_soon(self._reload)
+                        continue
+                    self._asked += 1
+                    if self._asked == 1:
+                        tasks.start_soon(self._stop)
+                    else:
+                        log.warning("ending at once")
+                        self._server.force_exit = True
+                        self._server.should_exit = True
+
+    async def _stop(self) -> None:
+        log.info("shutting down", extra={"drain_s": self._drain_s})
+        if not await self._door.drain(self._drain_s):
+            log.warning("calls were still running")
+        self._server.should_exit = True
+
+    async def _reload(self) -> None:
+        if self._on_reload is None:
+            return
+        try:
+            await self._on_reload()
+        except Exception:
+            log.exception("reload failed; the old settings stay")
+
+
+@contextlib.contextmanager
+def _received(*numbers: signal.Signals) -> Generator[asyncio.Queue[int]]:
+    """Signals as they come; none where this is not the main thread."""
+    queue: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    before: dict[signal.Signals, Any] = {}
+    for number in numbers:
+        with contextlib.suppress(ValueError):
+            before[number] = signal.signal(
+                number, lambda got, _frame: loop.call_soon_threadsafe(queue.put_nowait, got)
+            )
+    try:
+        yield queue
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises `PortTakenError` where that is impossible."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise _no_listener(host, port, error) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _no_listener(host: str, port: int, error: OSError) -> PortTakenError:
+    if error.errno == errno.EADDRINUSE:
+        return PortTakenError(
+            f"Port {port} on {host} is taken by another program.",
+            hint="Stop it, or choose another port with --port or serve.port; 0 takes a free one.",
+        )
+    return PortTakenError(
+        f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
+        hint="Set serve.host and serve.port, or --host and --port, to an address of this machine"
+        " and a port that you may use.",
+    )
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,468 @@
+"""The front for MCP clients of both eras, on the SDK's lowlevel server.
+
+One middleware answers with the raw objects that the gateway gives, so that the SDK's models never
+see, check or rebuild a result. What is the SDK's: transports, sessions, the handshake, streams.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+import toolgate
+from toolgate.errors import ToolgateError
+from toolgate.serve._caller import RELAYED, caller_of
+from toolgate.serve._message import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    BadMessageError,
+)
+from toolgate.serve._peer import Channel, ClientPeer
+from toolgate.serve._shape import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    SERVER_INFO,
+    capabilities,
+    rpc_error,
+    shape,
+)
+from toolgate.serve._verbs import LOG_LEVELS, Verbs, client_name
+from toolgate.types import Caller, Era, Json, json_object
+
+if TYPE_CHECKING:
+    from toolgate.gateway import Change, Gateway
+
+__all__ = ["Front"]
+
+log = logging.getLogger(__name__)
+
+PUSH_TIMEOUT_S = 10.0
+"""Seconds that a handshake client may take to read a change notice before it is given up."""
+
+SESSION_IDLE_S = 30 * 60.0
+"""Seconds without any request after which a session of the handshake era ends."""
+
+MAX_LISTENERS = 10_000
+"""Open `subscriptions/listen` streams at most."""
+
+_REMOVED_IN_MODERN = frozenset(
+    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
+
+_EVENTS: dict[str, ServerEvent] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+
+_SESSION_KEY = "toolgate.session"
+
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(kw_only=True, eq=False)
+class _Session:
+    """What is remembered of a client of the handshake era."""
+
+    connection: Connection
+    capabilities: Json
+    client: str
+    level: str | None = None
+    uris: set[str] = field(default_factory=set[str])
+    waiting: dict[tuple[str, str], Json | None] = field(default_factory=dict[tuple[str, str], Any])
+    """Notices not sent yet, by method and URI; a newer equal one replaces an older one."""
+    is_pushing: bool = False
+
+
+class Front:
+    """Serves MCP over the transports of the SDK."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._verbs = Verbs(gateway)
+        self._bus = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._bus, max_subscriptions=MAX_LISTENERS)
+        self._sessions: set[_Session] = set()
+        self._held: dict[str, _Hold] = {}
+        self._tasks: TaskGroup | None = None
+        self._server: Server[None] = Server(
+            SERVER_INFO["name"],
+            version=toolgate.__version__,
+            title=SERVER_INFO["title"],
+            lifespan=self._lifespan,
+            # Without this each modern call with arguments would list all tools first (mcp 2.3.0).
+            get_tool_input_schema=self._input_schema,
+            on_subscriptions_listen=self._listen,
+        )
+        self._server.middleware[:] = [self._middleware]
+
+    def http(self, *, max_body_bytes: int) -> StreamableHTTPSessionManager:
+        """The endpoint over streamable HTTP; `Host` and `Origin` are checked before it."""
+        return StreamableHTTPSessionManager(
+            app=self._server,
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            session_idle_timeout=SESSION_IDLE_S,
+            max_request_body_size=max_body_bytes,
+        )
+
+    async def run(self, read_stream: Any, write_stream: Any) -> None:
+        """Serve one client over a pair of the SDK's message streams until it leaves."""
+        options = self._server.create_initialization_options()
+        await self._server.run(read_stream, write_stream, options)
+
+    def end_streams(self) -> None:
+        """Tell everybody who listens that nothing more will come."""
+        self._listeners.close()
+
+    @asynccontextmanager
+    async def _lifespan(self, _server: Server[None]) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            unsubscribe = self._gateway.on_change(self._on_change)
+            try:
+                yield None
+            finally:
+                unsubscribe()
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    # Requests
+
+    async def _middleware(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None:
+            await call_next(ctx)
+            if ctx.method == "notifications/initialized":
+                self._begin_pushing(ctx)
+            return None
+        era: Era = "modern" if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "handshake"
+        if era == "modern" and ctx.method in _REMOVED_IN_MODERN:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
+        answer = self._answer_for(ctx.method, era)
+        if answer is None:
+            return await call_next(ctx)
+        if ctx.method == "initialize":
+            return await self._initialize(ctx, call_next)
+        if not _connection(ctx).initialize_accepted:
+            raise MCPError(INVALID_REQUEST, "Send 'initialize' before any other request.")
+        try:
+            result = await answer(ctx, era)
+        except BadMessageError as error:
+            raise MCPError(error.rpc_code, error.message) from error
+        except MCPError:
+            raise
+        except Exception as error:
+            code, message, data = rpc_error(error, era)
+            raise MCPError(code, message, data) from error
+        return shape(result, ctx.method, era)
+
+    def _answer_for(self, method: str, era: Era) -> Callable[[Context, Era], Any] | None:
+        """What answers this method; None leaves it to the SDK."""
+        if self._verbs.knows(method):
+            return self._verb
+        if era == "modern":
+            return self._discover if method == "server/discover" else None
+        return {
+            "initialize": self._verb,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+        }.get(method)
+
+    async def _verb(self, ctx: Context, era: Era) -> Json:
+        params = dict(ctx.params or {})
+        peer = self._peer(ctx, era, params)
+        if era == "handshake" and peer.log_level is not None:
+            # A level set for the session is, for a modern server, the wish of each request.
+            params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
+        return await self._verbs.answer(ctx.method, params, self._caller(ctx, params), peer)
+
+    async def _initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        params = json_object(dict(ctx.params or {}))
+        connection = _connection(ctx)
+        session = _Session(
+            connection=connection,
+            capabilities=json_object(params.get("capabilities")),
+            client=client_name(params.get("clientInfo")),
+        )
+        if connection.state.get(_SESSION_KEY) is None:
+            connection.exit_stack.callback(self._end_session, connection)
+        connection.state[_SESSION_KEY] = session
+        answered = dict(result) if isinstance(result, dict) else {}
+        answered |= {"capabilities": capabilities("handshake"), "serverInfo": SERVER_INFO}
+        if self._gateway.instructions:
+            answered["instructions"] = self._gateway.instructions
+        return answered
+
+    async def _discover(self, _ctx: Context, era: Era) -> Json:
+        found: Json = {
+            "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
+            "capabilities": capabilities(era),
+        }
+        if self._gateway.instructions:
+            found["instructions"] = self._gateway.instructions
+        return found
+
+    async def _set_level(self, ctx: Context, _era: Era) -> Json:
+        level = (ctx.params or {}).get("level")
+        if level not in LOG_LEVELS:
+            raise BadMessageError(
+                INVALID_PARAMS, f"Parameter 'level' must be one of {', '.join(LOG_LEVELS)}."
+            )
+        if (session := _session(ctx)) is not None:
+            session.level = level
+        return {}
+
+    def _peer(self, ctx: Context, era: Era, params: Json) -> ClientPeer:
+        meta = json_object(params.get("_meta"))
+        session = _session(ctx)
+        if era == "modern":
+            declared, level = json_object(meta.get(CLIENT_CAPABILITIES)), meta.get(LOG_LEVEL)
+        else:
+            declared = session.capabilities if session else {}
+            level = session.level if session else None
+        return ClientPeer(
+            _channel(ctx),
+            era=era,
+            capabilities=declared,
+            progress_token=meta.get("progressToken"),
+            log_level=level,
+        )
+
+    def _caller(self, ctx: Context, params: Json) -> Caller:
+        session = _session(ctx)
+        if session is not None:
+            client = session.client
+        else:
+            client = client_name(json_object(params.get("_meta")).get(CLIENT_INFO))
+        headers = ctx.request.headers if ctx.request is not None else {}
+        return caller_of(
+            client,
+            thread=headers.get("x-toolgate-thread"),
+            session=_connection(ctx).session_id,
+        )
+
+    def _input_schema(self, name: str) -> Json | None:
+        """The schema that mirrored headers are checked by; a relay sends none of them."""
+        return None if RELAYED.get() else self._gateway.input_schema(name)
+
+    # Subscriptions
+
+    async def _subscribe(self, ctx: Context, _era: Era) -> Json:
+        uri, session = _uri(ctx), _session(ctx)
+        if session is not None and uri not in session.uris:
+            await self._hold(uri, self._caller(ctx, {}))
+            session.uris.add(uri)
+        return {}
+
+    async def _unsubscribe(self, ctx: Context, _era: Era) -> Json:
+        uri, session = _uri(ctx), _session(ctx)
+        if session is not None and uri in session.uris:
+            session.uris.discard(uri)
+            await self._release(uri)
+        return {}
+
+    async def _listen(
+        self, ctx: Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        caller = self._caller(ctx, dict(ctx.params or {}))
+        held = _Held()
+        uris = params.notifications.resource_subscriptions or ()
+        # Beside the stream, whose first frame must not wait for a server.
+        self._spawn(self._hold_each, uris, caller, held)
+        try:
+            return await self._listeners(ctx, params)
+        finally:
+            held.has_left = True
+            for uri in held.uris:
+                self._spawn(self._release, uri)
+
+    async def _hold_each(self, uris: Iterable[str], caller: Caller, held: _Held) -> None:
+        """Hold for a listener, who may name what does not exist and then hears nothing."""
+        for uri in dict.fromkeys(uris):
+            if held.has_left:
+                return
+            try:
+                await self._hold(uri, caller)
+            except ToolgateError as error:
+                log.info("subscription not made", extra={"reason": str(error)})
+                continue
+            if held.has_left:
+                await self._release(uri)
+            else:
+                held.uris.append(uri)
+
+    async def _hold(self, uri: str, caller: Caller) -> None:
+        """Subscribe at the server when the first one wants it."""
+        hold = self._held.setdefault(uri, _Hold(caller=caller))
+        hold.count += 1
+        async with hold.lock:
+            if hold.is_made:
+                return
+            try:
+                await self._gateway.subscribe(hold.caller, uri)
+            except BaseException:
+                self._leave(uri, hold)
+                raise
+            hold.is_made = True
+
+    async def _release(self, uri: str) -> None:
+        """Unsubscribe at the server when the last one has left."""
+        hold = self._held.get(uri)
+        if hold is None:
+            return
+        self._leave(uri, hold)
+        async with hold.lock:
+            if hold.count == 0 and hold.is_made:
+                hold.is_made = False
+                await self._gateway.unsubscribe(hold.caller, uri)
+            self._forget(uri, hold)
+
+    def _leave(self, uri: str, hold: _Hold) -> None:
+        hold.count -= 1
+        if not hold.is_made:
+            self._forget(uri, hold)
+
+    def _forget(self, uri: str, hold: _Hold) -> None:
+        if hold.count == 0 and self._held.get(uri) is hold:
+            del self._held[uri]
+
+    # Changes
+
+    def _on_change(self, change: Change) -> None:
+        self._spawn(self._announce, change)
+
+    async def _announce(self, change: Change) -> None:
+        uri = change.uri or ""
+        if change.kind == "resource":
+            await self._bus.publish(ResourceUpdated(uri))
+        else:
+            await self._bus.publish(_EVENTS[change.kind])
+        for session in list(self._sessions):
+            if change.kind != "resource":
+                self._push(session, f"notifications/{change.kind}/list_changed", uri, None)
+            elif uri in session.uris:
+                self._push(session, "notifications/resources/updated", uri, {"uri": uri})
+
+    def _push(self, session: _Session, method: str, uri: str, params: Json | None) -> None:
+        session.waiting[method, uri] = params
+        if not session.is_pushing:
+            session.is_pushing = True
+            self._spawn(self._push_waiting, session)
+
+    async def _push_waiting(self, session: _Session) -> None:
+        try:
+            while session.waiting and session in self._sessions:
+                (method, uri), params = next(iter(session.waiting.items()))
+                del session.waiting[method, uri]
+                with anyio.move_on_after(PUSH_TIMEOUT_S) as scope:
+                    await session.connection.notify(method, params)
+                if scope.cancelled_caught:
+                    log.info("client does not read its notices", extra={"client": session.client})
+                    session.waiting.clear()
+        finally:
+            session.is_pushing = False
+
+    def _begin_pushing(self, ctx: Context) -> None:
+        if (session := _session(ctx)) is not None:
+            self._sessions.add(session)
+
+    def _end_session(self, connection: Connection) -> None:
+        session: _Session | None = connection.state.pop(_SESSION_KEY, None)
+        if session is None:
+            return
+        self._sessions.discard(session)
+        for uri in session.uris:
+            self._spawn(self._release, uri)
+
+    def _spawn(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Do something beside the request; nothing when the front is ending."""
+        if self._tasks is not None:
+            self._tasks.start_soon(_contained, work, *args)
+
+
+@dataclass
+class _Held:
+    """What one listener holds."""
+
+    uris: list[str] = field(default_factory=list[str])
+    has_left: bool = False
+
+
+@dataclass(kw_only=True)
+class _Hold:
+    """One subscription at a server, shared by all clients that want it."""
+
+    caller: Caller
+    count: int = 0
+    is_made: bool = False
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+async def run_manager(
+    manager: StreamableHTTPSessionManager,
+    stop: anyio.Event,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run the sessions of an endpoint until `stop` is set."""
+    async with manager.run():
+        task_status.started()
+        await stop.wait()
+
+
+async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> None:
+    """Keep a failure of work beside the requests from ending the front."""
+    try:
+        await work(*args)
+    except ToolgateError as error:
+        log.warning("work beside requests failed", extra={"reason": str(error)})
+    except Exception:
+        log.exception("work beside requests failed")
+
+
+def _uri(ctx: Context) -> str:
+    uri = (ctx.params or {}).get("uri")
+    if not isinstance(uri, str):
+        raise BadMessageError(INVALID_PARAMS, "Parameter 'uri' must be a string.")
+    return uri
+
+
+# The SDK keeps both behind an underscore (mcp 2.3.0): its typed methods would drop fields that it
+# does not know from notifications and requests that are to travel unchanged, and per-session state
+# has no other public place.
+def _connection(ctx: Context) -> Connection:
+    return ctx.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+def _channel(ctx: Context) -> Channel:
+    return ctx.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+def _session(ctx: Context) -> _Session | None:
+    return _connection(ctx).state.get(_SESSION_KEY)

@@ -4,23 +4,29 @@ from toolgate.errors import SettingError
 from toolgate.plugins import make
 from toolgate.store.base import (
     AuditFilter,
+    Checkup,
     Pruned,
     Retention,
     Store,
     StoredResult,
     StoredServer,
     StoredSnapshot,
+    Upgrade,
+    Upkeep,
 )
 from toolgate.types import PluginSpec
 
 __all__ = [
     "AuditFilter",
+    "Checkup",
     "Pruned",
     "Retention",
     "Store",
     "StoredResult",
     "StoredServer",
     "StoredSnapshot",
+    "Upgrade",
+    "Upkeep",
     "kind_of",
     "make_store",
 ]

@@ -17,7 +17,7 @@ from toolgate.ids import utc_now
 from toolgate.store import _tables
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["Standing", "create", "look", "migrate", "refuse_unless_upgradable"]
+__all__ = ["Standing", "create", "faults", "look", "migrate", "refuse_unless_upgradable"]
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -64,6 +64,33 @@ def refuse_unless_upgradable(standing: Standing, url: str) -> None:
             f"The database {url} has tables of another program under names that Toolgate uses.",
             hint="Set store.url to a database of its own.",
         )
+
+
+def faults(connection: Connection, standing: Standing) -> list[str]:
+    """What is wrong with the schema, one sentence each."""
+    if standing.kind == "empty":
+        return ["It has no tables yet; they are made when Toolgate starts."]
+    if standing.kind == "foreign":
+        return ["It has tables of another program under names that Toolgate uses."]
+    present = _tables.REVISIONS[-1]
+    if standing.kind == "newer":
+        return [
+            f"Its schema {standing.found!r} is newer than {present!r}, which this Toolgate knows."
+        ]
+    if standing.kind == "old":
+        return [f"Its schema is {standing.found!r}; toolgate db upgrade brings it to {present!r}."]
+    inspector = inspect(connection)
+    columns = {
+        name: {column["name"] for column in inspector.get_columns(name)}
+        for name in inspector.get_table_names()
+    }
+    missing = [
+        f"{table.name}.{column.name}" if table.name in columns else table.name
+        for table in _tables.metadata.sorted_tables
+        for column in table.columns
+        if column.name not in columns.get(table.name, ())
+    ]
+    return [f"{name} is missing." for name in dict.fromkeys(missing)]
 
 
 def create(connection: Connection) -> None:

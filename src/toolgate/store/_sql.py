@@ -7,6 +7,7 @@ neither an asynchronous driver nor greenlets have to be installed, loaded and un
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from secrets import token_bytes
 from typing import Any, TypeVar
 
@@ -28,10 +29,11 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
-from toolgate.store import _rows, _tables
+from toolgate.store import _copies, _rows, _schema, _tables
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,
+    Checkup,
     Pruned,
     Retention,
     StoredResult,
@@ -232,6 +234,29 @@ class SqlStore:
             return {"total": self._total_bytes(connection), **rows}
 
         return await self._read(measure)
+
+    async def check(self) -> Checkup:
+        """Examine the database; changes nothing."""
+
+        def examine(connection: Connection) -> Checkup:
+            standing = _schema.look(connection)
+            problems = _schema.faults(connection, standing) + self._damage(connection)
+            return Checkup(schema=standing.found, problems=tuple(problems))
+
+        return await self._read(examine)
+
+    async def restore(self, source: Path) -> dict[str, int]:
+        """Replace everything by what a backup holds, all or nothing; gives rows by table."""
+
+        def replace(connection: Connection) -> dict[str, int]:
+            with _copies.opened(source) as backup:
+                return _copies.replace_rows(backup, connection)
+
+        return await self._write(replace)
+
+    def _damage(self, connection: Connection) -> list[str]:  # noqa: ARG002
+        """What the database itself finds wrong in its files."""
+        return []
 
     def _total_bytes(self, connection: Connection) -> int:
         """Bytes that the database takes."""

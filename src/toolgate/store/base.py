@@ -2,18 +2,22 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
     "AuditFilter",
+    "Checkup",
     "Pruned",
     "Retention",
     "Store",
     "StoredResult",
     "StoredServer",
     "StoredSnapshot",
+    "Upgrade",
+    "Upkeep",
 ]
 
 
@@ -137,6 +141,31 @@ class Pruned:
     """Listings of servers that are gone."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checkup:
+    """What an examination of the database showed."""
+
+    schema: str | None
+    """Revision of its schema; None when it has none of our tables."""
+
+    problems: tuple[str, ...]
+    """One sentence each; empty when all is well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upgrade:
+    """What bringing the schema up to date did."""
+
+    before: str | None
+    """Revision before; None when the database was new."""
+
+    after: str
+    """Revision now."""
+
+    copy: Path | None = None
+    """Where the database was copied to before it was changed."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """Everything relational that Toolgate keeps.
@@ -233,4 +262,47 @@ class Store(Protocol):
 
     async def sizes(self) -> dict[str, int]:
         """Bytes in all (`total`) and rows by table, for `doctor`."""
+        ...
+
+
+@runtime_checkable
+class Upkeep(Protocol):
+    """What the commands `toolgate db` need of a store; all of it works while others use it.
+
+    A backup is a SQLite file, whatever the database, so that one kind of store can become another.
+    """
+
+    async def upgrade(self) -> Upgrade:
+        """Bring the schema up to date; processes that try it together do it once.
+
+        Raises:
+            StoreVersionError: The schema is newer than this program.
+            StoreError: The database cannot be reached or written.
+        """
+        ...
+
+    async def check(self) -> Checkup:
+        """Examine the database; changes nothing.
+
+        Raises:
+            StoreError: It does not exist or cannot be read.
+        """
+        ...
+
+    async def backup(self, target: Path) -> None:
+        """Write everything to a file as it is at one moment; the file is whole or not there.
+
+        Raises:
+            StoreError: The database or the file cannot be used.
+            StoreVersionError: The schema is newer than this program.
+        """
+        ...
+
+    async def restore(self, source: Path) -> dict[str, int]:
+        """Replace everything by what a backup holds, all or nothing; gives rows by table.
+
+        Raises:
+            StoreError: The file is no backup, or the database cannot be used.
+            StoreVersionError: The backup is newer than this program.
+        """
         ...

@@ -3,18 +3,20 @@
 import sqlite3
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
-from toolgate.errors import OptionError
-from toolgate.store import _file, _schema
+from toolgate.errors import OptionError, StoreError, StoreVersionError
+from toolgate.ids import new_id
+from toolgate.store import _copies, _file, _schema, _tables
 from toolgate.store._sql import SqlStore
+from toolgate.store.base import Checkup, Upgrade
 
 __all__ = ["Options", "SqliteStore", "build"]
 
@@ -69,30 +71,84 @@ class SqliteStore(SqlStore):
 
     async def open(self) -> None:
         """Make the file where there is none; copy and migrate an older one."""
-        await anyio.to_thread.run_sync(self._open, limiter=self._writes)
+        await self.upgrade()
 
-    def _open(self) -> None:
+    async def upgrade(self) -> Upgrade:
+        """Bring the schema up to date; opening does the same."""
+        return await anyio.to_thread.run_sync(self._open, limiter=self._writes)
+
+    async def check(self) -> Checkup:
+        """Examine the database; changes nothing."""
+        self._require_file()
+        return await super().check()
+
+    async def backup(self, target: Path) -> None:
+        """Copy the file as it is at one moment."""
+        self._require_file()
+
+        def copy() -> None:
+            with self._translated():
+                _copies.copy_file(self._path, target)
+
+        await anyio.to_thread.run_sync(copy, limiter=self._reads)
+
+    async def restore(self, source: Path) -> dict[str, int]:
+        """Replace all rows; a file that is damaged or newer is put aside and begun anew."""
+        await anyio.to_thread.run_sync(self._make_usable, limiter=self._writes)
+        return await super().restore(source)
+
+    def _require_file(self) -> None:
+        if not self._path.is_file():
+            raise StoreError(f"The store {self._url} is no file.", hint="Correct store.url.")
+
+    def _make_usable(self) -> None:
+        try:
+            self._open()
+            with self._translated(), self._engine.begin() as connection:
+                damaged = bool(self._damage(connection))
+        except StoreVersionError:
+            damaged = True
+        except StoreError as error:
+            damaged = isinstance(error.__cause__, DatabaseError) and not isinstance(
+                error.__cause__, OperationalError
+            )
+            if not damaged:
+                raise
+        if damaged:
+            self._engine.dispose()
+            put_aside = f"{self._path.name}.{new_id()[:12]}.damaged"
+            for ending in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    self._path.with_name(f"{self._path.name}{ending}").rename(
+                        self._path.with_name(f"{put_aside}{ending}")
+                    )
+            self._open()
+
+    def _open(self) -> Upgrade:
         with self._translated():
             if self._path != _file.MEMORY:
                 _file.prepare_file(self._path)
             with self._engine.begin() as connection:
                 standing = _schema.look(connection)
+            upgrade = Upgrade(before=standing.found, after=_tables.REVISIONS[-1])
             if standing.kind != "current":
-                self._bring_up_to_date()
+                upgrade = self._bring_up_to_date()
             self._use_wal()
+            return upgrade
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self) -> Upgrade:
         with self._without_foreign_keys() as connection:
             standing = _schema.look(connection)  # again: another process may have been faster
             _schema.refuse_unless_upgradable(standing, self._url)
+            copy: Path | None = None
             if standing.kind == "empty":
                 _schema.create(connection)
             elif standing.kind == "old":
-                if self._path != _file.MEMORY:
-                    copy = self._path.with_name(f"{self._path.name}.{standing.found}.bak")
-                    _file.copy_file(self._path, copy)
+                copy = self._path.with_name(f"{self._path.name}.{standing.found}.bak")
+                _file.copy_file(self._path, copy)
                 _schema.migrate(connection)
                 _require_sound_references(connection)
+            return Upgrade(before=standing.found, after=_tables.REVISIONS[-1], copy=copy)
 
     @contextmanager
     def _without_foreign_keys(self) -> Generator[Connection]:
@@ -126,6 +182,15 @@ class SqliteStore(SqlStore):
                     return
         finally:
             connection.close()
+
+    def _damage(self, connection: Connection) -> list[str]:
+        # Rows of `integrity_check` say what they found; those of the other name table, row, parent.
+        found = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+        orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+        return [f"SQLite found: {text}." for text in found if text != "ok"] + [
+            f"A row of {table} belongs to a row of {parent} that does not exist."
+            for table, _, parent, _ in orphans[:20]
+        ]
 
     def _total_bytes(self, connection: Connection) -> int:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()

@@ -1,0 +1,155 @@
+"""The store in PostgreSQL, for several gateways that share it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import psycopg
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import ArgumentError
+
+from toolgate import __version__
+from toolgate.errors import OptionError, StoreVersionError
+from toolgate.store import _copies, _schema, _tables
+from toolgate.store._sql import SqlStore
+from toolgate.store.base import Upgrade
+
+__all__ = ["Options", "PostgresStore", "build"]
+
+_UPGRADE_LOCK = 0x746F6F6C67617465
+"""Key of the advisory lock: `toolgate` in ASCII."""
+
+_CONNECTIONS = 4
+
+_HALF_DEAD: Mapping[str, object] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""A server that vanished without a word is noticed within seconds; the address may say otherwise.
+https://www.postgresql.org/docs/current/libpq-connect.html"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Where the database is."""
+
+    url: str
+    """`postgresql://USER:PASSWORD@HOST:PORT/NAME`. WARNING: may hold a password; never shown."""
+
+    lock_timeout_s: float = 10.0
+    """Seconds to wait for a lock that another process holds; then the request fails."""
+
+
+def build(options: Options) -> "PostgresStore":
+    """A store; nothing is connected yet."""
+    try:
+        url = make_url(options.url).set(drivername="postgresql+psycopg")
+    except (ArgumentError, ValueError) as error:
+        raise OptionError(
+            "store.url is no address of a PostgreSQL database.",
+            allowed="Allowed: postgresql://USER@HOST/NAME.",
+            hint="Correct store.url.",
+        ) from error
+    return PostgresStore(url, lock_timeout_s=options.lock_timeout_s)
+
+
+class PostgresStore(SqlStore):
+    """One database, any number of processes on any number of machines."""
+
+    def __init__(self, url: URL, *, lock_timeout_s: float = 10.0) -> None:
+        super().__init__(
+            _engine(url, lock_timeout_s), _shown(url), insert=insert, writers=_CONNECTIONS
+        )
+
+    async def open(self) -> None:
+        """Connect; make the tables of an empty database."""
+
+        def prepare(connection: Connection) -> None:
+            standing = _schema.look(connection)
+            if standing.kind == "empty":
+                _lock(connection)
+                standing = _schema.look(connection)  # again: another process may have been faster
+                if standing.kind == "empty":
+                    _schema.create(connection)
+                    return
+            _schema.refuse_unless_upgradable(standing, self.url)
+            if standing.kind == "old":
+                raise StoreVersionError(
+                    f"The store {self.url} has schema {standing.found!r}, and Toolgate"
+                    f" {__version__} needs {_tables.REVISIONS[-1]!r}.",
+                    hint="Run toolgate db backup FILE, then toolgate db upgrade.",
+                )
+
+        await self._write(prepare)
+
+    async def upgrade(self) -> Upgrade:
+        """Bring the schema up to date, under a lock that all processes know."""
+
+        def run(connection: Connection) -> Upgrade:
+            _lock(connection)
+            standing = _schema.look(connection)
+            _schema.refuse_unless_upgradable(standing, self.url)
+            if standing.kind == "empty":
+                _schema.create(connection)
+            elif standing.kind == "old":
+                _schema.migrate(connection)
+            return Upgrade(before=standing.found, after=_tables.REVISIONS[-1])
+
+        return await self._write(run)
+
+    async def backup(self, target: Path) -> None:
+        """Write everything to a SQLite file, as it is at one moment."""
+        engine = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+
+        def write(connection: Connection) -> None:
+            _copies.write_file(connection, target)
+
+        await anyio.to_thread.run_sync(self._transact, write, engine, limiter=self._reads)
+
+    async def restore(self, source: Path) -> dict[str, int]:
+        """Replace all rows."""
+        await self.open()
+        return await super().restore(source)
+
+    def _total_bytes(self, connection: Connection) -> int:
+        names = ", ".join(f"'{name}'" for name in _tables.metadata.tables)
+        size = (
+            f"SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[{names}]) name"  # noqa: S608
+        )
+        return int(connection.exec_driver_sql(size).scalar_one())
+
+
+def _engine(url: URL, lock_timeout_s: float) -> Engine:
+    engine = create_engine(
+        url,
+        module=psycopg,  # imported above, so that its absence names the extra that brings it
+        pool_size=2 * _CONNECTIONS,
+        pool_pre_ping=True,  # a server that was restarted meanwhile costs no request
+        connect_args={key: value for key, value in _HALF_DEAD.items() if key not in url.query},
+    )
+
+    def set_up(connection: Any, _record: object) -> None:
+        connection.execute(f"SET lock_timeout = {round(lock_timeout_s * 1000)}")
+        connection.commit()
+
+    event.listen(engine, "connect", set_up)
+    return engine
+
+
+def _shown(url: URL) -> str:
+    shown = url.set(drivername="postgresql").difference_update_query(["password", "sslpassword"])
+    return shown._replace(password=None).render_as_string()
+
+
+def _lock(connection: Connection) -> None:
+    """Until the end of the transaction, nobody else changes the schema."""
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")

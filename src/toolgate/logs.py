@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from toolgate.errors import SettingError
-from toolgate.settings import LogSettings
+from toolgate.settings import LogSettings, expand_home
 
 __all__ = ["REQUEST_ID", "set_up", "tail"]
 
@@ -53,7 +53,7 @@ def set_up(settings: LogSettings, *, verbose: int = 0, stream: TextIO | None = N
         SettingError: The file cannot be written.
     """
     level = logging.DEBUG if verbose else _LEVELS[settings.level]
-    path = Path(settings.file).expanduser() if settings.file else None
+    path = Path(expand_home(settings.file)) if settings.file else None
     handler = _file_handler(path) if path else logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if settings.format == "json" else TextLines())
     by_server = {name: _LEVELS.get(word, level) for name, word in settings.servers.items()}

@@ -51,7 +51,8 @@ def report(error: BaseException, *, verbose: int = 0) -> int:
         traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, ToolgateError):
         print(f"toolgate: {error}", file=sys.stderr)
-        return status_of(error)
+        kind = getattr(error, "kind", None)  # what a gateway answered with
+        return status_of(error) if kind is None else status_of_code(kind)
     print(
         f"toolgate: Something unexpected happened: {type(error).__name__}: {error}. "
         "Run the command again with -v and report what it prints.",

@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from datetime import datetime
 from typing import TextIO
 
@@ -71,7 +71,7 @@ def local_time(utc: str | None) -> str:
 
 
 @contextlib.contextmanager
-def waiting(text: str) -> Iterator[None]:
+def waiting(text: str) -> Generator[None]:
     """Show a moving line on the terminal while something takes its time; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield

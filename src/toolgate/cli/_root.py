@@ -87,8 +87,8 @@ def root(
     imports: Annotated[
         list[Path] | None, typer.Option("--import", metavar="FILE", help=SHARED_OPTIONS[1].help)
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help=SHARED_OPTIONS[2].help)] = False,  # noqa: FBT002 - an option of the command line
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,  # noqa: FBT002
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help=SHARED_OPTIONS[2].help)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     """One MCP endpoint in front of all your MCP servers."""
     # `split_globals` has read the shared options before; they stand here for help and completion.

@@ -1,0 +1,213 @@
+"""The way of a command to a gateway: the one that runs on this machine, or one of its own.
+
+Both are asked through the REST interface, over HTTP or within the process, so `--json` prints the
+same shapes either way.
+"""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+from toolgate import __version__, runfile, settings
+from toolgate.cli._context import shared
+from toolgate.errors import ToolgateError, UnreachableError
+from toolgate.runfile import RunFile
+from toolgate.settings import Settings
+from toolgate.types import Json, json_object
+
+__all__ = [
+    "AnsweredError",
+    "Door",
+    "Exchange",
+    "find_running",
+    "load_settings",
+    "open_door",
+    "store_url",
+]
+
+WAIT_S = 30.0
+"""Seconds that a gateway of our own waits for servers which were never listed."""
+
+_CONNECT_S = 3.0
+_ANSWER_S = 900.0
+
+Exchange = Callable[[str, str, Json | None], Awaitable[tuple[int, bytes]]]
+"""Method, path and body of a request; gives status and body of the answer."""
+
+ResultT = TypeVar("ResultT")
+
+
+class AnsweredError(ToolgateError):
+    """A gateway answered with an error; `kind` is its code."""
+
+    def __init__(self, failed: str, *, kind: str, hint: str = "") -> None:
+        super().__init__(failed, hint=hint)
+        self.kind = kind
+
+
+def load_settings() -> Settings:
+    """The settings that the shared options name.
+
+    Raises:
+        SettingError: They cannot be read.
+    """
+    options = shared()
+    return settings.load(options.config, [str(path) for path in options.imports])
+
+
+def store_url(loaded: Settings) -> str:
+    """The store of these settings, the default one where they name none."""
+    return loaded.store.url or settings.default_store_url()
+
+
+async def find_running(loaded: Settings) -> "Door | None":
+    """The gateway of the same store on this machine, if one answers."""
+    run = runfile.find(settings.run_dir(), store_url(loaded))
+    if run is None:
+        return None
+    try:
+        status, _ = await over_http(run, answer_s=_CONNECT_S)("GET", "/healthz", None)
+    except UnreachableError:
+        return None  # another program may have its process id since, and nobody its address
+    return Door(over_http(run), run) if status == http.client.OK else None
+
+
+@asynccontextmanager
+async def open_door(loaded: Settings, *, only: str | None = None) -> AsyncGenerator["Door"]:
+    """A gateway to ask: the running one, else one of our own that ends with the block.
+
+    Args:
+        loaded: Settings of the command.
+        only: The one server that is needed, when that is known; others are not started. Empty:
+            none is needed.
+    """
+    remote = await find_running(loaded)
+    if remote is not None:
+        yield remote
+        return
+    local: Any = import_module("toolgate.cli._local")
+    async with local.open_local(loaded, only=only, wait_s=WAIT_S) as exchange:
+        yield Door(exchange, None)
+
+
+class Door:
+    """What commands ask of a gateway."""
+
+    def __init__(self, exchange: Exchange, run: RunFile | None) -> None:
+        self._exchange = exchange
+        self.running = run
+        """The gateway that answers; None when it was started for this command."""
+
+    async def servers(self) -> list[Json]:
+        """Every server with its state."""
+        return cast("list[Json]", (await self._ask("GET", "servers"))["servers"])
+
+    async def tools(self, server: str | None) -> list[Json]:
+        """Every tool, or those of one server."""
+        query = f"?{urlencode({'server': server})}" if server else ""
+        return cast("list[Json]", (await self._ask("GET", f"tools{query}"))["tools"])
+
+    async def discover(self, wanted: Json) -> Json:
+        """Tools that fit a request: `query`, `maxResults`, `server`, `context`, `threshold`."""
+        return await self._ask("POST", "discover", wanted)
+
+    async def describe(self, keys: Sequence[str]) -> Json:
+        """Full definitions by tool key."""
+        return await self._ask("POST", "describe", {"toolKeys": list(keys)})
+
+    async def execute(self, key: str, arguments: Json) -> Json:
+        """Run a tool; its result as it came."""
+        return await self._ask("POST", "execute", {"toolKey": key, "arguments": arguments})
+
+    async def add_server(self, name: str, config: Json, *, save: bool) -> None:
+        """Add a server to the store, or with `save` to the configuration file."""
+        await self._ask("POST", "servers", {"name": name, "config": config, "save": save})
+
+    async def remove_server(self, name: str) -> None:
+        """Remove a server from the store."""
+        await self._ask("DELETE", f"servers/{quote(name)}")
+
+    async def enable_server(self, name: str, *, enabled: bool) -> None:
+        """Switch a server on or off."""
+        await self._ask("POST", f"servers/{quote(name)}/{'enable' if enabled else 'disable'}", {})
+
+    async def restart_server(self, name: str) -> None:
+        """End the connection to a server and make a new one."""
+        await self._ask("POST", f"servers/{quote(name)}/restart", {})
+
+    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        status, raw = await self._exchange(method, f"/api/v1/{path}", body)
+        try:
+            answer: object = json.loads(raw) if raw else {}
+        except ValueError:
+            answer = None
+        if status < http.client.BAD_REQUEST and isinstance(answer, dict):
+            return cast("Json", answer)
+        error = json_object(json_object(answer).get("error"))
+        message = error.get("message") or f"The gateway answered with status {status}."
+        raise AnsweredError(
+            str(message), kind=str(error.get("code") or ""), hint=str(error.get("hint") or "")
+        )
+
+
+def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:
+    """Requests to a gateway in another process."""
+    place = urlsplit(run.address)
+    headers = {"X-Toolgate-Key": run.key, "User-Agent": f"toolgate-cli/{__version__}"}
+
+    async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(
+            place.hostname or "127.0.0.1", place.port, timeout=_CONNECT_S
+        )
+
+        def work() -> tuple[int, bytes]:
+            connection.connect()
+            connection.sock.settimeout(answer_s)
+            text = None if body is None else json.dumps(body).encode()
+            kind = {} if body is None else {"Content-Type": "application/json"}
+            connection.request(method, path, text, headers | kind)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+        try:
+            return await _in_thread(work)
+        except (OSError, http.client.HTTPException) as error:
+            raise UnreachableError(
+                f"The gateway at {run.address} (process {run.pid}) does not answer:"
+                f" {error or type(error).__name__}.",
+                hint="Look at its log, or stop it and run the command again.",
+            ) from error
+        finally:
+            connection.close()
+
+    return exchange
+
+
+async def _in_thread(work: Callable[[], ResultT]) -> ResultT:
+    """Run blocking work in a thread that dies with the process, so that Ctrl-C never waits."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[ResultT] = loop.create_future()
+
+    def settle(give: Callable[[Any], None], value: object) -> None:
+        if not done.done():
+            give(value)
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the work is awaited
+            outcome: tuple[Callable[[Any], None], object] = (done.set_exception, error)
+        else:
+            outcome = (done.set_result, result)
+        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=run, daemon=True, name="gateway request").start()
+    return await done

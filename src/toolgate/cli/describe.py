@@ -1,0 +1,74 @@
+"""`toolgate describe`: show what tools do and which arguments they take."""
+
+import json
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli._door import load_settings, open_door
+from toolgate.cli._exit import FINE, NOTHING
+from toolgate.cli._output import note, print_json, print_text, waiting
+from toolgate.types import Json, json_object
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command(help="Show what tools do and which arguments they take.")
+def describe(
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="Tool keys, such as github:get_issue.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Show what tools do and which arguments they take."""
+    return anyio.run(_describe, keys, as_json)
+
+
+async def _describe(keys: list[str], as_json: bool) -> int:
+    servers = {key.partition(":")[0] for key in keys}
+    only = servers.pop() if len(servers) == 1 else None
+    with waiting("Looking up"):
+        async with open_door(load_settings(), only=only) as door:
+            answer = await door.describe(keys)
+    tools = cast("list[Json]", answer.get("tools") or [])
+    if as_json:
+        print_json(answer)
+    else:
+        for position, tool in enumerate(tools):
+            if position:
+                print_text()
+            show(tool)
+        if answer.get("notice"):
+            note(str(answer["notice"]))
+    return FINE if tools else NOTHING
+
+
+def show(tool: Json) -> None:
+    """Print a tool: its key, what it does, and its arguments one by one."""
+    print_text(str(tool["toolKey"]))
+    if tool.get("description"):
+        print_text(_indented(str(tool["description"]), 4))
+    schema = json_object(tool.get("inputSchema"))
+    required = set(cast("list[str]", schema.get("required") or []))
+    for name, about in json_object(schema.get("properties")).items():
+        details = json_object(about)
+        kind = details.get("type") or ("one of" if "enum" in details else "any")
+        words = [" or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)]  # pyright: ignore[reportUnknownArgumentType] - a list of JSON
+        if "enum" in details:
+            words.append(
+                ", ".join(json.dumps(each, ensure_ascii=False) for each in details["enum"])
+            )
+        if name in required:
+            words.append("required")
+        if "default" in details:
+            words.append(f"default {json.dumps(details['default'], ensure_ascii=False)}")
+        print_text(f"    {name} ({'; '.join(words)})")
+        if details.get("description"):
+            print_text(_indented(str(details["description"]), 8))
+
+
+def _indented(text: str, columns: int) -> str:
+    return "\n".join(f"{' ' * columns}{line}" for line in text.strip().splitlines())

@@ -1,0 +1,65 @@
+"""`toolgate doctor`: check everything and say what to do."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli._bundle import write_bundle
+from toolgate.cli._checks import Check, State, examine
+from toolgate.cli._exit import FAILED, FINE
+from toolgate.cli._output import note, print_json, print_text, waiting
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+_MARKS: dict[State, str] = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
+
+
+@app.command(help="Check configuration, servers, store and port, and say what to do.")
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="FILE",
+            help="Also write a ZIP archive for a report of a fault, without secrets.",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Start no servers.")] = False,
+) -> int:
+    """Check configuration, servers, store and port, and say what to do."""
+    return anyio.run(_doctor, as_json, bundle, not quick)
+
+
+async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool) -> int:
+    checks: list[Check] = []
+    found = examine(handshakes=handshakes)
+    while True:
+        with waiting("Checking"):
+            check = await anext(found, None)
+        if check is None:
+            break
+        checks.append(check)
+        if not as_json:
+            show(check)
+    problems = sum(check.state == "problem" for check in checks)
+    if as_json:
+        print_json({"ok": not problems, "checks": [asdict(check) for check in checks]})
+    if bundle is not None:
+        await write_bundle(bundle, checks)
+        note(f"Wrote {bundle}. Look through it before you pass it on.")
+    if not as_json:
+        note("Everything works." if not problems else f"{problems} problem(s) found.")
+    return FAILED if problems else FINE
+
+
+def show(check: Check) -> None:
+    """Print a check for people."""
+    print_text(f"{_MARKS[check.state]}  {check.name}: {check.found}")
+    if check.hint:
+        print_text(f"         -> {check.hint}")

@@ -1,0 +1,272 @@
+"""`toolgate servers`: list, add, change, test and remove servers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli._door import Door, find_running, load_settings, open_door
+from toolgate.cli._exit import FAILED, FINE
+from toolgate.cli._output import local_time, note, print_json, print_table, print_text, waiting
+from toolgate.errors import ArgumentError, UnknownServerError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List, add, change, test and remove servers.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command("list")
+def list_servers(as_json: AsJson = False) -> int:
+    """List all servers with their state."""
+    return anyio.run(_list, as_json)
+
+
+@app.command()
+def add(
+    name: Name,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND ARGS...]", help="Program that speaks MCP on stdio."),
+    ] = None,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Address of a server over HTTP.")
+    ] = "",
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="Header for --url. Repeatable."),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=VALUE", help="Variable for the command. Repeatable."),
+    ] = None,
+    cwd: Annotated[
+        str, typer.Option("--cwd", metavar="FOLDER", help="Folder in which the command runs.")
+    ] = "",
+    transport: Annotated[
+        str, typer.Option("--transport", metavar="http|sse", help="How --url is spoken to.")
+    ] = "",
+    save: Annotated[
+        bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Add a server: `add NAME -- COMMAND ARGS...` or `add NAME --url URL`.
+
+    Values may be `${env:NAME}`: the variable is read when the server is started, and not kept.
+    """
+    config = _config(
+        command or [], url=url, headers=header or [], env=env or [], cwd=cwd, transport=transport
+    )
+    return anyio.run(_add, name, config, save, as_json)
+
+
+@app.command()
+def remove(name: Name) -> int:
+    """Remove a server that was added by command, API or console."""
+
+    async def work(door: Door) -> None:
+        await door.remove_server(name)
+
+    return anyio.run(_change, work, f"Removed {name}.")
+
+
+@app.command()
+def enable(name: Name) -> int:
+    """Switch a server on."""
+
+    async def work(door: Door) -> None:
+        await door.enable_server(name, enabled=True)
+
+    return anyio.run(_change, work, f"Enabled {name}.")
+
+
+@app.command()
+def disable(name: Name) -> int:
+    """Switch a server off; its tools are neither found nor run."""
+
+    async def work(door: Door) -> None:
+        await door.enable_server(name, enabled=False)
+
+    return anyio.run(_change, work, f"Disabled {name}.")
+
+
+@app.command()
+def restart(name: Name) -> int:
+    """End the connection to a server and make a new one, in the running gateway."""
+    return anyio.run(_restart, name)
+
+
+@app.command("test")
+def try_server(name: Name, as_json: AsJson = False) -> int:
+    """Start a server on its own, greet it, list its tools, and say how long that took."""
+    return anyio.run(_test, name, as_json)
+
+
+@app.command()
+def logs(name: Name, as_json: AsJson = False) -> int:
+    """Show the last lines that a server wrote to its standard error."""
+    return anyio.run(_logs, name, as_json)
+
+
+async def _list(as_json: bool) -> int:
+    with waiting("Asking the servers"):
+        async with open_door(load_settings()) as door:
+            found = await door.servers()
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("Name", "State", "Kind", "Era", "Tools", "Latency", "Remark"),
+            [_row(server) for server in found],
+        )
+    else:
+        note(
+            "There are no servers. Add one: toolgate servers add NAME -- COMMAND, or toolgate init"
+        )
+    return FINE
+
+
+def _row(server: Json) -> tuple[str, ...]:
+    latency = server.get("latency_ms")
+    return (
+        str(server["name"]),
+        str(server["state"]),
+        str(server["kind"]),
+        str(server.get("version") or server.get("era") or "-"),
+        str(server.get("tools", 0)),
+        f"{latency:.0f} ms" if isinstance(latency, (int, float)) else "-",
+        _remark(server),
+    )
+
+
+def _remark(server: Json) -> str:
+    if server.get("last_error") and server["state"] != "ready":
+        return str(server["last_error"])
+    if server["state"] == "connecting":
+        return "has not answered yet"
+    return f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
+
+
+async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:
+    with waiting(f"Adding {name}"):
+        async with open_door(load_settings(), only="") as door:
+            await door.add_server(name, config, save=save)
+    where = "toolgate.toml" if save else "the store"
+    if as_json:
+        print_json({"name": name, "saved_in": "file" if save else "store"})
+    else:
+        print_text(f"Added {name} to {where}. Try it: toolgate servers test {name}")
+    return FINE
+
+
+async def _change(work: Callable[[Door], Awaitable[None]], done: str) -> int:
+    async with open_door(load_settings(), only="") as door:
+        await work(door)
+    print_text(done)
+    return FINE
+
+
+async def _restart(name: str) -> int:
+    remote = await find_running(load_settings())
+    if remote is None:
+        note("No gateway is running, so there is nothing to restart. Start one: toolgate serve")
+        return FAILED
+    await remote.restart_server(name)
+    print_text(f"Restarted {name}.")
+    return FINE
+
+
+async def _test(name: str, as_json: bool) -> int:
+    trials = import_module("toolgate.cli._trial")
+    with waiting(f"Testing {name}"):
+        trial = (await trials.try_servers(load_settings(), [name]))[0]
+    if as_json:
+        print_json(trial)
+    elif trial["ok"]:
+        print_text(
+            f"{name} answers: {trial['version']} ({trial['era']}), {trial['tools']} tools,"
+            f" {trial['resources']} resources, {trial['prompts']} prompts,"
+            f" {trial['ready_s']:.2f} s from start to list."
+        )
+    else:
+        note(f"{name} does not answer: {trial['error']}")
+        for line in cast("Sequence[str]", trial["stderr_tail"]):
+            note(f"    {line}")
+    return FINE if trial["ok"] else FAILED
+
+
+async def _logs(name: str, as_json: bool) -> int:
+    async with open_door(load_settings(), only=name) as door:
+        found = {str(server["name"]): server for server in await door.servers()}
+    if name not in found:
+        raise UnknownServerError(
+            f"There is no server {name!r}.",
+            allowed=f"Servers: {', '.join(found) or 'none'}.",
+            hint="See: toolgate servers list",
+        )
+    lines = cast("Sequence[str]", found[name].get("stderr_tail") or ())
+    if as_json:
+        print_json({"name": name, "stderr_tail": list(lines)})
+    elif lines:
+        for line in lines:
+            print_text(line)
+    else:
+        note(f"{name} has written nothing to its standard error.")
+    return FINE
+
+
+def _config(
+    command: Sequence[str],
+    *,
+    url: str,
+    headers: Sequence[str],
+    env: Sequence[str],
+    cwd: str,
+    transport: str,
+) -> Json:
+    """The server as its table in a configuration file would say it."""
+    if bool(command) == bool(url):
+        raise ArgumentError(
+            "A server is either a command or an address, and exactly one must be given.",
+            hint="Write: toolgate servers add NAME -- COMMAND ARGS..., or: ... NAME --url URL",
+        )
+    if url:
+        config: Json = {"url": url}
+        wrong = [flag for flag, value in (("--env", env), ("--cwd", cwd)) if value]
+        if transport:
+            config["type"] = transport
+        if headers:
+            config["headers"] = _pairs("--header", headers)
+    else:
+        config = {"command": command[0], "args": list(command[1:])}
+        wrong = [
+            flag for flag, value in (("--header", headers), ("--transport", transport)) if value
+        ]
+        if env:
+            config["env"] = _pairs("--env", env)
+        if cwd:
+            config["cwd"] = cwd
+    if wrong:
+        raise ArgumentError(
+            f"{wrong[0]} does not go with a server that is {'an address' if url else 'a command'}.",
+            hint="Leave it out.",
+        )
+    return config
+
+
+def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        # headers are often copied as `Name: value`
+        mark = ":" if flag == "--header" and "=" not in text.partition(":")[0] else "="
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise ArgumentError(f"{flag} got {name!r}.", allowed="Allowed: NAME=VALUE.")
+        pairs[name.strip()] = value.strip() if mark == ":" else value
+    return pairs

@@ -1,0 +1,48 @@
+"""`toolgate tools`: list the tools of all servers."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli._door import load_settings, open_door
+from toolgate.cli._exit import FINE
+from toolgate.cli._output import note, print_json, print_table, waiting
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command(help="List the tools of all servers.")
+def tools(
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="NAME", help="Only tools of this server.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> int:
+    """List the tools of all servers."""
+    return anyio.run(_tools, server, as_json)
+
+
+async def _tools(server: str | None, as_json: bool) -> int:
+    with waiting("Listing tools"):
+        async with open_door(load_settings(), only=server) as door:
+            found = await door.tools(server)
+    if as_json:
+        print_json(found)
+        return FINE
+    if not found:
+        note("There are no tools. See: toolgate servers list")
+        return FINE
+    print_table(
+        ("Tool", "Description"),
+        [
+            (
+                str(tool["toolKey"]),
+                ("(server down) " if tool.get("down") else "") + str(tool.get("description") or ""),
+            )
+            for tool in found
+        ],
+    )
+    return FINE

@@ -111,7 +111,7 @@ class RunningGateway:
     def get(self, path: str) -> Any:
         """Ask its REST interface."""
         request = urllib.request.Request(
-            self.run.address + path, headers={"Authorization": f"Bearer {self.run.key}"}
+            self.run.address + path, headers={"X-Toolgate-Key": self.run.key}
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.load(answer)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -112,13 +111,11 @@ async def test_a_server_answers_a_call_by_exposed_name_and_through_the_meta_tool
     }
 
     with anyio.fail_after(60):
-        async with httpx2.AsyncClient(timeout=60) as http:
-            transport = streamable_http_client(running.url, http_client=http)
-            async with Client(transport, mode=mode) as client:
-                direct = await client.call_tool(f"{name}__{tool}", filled)
-                through = await client.call_tool(
-                    "tool_execute", {"toolKey": f"{name}:{tool}", "arguments": filled}
-                )
+        async with Client(streamable_http_client(running.url), mode=mode) as client:
+            direct = await client.call_tool(f"{name}__{tool}", filled)
+            through = await client.call_tool(
+                "tool_execute", {"toolKey": f"{name}:{tool}", "arguments": filled}
+            )
 
     assert not direct.is_error, direct
     assert expected in direct.model_dump_json()
@@ -128,9 +125,8 @@ async def test_a_server_answers_a_call_by_exposed_name_and_through_the_meta_tool
 
 
 async def test_all_tools_arrive_as_their_servers_define_them(running: RunningGateway) -> None:
-    async with httpx2.AsyncClient(timeout=60) as http:
-        async with Client(streamable_http_client(running.url, http_client=http)) as client:
-            listed = await client.list_tools()
+    async with Client(streamable_http_client(running.url)) as client:
+        listed = await client.list_tools()
 
     names = {tool.name for tool in listed.tools}
     assert len(names) == sum(TOOLS.values())

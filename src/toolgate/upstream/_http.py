@@ -1,0 +1,305 @@
+"""What the wires over HTTP share: one address, its requests, and what can go wrong with them."""
+
+import asyncio
+import base64
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from errno import errorcode
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+import anyio
+from yarl import URL
+
+from toolgate import __version__
+from toolgate.errors import (
+    ConnectionLostError,
+    InvalidAnswerError,
+    OptionError,
+    RpcError,
+    ToolgateError,
+    UnreachableError,
+)
+from toolgate.upstream._jsonrpc import excerpt, object_or_empty, read_message, result_of
+
+__all__ = [
+    "BIG_BYTES",
+    "JSON_AND_EVENTS",
+    "Endpoint",
+    "check_address",
+    "finish_response",
+    "media_type",
+    "open_http_session",
+    "pieces",
+    "read_big_message",
+    "read_body",
+    "refusal",
+]
+
+JSON_AND_EVENTS: Final = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
+
+BIG_BYTES = 2**18
+"""Messages from this size on are read in a thread, between whose steps the loop runs."""
+
+CONNECT_S = 10.0
+KEPT_OPEN_S = 4.0
+"""Seconds an idle connection is kept: less than the 5 of uvicorn and Node, so that a request does
+not meet a connection which the server is closing."""
+
+MOST_HOPS = 5
+SEND_PIECE_BYTES = 2**18
+DRAIN_S = 1.0
+
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_UNSAFE_VALUE = re.compile(r"[^\x20-\x7e]|^\s|\s$")
+_FORBIDDEN_NAMES = frozenset({"content-length", "transfer-encoding", "connection"})
+_KEEPS_METHOD = frozenset({307, 308})
+
+
+def open_http_session() -> aiohttp.ClientSession:
+    """The one client of a gateway: no limit that lets a slow server delay another, no cookies."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_OPEN_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"user-agent": f"toolgate/{__version__}"},
+        timeout=_TIMEOUT,
+        read_bufsize=2**18,
+    )
+
+
+def check_address(url: str, headers: Mapping[str, str]) -> None:
+    """Check the address and the headers of a server as they are configured.
+
+    Raises:
+        OptionError: The address is no http or https URL, or a header cannot be sent.
+    """
+    try:
+        parsed = URL(url)
+        complete = parsed.scheme in {"http", "https"} and bool(parsed.host)
+    except ValueError:
+        complete = False
+    if not complete:
+        raise OptionError("url is no web address.", allowed="Allowed: http:// or https://, a host.")
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _FORBIDDEN_NAMES:
+            raise OptionError(
+                f"headers holds a name that cannot be sent: {name!r}.",
+                allowed="Allowed: letters, digits and hyphens, not the length of the body.",
+            )
+        if any(sign in value for sign in "\r\n\0"):
+            raise OptionError(
+                f"The header {name!r} holds a line end or a zero byte.",
+                allowed="Allowed: one line of text.",
+            )
+
+
+class Endpoint:
+    """An address, the headers that every request to it has, and the shared client."""
+
+    def __init__(
+        self, http: aiohttp.ClientSession, url: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._http = http
+        self._url = URL(url)
+        self.headers = {name.lower(): value.strip() for name, value in (headers or {}).items()}
+
+    @property
+    def url(self) -> URL:
+        """Where requests go; changes when the server redirects within its origin."""
+        return self._url
+
+    def __str__(self) -> str:
+        """The address without what may be secret: user, query."""
+        return str(self._url.origin().join(URL.build(path=self._url.path)))
+
+    def is_same_origin(self, other: URL) -> bool:
+        """Whether an address is on the same origin, or on its https twin."""
+        if other.host != self._url.host:
+            return False
+        if (other.scheme, other.port) == (self._url.scheme, self._url.port):
+            return True
+        upgraded = (self._url.scheme, self._url.port, other.scheme, other.port)
+        return upgraded == ("http", 80, "https", 443)
+
+    async def send(
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send a request and wait for the head of the response, redirects followed.
+
+        Raises:
+            ConnectionLostError: No connection, or it ended before the head of the response.
+            UnreachableError: The server redirects to another origin, or in circles.
+        """
+        sent = {**self.headers, **{name: _safe(value) for name, value in headers.items()}}
+        for _ in range(MOST_HOPS):
+            response = await self._send_once(method, sent, body)
+            if response.status not in _KEEPS_METHOD and not (
+                method == "GET" and response.status in {301, 302, 303}
+            ):
+                return response
+            target = self._url.join(URL(response.headers.get("location", "")))
+            response.release()
+            if not self.is_same_origin(target):
+                raise UnreachableError(
+                    f"The server at {self} redirects to another one, {target.origin()}.",
+                    hint="If that is the server you mean, set url of this server to it.",
+                )
+            self._url = target
+        raise UnreachableError(f"The server at {self} redirects in circles.")
+
+    async def _send_once(
+        self, method: str, headers: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        data: bytes | AsyncIterator[bytes] | None = body
+        if body is not None and len(body) > SEND_PIECE_BYTES:
+            headers = {**headers, "content-length": str(len(body))}
+            data = _in_pieces(body)
+        try:
+            return await self._http.request(
+                method,
+                self._url,
+                headers=headers,
+                data=data,
+                allow_redirects=False,
+                timeout=_TIMEOUT,
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise ConnectionLostError(
+                f"No connection to {self}: {_why(error)}.",
+                sent=False,
+                hint="Check that the server runs and that url is right.",
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLostError(
+                f"The connection to {self} ended before the answer: {excerpt(str(error))}.",
+                sent=True,
+                hint="The call may have run; check before repeating it.",
+            ) from error
+        except RuntimeError as error:  # the shared client was closed: the gateway ends
+            raise ConnectionLostError(f"{error}.", sent=False) from error
+
+
+def media_type(response: aiohttp.ClientResponse) -> str:
+    """The content type without its parameters, lower case."""
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body as it arrives; ends quietly when the connection breaks."""
+    while True:
+        try:
+            piece = await response.content.readany()
+        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError):
+            return
+        if not piece:
+            return
+        yield piece
+
+
+async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        InvalidAnswerError: It is larger than allowed.
+        ConnectionLostError: The connection broke.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            part = await response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLostError(
+                f"The connection broke in the middle of the answer: {excerpt(str(error))}.",
+                sent=True,
+                hint="The call may have run; check before repeating it.",
+            ) from error
+        if not part:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        size += len(part)
+        if size > max_bytes:
+            raise InvalidAnswerError(
+                f"The server sent a message of more than {max_bytes:,} bytes.",
+                hint="Ask for less, or raise max_message_bytes of this server.",
+            )
+        parts.append(part)
+
+
+async def read_big_message(text: bytes) -> object:
+    """The message, as `read_message` gives it; a large one is read in a thread."""
+    if len(text) < BIG_BYTES:
+        return read_message(text)
+    return await anyio.to_thread.run_sync(read_message, text)
+
+
+async def finish_response(response: aiohttp.ClientResponse) -> None:
+    """Give the connection back for further requests if the body ends soon, else close it."""
+    with anyio.move_on_after(DRAIN_S):
+        try:
+            while await response.content.readany():
+                pass
+        except (aiohttp.ClientError, OSError):
+            pass
+        else:
+            response.release()
+            return
+    response.close()
+
+
+def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -> ToolgateError:
+    """What a response with an error status means for the caller."""
+    status = response.status
+    message = object_or_empty(read_message(body)) if body else {}
+    if "error" in message and status not in {401, 403}:
+        try:
+            result_of({"error": message["error"]})
+        except RpcError as error:
+            return error
+        except InvalidAnswerError:
+            pass  # some other JSON, shown as text below
+    text = excerpt(body.decode(errors="replace"))
+    named = f"{status} {_phrase(status)}".strip()
+    failed = f"The server at {endpoint} answered {named}{f': {text}' if text else ''}."
+    if status in {401, 403}:
+        return UnreachableError(
+            failed, hint="Set what it wants, such as Authorization, under headers of this server."
+        )
+    if status in {502, 504}:
+        return ConnectionLostError(
+            failed, sent=True, hint="The call may have run; check before repeating it."
+        )
+    if status in {408, 429, 503}:
+        return UnreachableError(failed, hint="Try again later.")
+    return InvalidAnswerError(failed, hint="Check url of this server.")
+
+
+def _why(error: Exception) -> str:
+    cause: object = getattr(error, "os_error", None)
+    if isinstance(cause, OSError) and cause.errno in errorcode:
+        return os.strerror(cause.errno)
+    return excerpt(str(cause or error)) or "no answer"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _safe(value: str) -> str:
+    """A value as the protocol encodes those that HTTP would not carry."""
+    if _UNSAFE_VALUE.search(value):
+        return f"=?base64?{base64.b64encode(value.encode(errors='replace')).decode()}?="
+    return value
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), SEND_PIECE_BYTES):
+        yield body[start : start + SEND_PIECE_BYTES]

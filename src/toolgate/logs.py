@@ -103,9 +103,11 @@ class PrivateFile(logging.handlers.RotatingFileHandler):
         def private(path: str, flags: int) -> int:
             return os.open(path, flags, 0o600)
 
-        return open(
+        # the opener hides from the type checker that the file is one of text
+        file: Any = open(
             self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=private
         )
+        return file
 
 
 class TextLines(logging.Formatter):

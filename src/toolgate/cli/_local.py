@@ -1,0 +1,77 @@
+"""A gateway for one command: started, asked within the process, ended with what it started."""
+
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolgate import logs
+from toolgate.app import App, open_app
+from toolgate.cli._context import shared
+from toolgate.cli._door import Exchange
+from toolgate.serve.rest import Rest
+from toolgate.settings import Settings
+from toolgate.types import Json
+
+__all__ = ["open_local", "quiet"]
+
+
+@asynccontextmanager
+async def open_local(
+    loaded: Settings, *, only: str | None, wait_s: float
+) -> AsyncGenerator[Exchange]:
+    """Requests to a gateway in this process.
+
+    Args:
+        loaded: Its settings.
+        only: The one server to start; None: all, empty: none.
+        wait_s: How long to wait for servers that were never listed.
+    """
+    quiet(loaded)
+    async with open_app(loaded, wait_s=wait_s) as app:
+        yield _within(app)
+
+
+def quiet(loaded: Settings) -> None:
+    """Log for a command that a person waits for: nothing, unless `-v` asks for it."""
+    if shared().verbose:
+        logs.set_up(loaded.log, verbose=shared().verbose)
+    elif not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+def _within(app: App) -> Exchange:
+    """The REST interface of `app`, without a network."""
+    rest = Rest(app)
+
+    async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        parts = urlsplit(path)
+        text = b"" if body is None else json.dumps(body).encode()
+        waiting: list[dict[str, Any]] = [{"type": "http.request", "body": text, "more_body": False}]
+        answer = bytearray()
+        status = 0
+
+        async def receive() -> dict[str, Any]:
+            return waiting.pop() if waiting else {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                answer.extend(message.get("body", b""))
+
+        headers = [(b"content-type", b"application/json"), (b"user-agent", b"toolgate-cli")]
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "path": parts.path,
+            "query_string": parts.query.encode(),
+            "headers": headers,
+        }
+        await rest(scope, receive, send)
+        return status, bytes(answer)
+
+    return exchange

@@ -1,0 +1,184 @@
+"""What `serve` and `stdio` do once their options are read. Stays in memory: no rich, no typer."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Generator
+from time import monotonic
+
+import anyio
+
+from toolgate import __version__, logs, runfile, settings
+from toolgate.app import App, open_app
+from toolgate.cli._context import shared
+from toolgate.cli._door import find_running, load_settings, store_url
+from toolgate.errors import PortTakenError, SettingError
+from toolgate.ids import utc_now
+from toolgate.runfile import RunFile
+from toolgate.serve import http
+from toolgate.serve import stdio as pipe
+from toolgate.settings import Settings
+from toolgate.types import Caller, ServerStatus
+
+__all__ = ["serve", "stdio"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 0.1
+
+
+def serve(host: str | None, port: int | None) -> int:
+    """Serve over HTTP until told to stop."""
+    loaded = load_settings()
+    logs.set_up(loaded.log, verbose=shared().verbose)
+    with _ended_by_a_signal():
+        anyio.run(_serve, loaded, host, port)
+    return 0
+
+
+def stdio(*, standalone: bool) -> int:
+    """Serve on standard input and output until the client closes them."""
+    loaded = load_settings()
+    logs.set_up(loaded.log, verbose=shared().verbose)
+    with _ended_by_a_signal():
+        anyio.run(_stdio, loaded, standalone)
+    return 0
+
+
+async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
+    run: RunFile | None = None
+    _refuse_our_own_port(host or loaded.serve.host, loaded.serve.port if port is None else port)
+
+    async with open_app(loaded) as app, anyio.create_task_group() as tasks:
+
+        def ready(address: str) -> str:
+            nonlocal run
+            run = runfile.write(
+                settings.run_dir(),
+                address=address,
+                store=store_url(loaded),
+                started_at=utc_now(),
+                version=__version__,
+            )
+            tasks.start_soon(_tell, app, address)
+            return run.key
+
+        async def reload() -> None:
+            _stop_without_terminal(had_terminal)
+            await _take(app, load_settings())
+
+        had_terminal = sys.stderr.isatty()
+        tasks.start_soon(_watch, app)
+        try:
+            await http.serve(app, host=host, port=port, on_ready=ready, on_reload=reload)
+        finally:
+            if run is not None:
+                runfile.remove(run)
+            tasks.cancel_scope.cancel()
+
+
+async def _stdio(loaded: Settings, standalone: bool) -> None:
+    running = None if standalone else await find_running(loaded)
+    if running is not None and running.running is not None:
+        log.info("attached", extra={"address": running.running.address})
+        await pipe.attach_stdio(running.running.address, running.running.key)
+        return
+    async with open_app(loaded) as app, anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, app)
+        await pipe.serve_stdio(app)
+        tasks.cancel_scope.cancel()
+
+
+async def _watch(app: App) -> None:
+    """Take over what changes in the files of the configuration."""
+    async for changed in settings.watch(app.settings, stop=anyio.Event()):
+        if isinstance(changed, SettingError):
+            log.error("configuration cannot be used; the old one stays: %s", changed)
+        else:
+            await _take(app, changed)
+
+
+async def _take(app: App, fresh: Settings) -> None:
+    if (fresh.serve, fresh.store) != (app.settings.serve, app.settings.store):
+        log.warning("[serve] and [store] hold from the next start")
+    await app.reload(fresh)
+    log.info("configuration read again", extra={"servers": len(fresh.servers)})
+
+
+async def _tell(app: App, address: str) -> None:
+    """Say where to connect, and how each server did as soon as that is known."""
+    began = monotonic()
+    if app.settings.log.format == "json":
+        log.info("serving", extra={"address": address, "version": __version__})
+        return
+    _say(f"Toolgate {__version__} serves {address}/mcp  (Ctrl-C ends it)")
+    _say(f"  Claude Code   claude mcp add --transport http toolgate {address}/mcp")
+    entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
+    _say(f"  other clients {json.dumps(entry)}")
+    for notice in app.settings.notices:
+        _say(f"  note: {notice}")
+    servers = app.gateway.servers(Caller())
+    if not servers:
+        _say("There are no servers yet. Add some: toolgate init, or toolgate servers add")
+        return
+    _say(f"Servers ({len(servers)}):")
+    told: set[str] = set()
+    width = max(len(server.name) for server in servers)
+    while True:
+        known = app.gateway.servers(Caller())
+        for server in known:
+            if server.state != "connecting" and server.name not in told:
+                told.add(server.name)
+                _say(f"  {server.name:<{width}}  {_outcome(server)}  {monotonic() - began:.1f} s")
+        if all(server.name in told for server in known):
+            return
+        await anyio.sleep(_LOOK_S)
+
+
+def _outcome(server: ServerStatus) -> str:
+    if server.state in {"ready", "degraded"}:
+        return f"{server.state}, {server.version or server.era}, {server.tools} tools"
+    return f"{server.state}. {server.last_error or ''}".rstrip()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _refuse_our_own_port(host: str, port: int) -> None:
+    """Name the gateway that has the port, before anything is started."""
+    for run in runfile.read_all(settings.run_dir()):
+        if port and run.is_alive() and run.address == f"http://{host}:{port}":
+            raise PortTakenError(
+                f"Port {port} on {host} is taken by the Toolgate gateway with process id {run.pid},"
+                f" which has run since {run.started_at} over {run.store}.",
+                hint=f"Connect to it at {run.address}/mcp, stop it (kill {run.pid}), or choose"
+                " another port with --port.",
+            )
+
+
+def _stop_without_terminal(had_terminal: bool) -> None:
+    """A closed terminal hangs up too; what it ran shall end then, not read its files again."""
+    if not had_terminal:
+        return
+    try:
+        os.tcgetpgrp(sys.stderr.fileno())
+    except OSError:
+        signal.raise_signal(signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _ended_by_a_signal() -> Generator[None]:
+    """SIGTERM before the gateway listens ends it as in an orderly way: children are ended."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

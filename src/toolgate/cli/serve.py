@@ -1,0 +1,37 @@
+"""`toolgate serve`: serve the gateway over HTTP."""
+
+from importlib import import_module
+
+from toolgate.cli._plain import Option, PlainCommand
+
+__all__ = ["command"]
+
+
+def serve(host: str | None = None, port: int | None = None) -> int:
+    """Serve until told to stop."""
+    return int(import_module("toolgate.cli._serving").serve(host, port))
+
+
+command = PlainCommand(
+    name="serve",
+    help="""Serve the gateway over HTTP.
+
+    MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ends with
+    Ctrl-C or SIGTERM after the calls that run; SIGHUP reads the configuration again.
+    """,
+    options=(
+        Option(
+            flags=("--host",),
+            metavar="ADDRESS",
+            help="Address to listen on; by default serve.host, which is 127.0.0.1.",
+        ),
+        Option(
+            flags=("--port", "-p"),
+            metavar="NUMBER",
+            kind=int,
+            help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
+        ),
+    ),
+    call=serve,
+)
+"""What the command line knows of it."""

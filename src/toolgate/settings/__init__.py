@@ -4,6 +4,9 @@
 Files of other MCP clients are understood as they are.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from toolgate.settings._folders import (
     base_environment,
     child_environment,
@@ -33,6 +36,10 @@ from toolgate.settings._model import (
 )
 from toolgate.settings._servers import is_toolgate, redact, server_name
 
+if TYPE_CHECKING:
+    from toolgate.settings._edit import add_server_to_file, remove_server_from_file
+    from toolgate.settings._watch import watch
+
 __all__ = [
     "CONFIG_NAME",
     "META_TOOLS",
@@ -48,6 +55,7 @@ __all__ = [
     "Settings",
     "StoreSettings",
     "ToolTable",
+    "add_server_to_file",
     "base_environment",
     "child_environment",
     "config_dir",
@@ -60,7 +68,24 @@ __all__ = [
     "is_toolgate",
     "load",
     "redact",
+    "remove_server_from_file",
     "run_dir",
     "server_name",
     "server_spec",
+    "watch",
 ]
+
+_ON_USE = {
+    "add_server_to_file": "toolgate.settings._edit",
+    "remove_server_from_file": "toolgate.settings._edit",
+    "watch": "toolgate.settings._watch",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what only some processes need when it is used."""
+    if name not in _ON_USE:
+        raise AttributeError(f"module 'toolgate.settings' has no attribute {name!r}")
+    value: object = getattr(import_module(_ON_USE[name]), name)
+    globals()[name] = value
+    return value

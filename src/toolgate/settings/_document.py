@@ -12,7 +12,7 @@ from toolgate.errors import SettingError
 from toolgate.settings import _jsonc
 from toolgate.types import Json, json_object
 
-__all__ = ["Document", "KeyPath", "parse_document", "read_document", "read_text"]
+__all__ = ["Document", "KeyPath", "key_of", "parse_document", "read_document", "read_text"]
 
 KeyPath = tuple[str | int, ...]
 """Names (and positions in lists) from the root of a document to a value."""
@@ -38,8 +38,12 @@ class Document:
 
     def place(self, path: KeyPath = ()) -> str:
         """`FILE, line N` of a key, or of the nearest key around it that can be found."""
-        line = _toml_line(self.text, path) if self.is_toml else _json_line(self.text, path)
+        line = self.line(path)
         return f"{self.path}, line {line}" if line else str(self.path)
+
+    def line(self, path: KeyPath) -> int:
+        """The line of a key, or of the nearest key around it; 0 when none can be found."""
+        return _toml_line(self.text, path) if self.is_toml else _json_line(self.text, path)
 
     def error(
         self, path: KeyPath, failed: str, *, allowed: str = "", hint: str = ""
@@ -88,13 +92,14 @@ def read_text(path: Path) -> str:
         ) from error
 
 
-def parse_document(text: str, path: Path) -> Document:
-    """Parse the text of a file; an empty one has no keys.
+def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Document:
+    """Parse the text of a file; an empty one has no keys. None goes by the suffix.
 
     Raises:
         SettingError: It is malformed, or its outermost value has no keys.
     """
-    is_toml = path.suffix.lower() == ".toml"
+    if is_toml is None:
+        is_toml = path.suffix.lower() == ".toml"
     try:
         root = tomllib.loads(text) if is_toml else _jsonc.parse(text) if text.strip() else {}
     except RecursionError as error:
@@ -156,13 +161,13 @@ def _toml_line(text: str, path: KeyPath) -> int:
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
         if bare.startswith("["):
-            key = _key(bare.partition("]")[0].lstrip("[")) if "=" not in bare else ()
+            key = key_of(bare.partition("]")[0].lstrip("[")) if "=" not in bare else ()
             if not key:
                 continue
             table = here = key
         else:
             name, equals, _ = bare.partition("=")
-            key = _key(name) if equals and not bare.startswith("#") else ()
+            key = key_of(name) if equals and not bare.startswith("#") else ()
             if not key:
                 continue
             here = (*table, *key)
@@ -172,7 +177,7 @@ def _toml_line(text: str, path: KeyPath) -> int:
     return best
 
 
-def _key(text: str) -> tuple[str, ...]:
+def key_of(text: str) -> tuple[str, ...]:
     """The parts of a TOML key; empty if it is none."""
     try:
         table: Json = tomllib.loads(f"{text}=0")

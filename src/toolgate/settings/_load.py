@@ -16,7 +16,7 @@ from toolgate.settings._servers import Place, is_toolgate, read_server
 from toolgate.settings._tables import dotted, read_table
 from toolgate.settings._variables import Missing, Scope
 from toolgate.settings._variables import replace as fill
-from toolgate.types import Json, ServerSpec
+from toolgate.types import Json, ServerSpec, json_object
 
 __all__ = [
     "CONFIG_NAME",
@@ -24,6 +24,7 @@ __all__ = [
     "Renamed",
     "find_config",
     "load",
+    "matches",
     "read_env_file",
     "server_spec",
 ]
@@ -46,6 +47,8 @@ class Renamed:
     """The first version that does not know the old name."""
 
 
+_COMMAND_LINE = Path("the command line")
+
 RENAMED: tuple[Renamed, ...] = ()
 """Every key that was renamed and is still understood."""
 
@@ -66,8 +69,9 @@ class _Reading:
 
 def load(
     config: Path | None = None,
-    imports: Sequence[str] = (),
+    imports: Sequence[str | Path] = (),
     *,
+    overrides: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Settings:
@@ -77,6 +81,7 @@ def load(
         config: The `toolgate.toml`; None looks for `TOOLGATE_CONFIG`, then in the current folder,
             then in the user's configuration folder. Without any, the defaults hold.
         imports: Further files with servers, as written after `--import`.
+        overrides: Tables and keys as in the file that go before it: `{"serve": {"port": 0}}`.
         environ: Values of variables; None means those of this process.
         cwd: The current folder; None means that of this process.
 
@@ -89,18 +94,21 @@ def load(
     cwd = Path.cwd() if cwd is None else cwd
     reading = _Reading(environ=environ, cwd=cwd)
     path = find_config(config, environ=environ, cwd=cwd)
-    settings = Settings()
-    wanted: list[tuple[ImportTable, Path, str]] = []
+    given = _overrides(overrides or {})
+    document = Document(path=_COMMAND_LINE, text="", root={}, is_toml=True)
     if path is not None:
-        settings, wanted = _read_config(path, reading)
-    wanted += [(ImportTable(file=name), cwd, "--import") for name in imports]
+        reading.files.append(path)
+        document = _config_document(path)
+    settings, wanted = _read_config(document, given, reading)
+    wanted += [(ImportTable(file=str(name)), cwd, "--import") for name in imports]
     for table, folder, place in wanted:
         _read_import(table, folder, place, reading)
     settings = replace(
         settings,
         servers=tuple(reading.servers.values()),
         config_file=path,
-        imports=tuple(imports),
+        imports=tuple(map(str, imports)),
+        overrides=given,
         files=tuple(dict.fromkeys(reading.files)),
         notices=tuple(dict.fromkeys(reading.notices)),
     )
@@ -148,7 +156,7 @@ def server_spec(
 
     Args:
         name: Its name.
-        config: Keys of `[server.NAME]`, or those of any `mcpServers` entry.
+        config: Keys of `[server.NAME]`.
         source: Where it is configured, for people.
         server_id: Its identity in the store.
         environ: Values of variables; None means those of this process.
@@ -189,35 +197,46 @@ def read_env_file(path: Path) -> dict[str, str]:
     return values
 
 
-def _read_config(
-    path: Path, reading: _Reading
-) -> tuple[Settings, list[tuple[ImportTable, Path, str]]]:
-    reading.files.append(path)
+def _overrides(overrides: Mapping[str, object]) -> Json:
+    document = Document(path=_COMMAND_LINE, text="", root={}, is_toml=True)
+    read_table(Settings, dict(overrides), document)
+    return dict(overrides)
+
+
+def _config_document(path: Path) -> Document:
     if path.suffix.lower() in {".json", ".jsonc"}:
         raise SettingError(
             f"{path} is JSON; the configuration of Toolgate is TOML.",
             hint=f"Take its servers over with: --import {path}",
         )
-    # Whatever it is called, it is TOML.
-    document = replace(parse_document(read_text(path), path.with_suffix(".toml")), path=path)
+    return parse_document(read_text(path), path, is_toml=True)
+
+
+def _read_config(
+    document: Document, overrides: Json, reading: _Reading
+) -> tuple[Settings, list[tuple[ImportTable, Path, str]]]:
+    folder = document.path.parent
     root = _with_new_names(document, reading)
     _check_version(document, root)
-    known = _known(path.parent, reading)
-    scope = Scope(environ=reading.environ, known=known)
+    scope = Scope(environ=reading.environ, known=_known(folder, reading))
     settings = read_table(
-        Settings,
-        root,
-        document,
-        scope=scope,
-        apart=frozenset({"server", "import"}),
+        Settings, root, document, scope=scope, apart=frozenset({"server", "import"})
     )
-    settings = _with_paths(settings, path.parent, reading)
+    settings = _with_paths(settings, folder, reading)
+    if overrides:
+        # Read again: a whole table of the file goes under the keys of the command line.
+        merged = _merged({name: root[name] for name in overrides if name in root}, overrides)
+        changed = read_table(Settings, merged, document, scope=scope)
+        settings = replace(
+            settings,
+            **{name: getattr(_with_paths(changed, folder, reading), name) for name in overrides},
+        )
     reading.port = settings.serve.port
     servers: object = root.get("server", {})
     if not isinstance(servers, dict):
         raise document.error(("server",), "server is no table.", allowed="Expected: [server.NAME].")
     for name, config in cast("Json", servers).items():
-        place = Place(document=document, path=("server", name), folder=path.parent, scope=scope)
+        place = Place(document=document, path=("server", name), folder=folder, scope=scope)
         if isinstance(config, dict) and is_toolgate(cast("Json", config), port=reading.port):
             reading.notices.append(
                 f"{document.place(place.path)}: server {name!r} is Toolgate itself and is left out."
@@ -263,6 +282,13 @@ def _read_import(table: ImportTable, folder: Path, place: str, reading: _Reading
     known = _known(project, reading) if project else {"userHome": str(home)}
     scope = Scope(environ=reading.environ, known=known)
     names: set[str] = set()
+    own: object = document.root.get("server") if document.is_toml else None
+    for name, config in json_object(own).items():
+        names.add(name)
+        if _is_wanted(name, table):
+            at = Place(document=document, path=("server", name), folder=path.parent, scope=scope)
+            taken = table.rename.get(name, name)
+            _add(taken, _server(taken, cast("object", config), at, reading), at, reading)
     for key, servers in server_tables(document, project=table.project):
         if isinstance(servers, Repeated):
             raise document.error(
@@ -272,7 +298,7 @@ def _read_import(table: ImportTable, folder: Path, place: str, reading: _Reading
             )
         names |= servers.keys()
         for name, entry in servers.items():
-            if name in table.skip or (table.only and name not in table.only):
+            if not _is_wanted(name, table):
                 continue
             at = Place(
                 document=document, path=(*key, name), folder=project or path.parent, scope=scope
@@ -283,6 +309,10 @@ def _read_import(table: ImportTable, folder: Path, place: str, reading: _Reading
     for name in [*table.skip, *table.only, *table.rename]:
         if name not in names:
             reading.notices.append(f"{place}: {path} has no server {name!r}.")
+
+
+def _is_wanted(name: str, table: ImportTable) -> bool:
+    return name not in table.skip and (not table.only or name in table.only)
 
 
 def _import_entry(
@@ -355,7 +385,7 @@ def _with_new_names(document: Document, reading: _Reading) -> Json:
     """The root with renamed keys under their new names."""
     root = document.root
     for renamed in RENAMED:
-        for path in list(_matches(root, renamed.old)):
+        for path in list(matches(root, renamed.old)):
             parent = root
             for part in path[:-1]:
                 parent = parent[part]
@@ -373,14 +403,24 @@ def _with_new_names(document: Document, reading: _Reading) -> Json:
     return root
 
 
-def _matches(table: object, pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _merged(one: Json, other: Json) -> Json:
+    """Two tables as one; `other` goes before."""
+    merged = {**one, **other}
+    for name in one.keys() & other.keys():
+        if isinstance(one[name], dict) and isinstance(other[name], dict):
+            merged[name] = _merged(one[name], other[name])
+    return merged
+
+
+def matches(table: object, pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The paths in a table that a pattern with `*` means."""
     if not isinstance(table, dict) or not pattern:
         return []
     found: list[tuple[str, ...]] = []
     for name, value in cast("Json", table).items():
         if pattern[0] in {"*", name}:
             found += [(name,)] if len(pattern) == 1 else []
-            found += [(name, *rest) for rest in _matches(value, pattern[1:])]
+            found += [(name, *rest) for rest in matches(value, pattern[1:])]
     return found
 
 

@@ -315,6 +315,9 @@ class Settings:
     imports: tuple[str, ...] = field(default=(), metadata=_DERIVED)
     """Files named by `--import`, for reading the same again."""
 
+    overrides: Mapping[str, object] = field(default_factory=dict[str, object], metadata=_DERIVED)
+    """Values that the command line put in place of those of the file."""
+
     files: tuple[Path, ...] = field(default=(), metadata=_DERIVED)
     """The files that this was read from, imports included; watched while running."""
 

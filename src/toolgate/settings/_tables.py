@@ -164,7 +164,7 @@ def _check_range(item: "Field[Any]", value: object, document: Document, path: Ke
         return
     low, high = item.metadata["low"], item.metadata["high"]
     if not low <= cast("float", value) <= high:
-        shown = str(value) if abs(cast("float", value)) < 1e18 else "far too large"
+        shown = "far too large" if abs(cast("float", value)) >= 1e18 else str(value)
         raise _out_of_range(document, path, shown, f"Allowed: {low:,} to {high:,}.")
 
 

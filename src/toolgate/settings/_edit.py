@@ -1,0 +1,216 @@
+"""Changes to configuration files that leave everything else as it stands, comments included.
+
+Texts are edited, never written anew from their values; each edit is read back and compared before
+it replaces the file.
+"""
+
+import contextlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from toolgate.errors import SettingError, UnknownServerError
+from toolgate.settings import _load
+from toolgate.settings._document import Document, key_of, parse_document, read_text
+from toolgate.settings._model import ServerTable
+from toolgate.settings._tables import read_table
+from toolgate.types import Json
+
+__all__ = [
+    "add_server_to_file",
+    "migrate_text",
+    "remove_server_from_file",
+    "render_server",
+    "render_value",
+    "write_text",
+]
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+_HEADER = "version = 1\n"
+
+
+def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None:
+    """Write a server to the end of a `toolgate.toml`; the file is made if there is none.
+
+    Args:
+        path: The file; a link is followed.
+        name: Name of the server.
+        config: Keys of `[server.NAME]`; variables are written as they are.
+
+    Raises:
+        SettingError: The file is malformed or cannot be written, the name stands there already, or
+            a key or value of `config` is wrong.
+    """
+    _check(name, config)
+    text = read_text(path) if path.exists() else _HEADER
+    root = parse_document(text, path, is_toml=True).root
+    servers = root.get("server", {})
+    if isinstance(servers, dict) and name in servers:
+        raise SettingError(
+            f"The server name {name!r} stands in {path} already.",
+            hint="Take another name, or change the server there.",
+        )
+    wanted = {**root, "server": {**cast("Json", servers), name: _plain(config)}}
+    gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+    _replace(path, f"{text}{gap}{render_server(name, config)}", wanted)
+
+
+def remove_server_from_file(path: Path, name: str) -> None:
+    """Take a server out of a `toolgate.toml`, with the comment lines right above it.
+
+    Raises:
+        UnknownServerError: The file has no such server.
+        SettingError: The file is malformed, cannot be written, or the server is written in a way
+            that only its owner can take apart.
+    """
+    text = read_text(path)
+    root = parse_document(text, path, is_toml=True).root
+    servers: Json = root.get("server", {})
+    if name not in servers:
+        raise UnknownServerError(
+            f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
+        )
+    left = {other: config for other, config in servers.items() if other != name}
+    wanted = {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
+    _replace(path, _without_table(text, ("server", name)), wanted)
+
+
+def render_server(name: str, config: Mapping[str, Any]) -> str:
+    """A `[server.NAME]` table as text."""
+    lines = [f"[server.{_key(name)}]"]
+    tools: Mapping[str, Any] = config.get("tools", {})
+    for key, value in config.items():
+        if key != "tools" and value is not None:
+            lines.append(f"{_key(key)} = {render_value(value)}")
+    for tool, table in tools.items():
+        lines += ["", f"[server.{_key(name)}.tools.{_key(tool)}]"]
+        lines += [f"{_key(key)} = {render_value(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def render_value(value: object) -> str:
+    """A value as TOML on one line."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            # A JSON string is a TOML string, except that TOML wants DEL escaped.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            pairs = cast("Mapping[str, object]", value).items()
+            inside = ", ".join(f"{_key(key)} = {render_value(one)}" for key, one in pairs)
+            return f"{{ {inside} }}" if inside else "{}"
+        case _:
+            return f"[{', '.join(map(render_value, cast('Sequence[object]', value)))}]"
+
+
+def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
+    """A `toolgate.toml` with new names in place of old ones, and a sentence for each change.
+
+    Raises:
+        SettingError: It is malformed, or an old name stands where only its owner can change it.
+    """
+    document = parse_document(text, path, is_toml=True)
+    changes: list[str] = []
+    for renamed in _load.RENAMED:
+        for found in _load.matches(document.root, renamed.old):
+            line = document.line(found)
+            lines = text.splitlines(keepends=True)
+            old = re.compile(rf"(?<![A-Za-z0-9_-]){re.escape(found[-1])}(?![A-Za-z0-9_-])")
+            lines[line - 1] = old.sub(renamed.new, lines[line - 1], count=1)
+            text = "".join(lines)
+            changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}")
+    root = parse_document(text, path, is_toml=True).root
+    if any(_load.matches(root, renamed.old) for renamed in _load.RENAMED):
+        raise SettingError(
+            f"{path}: an old name stands where it cannot be changed by itself.",
+            hint="Change it by hand; toolgate config check names it.",
+        )
+    return text, changes
+
+
+def write_text(path: Path, text: str, *, encoding: str = "utf-8") -> None:
+    """Replace a file as a whole or not at all; its mode stays, a new one is for its owner alone.
+
+    Raises:
+        SettingError: The folder or the file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode(encoding))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.chmod(mode)
+        draft.replace(target)
+    except (OSError, ValueError) as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise SettingError(
+            f"{path} cannot be written: {reason}.",
+            hint="Make the file and its folder writable for this user.",
+        ) from error
+
+
+def _check(name: str, config: Mapping[str, Any]) -> None:
+    document = Document(path=Path(f"server {name!r}"), text="", root={}, is_toml=False)
+    read_table(ServerTable, dict(config), document)
+
+
+def _plain(config: Mapping[str, Any]) -> Json:
+    """The table as TOML gives it back."""
+    return tomllib.loads(render_server("x", config))["server"]["x"]
+
+
+def _replace(path: Path, text: str, wanted: Json) -> None:
+    try:
+        fits = tomllib.loads(text) == wanted
+    except ValueError:
+        fits = False
+    if not fits:
+        raise SettingError(
+            f"{path} is written in a way that cannot be changed without touching the rest.",
+            hint="Change the server there by hand.",
+        )
+    write_text(path, text)
+
+
+def _without_table(text: str, path: tuple[str, ...]) -> str:
+    """The text without the lines of a table, its inner tables, and the comments right above."""
+    kept: list[str] = []
+    held: list[str] = []  # comments inside that may belong to the table after it
+    inside = False
+    for line in text.splitlines(keepends=True):
+        bare = line.strip()
+        header = key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
+        if header and header[: len(path)] == path:
+            inside, held = True, []
+            while kept and kept[-1].lstrip().startswith("#"):
+                kept.pop()
+        elif header and inside:
+            inside = False
+            kept += held
+        elif inside:
+            held = [*held, line] if bare.startswith("#") else [line] if not bare else []
+        if not inside:
+            kept.append(line)
+    if inside:
+        while kept and not kept[-1].strip():
+            kept.pop()
+    return "".join(kept)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else render_value(name)

@@ -180,6 +180,9 @@ class FakeGateway:
         for listener in list(self.listeners):
             listener(Change(kind=kind, uri=uri))
 
+    def mirrors(self, exposed_name: str) -> bool:
+        return b"x-mcp-header" in orjson.dumps(self.input_schema(exposed_name))
+
     def input_schema(self, exposed_name: str) -> Json | None:
         return next((t["inputSchema"] for t in self.listed if t["name"] == exposed_name), None)
 

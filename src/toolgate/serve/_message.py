@@ -23,6 +23,7 @@ __all__ = [
     "error_bytes",
     "is_deeper",
     "read",
+    "too_long",
 ]
 
 PARSE_ERROR = -32700
@@ -101,6 +102,14 @@ def _fault_of(message: Json) -> str:
 def _id_in(value: object) -> str | int | None:
     found = json_object(value).get("id")
     return found if isinstance(found, (str, int)) and not isinstance(found, bool) else None
+
+
+def too_long(max_bytes: int) -> BadMessageError:
+    """What to raise for a message over the limit."""
+    return BadMessageError(
+        INVALID_REQUEST,
+        f"The message is larger than {max_bytes} bytes (setting serve.max_body_bytes).",
+    )
 
 
 def error_bytes(request_id: object, code: int, message: str, data: object = None) -> bytes:

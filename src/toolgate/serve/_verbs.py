@@ -3,20 +3,16 @@
 Knows no transport: the MCP front and the fast lane both answer from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from toolgate.gateway import Gateway
 from toolgate.serve._message import INVALID_PARAMS, BadMessageError
 from toolgate.serve._shape import LOG_LEVEL, PROTOCOL_VERSION
 from toolgate.types import Caller, Json, Peer, json_object
-
-if TYPE_CHECKING:
-    from toolgate.gateway import Gateway
 
 __all__ = ["LISTS", "LOG_LEVELS", "Verbs", "check_call", "check_list", "check_meta", "client_name"]
 

@@ -6,7 +6,6 @@ wait for the fraction of a second that the import takes.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import hmac
@@ -24,6 +23,7 @@ import anyio.to_thread
 import uvicorn
 from anyio.abc import TaskStatus
 
+from toolgate.app import App
 from toolgate.errors import PortTakenError
 from toolgate.logs import REQUEST_ID
 from toolgate.serve._asgi import (
@@ -45,12 +45,13 @@ from toolgate.serve._message import (
     check_envelope,
     error_bytes,
     read,
+    too_long,
 )
+from toolgate.serve._signals import received
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
 
 if TYPE_CHECKING:
-    from toolgate.app import App
     from toolgate.serve.mcp import Front
 
 __all__ = ["Door", "build_app", "serve"]
@@ -156,7 +157,6 @@ class Door:
                 yield
             finally:
                 stop.set()
-                self._lane.close()
                 if not self._has_sdk.is_set():
                     tasks.cancel_scope.cancel()
 
@@ -223,12 +223,9 @@ class Door:
         except DisconnectedError:
             return
         except TooLargeError:
-            text = (
-                f"The request body is larger than {self._settings.max_body_bytes} bytes"
-                " (setting serve.max_body_bytes)."
-            )
+            error = too_long(self._settings.max_body_bytes)
+            body = error_bytes(None, error.rpc_code, error.message)
             closing = ((b"connection", b"close"),)
-            body = error_bytes(None, INVALID_REQUEST, text)
             await send_json(send, 413, body, headers=closing)
             return
         except BadMessageError as error:
@@ -259,8 +256,8 @@ class Door:
     def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:
         if not self.key:
             return False
-        shown = header(headers, b"x-toolgate-key")
-        return shown is not None and hmac.compare_digest(shown.encode(), self.key.encode())
+        shown = header(headers, b"authorization") or ""
+        return hmac.compare_digest(shown.encode(), f"Bearer {self.key}".encode())
 
     @contextlib.contextmanager
     def _counted(self) -> Generator[None]:
@@ -330,7 +327,7 @@ class _Stopper:
         if sys.platform != "win32":
             wanted.append(signal.SIGHUP)
         async with anyio.create_task_group() as tasks:
-            with _received(*wanted) as signals:
+            with received(*wanted) as signals:
                 task_status.started()
                 while True:
                     number = await signals.get()
@@ -358,24 +355,6 @@ class _Stopper:
             await self._on_reload()
         except Exception:
             log.exception("reload failed; the old settings stay")
-
-
-@contextlib.contextmanager
-def _received(*numbers: signal.Signals) -> Generator[asyncio.Queue[int]]:
-    """Signals as they come; none where this is not the main thread."""
-    queue: asyncio.Queue[int] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
-    before: dict[signal.Signals, Any] = {}
-    for number in numbers:
-        with contextlib.suppress(ValueError):
-            before[number] = signal.signal(
-                number, lambda got, _frame: loop.call_soon_threadsafe(queue.put_nowait, got)
-            )
-    try:
-        yield queue
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -5,13 +5,12 @@ headers that equal the body, no notifications wanted on the way. Everything else
 with the body that was read, and gets its answer, or its error, there.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from toolgate.errors import CannotAskError
+from toolgate.gateway import Gateway
 from toolgate.jsontext import dumps
 from toolgate.serve._asgi import Receive, Send
 from toolgate.serve._caller import RELAYED, caller_of
@@ -28,9 +27,6 @@ from toolgate.serve._shape import (
 )
 from toolgate.serve._verbs import check_call, check_list, client_name
 from toolgate.types import MODERN_VERSION, Caller, Era, Json, json_object
-
-if TYPE_CHECKING:
-    from toolgate.gateway import Change, Gateway
 
 __all__ = ["Lane", "Request"]
 
@@ -115,9 +111,7 @@ class Lane:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._mirrored: dict[str, bool] = {}
         self._frame: tuple[bytes, bytes] = _frame()
-        self.close = gateway.on_change(self._on_change)
 
     def wants(self, headers: list[tuple[bytes, bytes]]) -> bool:
         """Whether the headers are those of a request that the lane may answer."""
@@ -233,22 +227,8 @@ class Lane:
         return (
             name.decode("ascii") == wanted
             and not wanted.startswith("=?")
-            and (RELAYED.get() or not self._is_mirrored(wanted))
+            and (RELAYED.get() or not self._gateway.mirrors(wanted))
         )
-
-    def _is_mirrored(self, name: str) -> bool:
-        """Whether a tool wants arguments repeated in headers, which the SDK compares."""
-        known = self._mirrored.get(name)
-        if known is None:
-            schema = self._gateway.input_schema(name)
-            known = schema is not None and b'"x-mcp-header"' in dumps(schema)
-            if schema is not None:
-                self._mirrored[name] = known
-        return known
-
-    def _on_change(self, change: Change) -> None:
-        if change.kind == "tools":
-            self._mirrored.clear()
 
 
 class _Answer:

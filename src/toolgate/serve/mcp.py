@@ -4,16 +4,14 @@ One middleware answers with the raw objects that the gateway gives, so that the 
 see, check or rebuild a result. What is the SDK's: transports, sessions, the handshake, streams.
 """
 
-from __future__ import annotations
-
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -34,6 +32,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolgate
 from toolgate.errors import ToolgateError
+from toolgate.gateway import Change, Gateway
 from toolgate.serve._caller import RELAYED, caller_of
 from toolgate.serve._message import (
     INVALID_PARAMS,
@@ -53,9 +52,6 @@ from toolgate.serve._shape import (
 )
 from toolgate.serve._verbs import LOG_LEVELS, Verbs, client_name
 from toolgate.types import Caller, Era, Json, json_object
-
-if TYPE_CHECKING:
-    from toolgate.gateway import Change, Gateway
 
 __all__ = ["Front"]
 
@@ -93,7 +89,8 @@ class _Session:
     capabilities: Json
     client: str
     level: str | None = None
-    uris: set[str] = field(default_factory=set[str])
+    uris: dict[str, Caller] = field(default_factory=dict[str, Caller])
+    """Resources it subscribed to, and as whom."""
     waiting: dict[tuple[str, str], Json | None] = field(default_factory=dict[tuple[str, str], Any])
     """Notices not sent yet, by method and URI; a newer equal one replaces an older one."""
     is_pushing: bool = False
@@ -108,7 +105,6 @@ class Front:
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus, max_subscriptions=MAX_LISTENERS)
         self._sessions: set[_Session] = set()
-        self._held: dict[str, _Hold] = {}
         self._tasks: TaskGroup | None = None
         self._server: Server[None] = Server(
             SERVER_INFO["name"],
@@ -260,7 +256,7 @@ class Front:
             client = session.client
         else:
             client = client_name(json_object(params.get("_meta")).get(CLIENT_INFO))
-        headers = ctx.request.headers if ctx.request is not None else {}
+        headers: Mapping[str, str] = ctx.request.headers if ctx.request is not None else {}
         return caller_of(
             client,
             thread=headers.get("x-toolgate-thread"),
@@ -276,81 +272,46 @@ class Front:
     async def _subscribe(self, ctx: Context, _era: Era) -> Json:
         uri, session = _uri(ctx), _session(ctx)
         if session is not None and uri not in session.uris:
-            await self._hold(uri, self._caller(ctx, {}))
-            session.uris.add(uri)
+            caller = self._caller(ctx, {})
+            await self._gateway.subscribe(caller, uri)
+            session.uris[uri] = caller
         return {}
 
     async def _unsubscribe(self, ctx: Context, _era: Era) -> Json:
         uri, session = _uri(ctx), _session(ctx)
         if session is not None and uri in session.uris:
-            session.uris.discard(uri)
-            await self._release(uri)
+            await self._gateway.unsubscribe(session.uris.pop(uri), uri)
         return {}
 
     async def _listen(
         self, ctx: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         caller = self._caller(ctx, dict(ctx.params or {}))
-        held = _Held()
+        held = _Held(caller=caller)
         uris = params.notifications.resource_subscriptions or ()
         # Beside the stream, whose first frame must not wait for a server.
-        self._spawn(self._hold_each, uris, caller, held)
+        self._spawn(self._hold, uris, held)
         try:
             return await self._listeners(ctx, params)
         finally:
             held.has_left = True
             for uri in held.uris:
-                self._spawn(self._release, uri)
+                self._spawn(self._gateway.unsubscribe, caller, uri)
 
-    async def _hold_each(self, uris: Iterable[str], caller: Caller, held: _Held) -> None:
-        """Hold for a listener, who may name what does not exist and then hears nothing."""
+    async def _hold(self, uris: Iterable[str], held: "_Held") -> None:
+        """Subscribe for a listener, who may name what does not exist and then hears nothing."""
         for uri in dict.fromkeys(uris):
             if held.has_left:
                 return
             try:
-                await self._hold(uri, caller)
+                await self._gateway.subscribe(held.caller, uri)
             except ToolgateError as error:
                 log.info("subscription not made", extra={"reason": str(error)})
                 continue
             if held.has_left:
-                await self._release(uri)
+                await self._gateway.unsubscribe(held.caller, uri)
             else:
                 held.uris.append(uri)
-
-    async def _hold(self, uri: str, caller: Caller) -> None:
-        """Subscribe at the server when the first one wants it."""
-        hold = self._held.setdefault(uri, _Hold(caller=caller))
-        hold.count += 1
-        async with hold.lock:
-            if hold.is_made:
-                return
-            try:
-                await self._gateway.subscribe(hold.caller, uri)
-            except BaseException:
-                self._leave(uri, hold)
-                raise
-            hold.is_made = True
-
-    async def _release(self, uri: str) -> None:
-        """Unsubscribe at the server when the last one has left."""
-        hold = self._held.get(uri)
-        if hold is None:
-            return
-        self._leave(uri, hold)
-        async with hold.lock:
-            if hold.count == 0 and hold.is_made:
-                hold.is_made = False
-                await self._gateway.unsubscribe(hold.caller, uri)
-            self._forget(uri, hold)
-
-    def _leave(self, uri: str, hold: _Hold) -> None:
-        hold.count -= 1
-        if not hold.is_made:
-            self._forget(uri, hold)
-
-    def _forget(self, uri: str, hold: _Hold) -> None:
-        if hold.count == 0 and self._held.get(uri) is hold:
-            del self._held[uri]
 
     # Changes
 
@@ -397,8 +358,8 @@ class Front:
         if session is None:
             return
         self._sessions.discard(session)
-        for uri in session.uris:
-            self._spawn(self._release, uri)
+        for uri, caller in session.uris.items():
+            self._spawn(self._gateway.unsubscribe, caller, uri)
 
     def _spawn(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Do something beside the request; nothing when the front is ending."""
@@ -406,34 +367,13 @@ class Front:
             self._tasks.start_soon(_contained, work, *args)
 
 
-@dataclass
-class _Held:
-    """What one listener holds."""
-
-    uris: list[str] = field(default_factory=list[str])
-    has_left: bool = False
-
-
 @dataclass(kw_only=True)
-class _Hold:
-    """One subscription at a server, shared by all clients that want it."""
+class _Held:
+    """What is subscribed for one listener."""
 
     caller: Caller
-    count: int = 0
-    is_made: bool = False
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-
-
-async def run_manager(
-    manager: StreamableHTTPSessionManager,
-    stop: anyio.Event,
-    *,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-) -> None:
-    """Run the sessions of an endpoint until `stop` is set."""
-    async with manager.run():
-        task_status.started()
-        await stop.wait()
+    uris: list[str] = field(default_factory=list[str])
+    has_left: bool = False
 
 
 async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> None:

@@ -4,17 +4,18 @@ Objects that are tools keep the keys they have everywhere (`toolKey`, `serverNam
 snake case with units. Errors are `{"error": {code, message, hint, retryable, request_id}}`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import toolgate
-from toolgate.errors import ArgumentError, RpcError, ToolgateError, UnknownToolError
+from toolgate.app import App
+from toolgate.errors import ArgumentError, RpcError, ToolgateError
+from toolgate.gateway import ToolView
 from toolgate.logs import REQUEST_ID
+from toolgate.metatools import read_describe, read_discover, read_execute
 from toolgate.serve._asgi import (
     DisconnectedError,
     Receive,
@@ -28,10 +29,6 @@ from toolgate.serve._caller import caller_of
 from toolgate.serve._guard import header
 from toolgate.serve._message import BadMessageError, read
 from toolgate.types import Caller, Json, json_object
-
-if TYPE_CHECKING:
-    from toolgate.app import App
-    from toolgate.gateway import ToolView
 
 __all__ = ["Rest"]
 
@@ -90,22 +87,6 @@ class _Key:
 
 
 _STRING = (str,)
-_DISCOVER = {
-    "query": _Key(kind=(str, list), words="a string or an array of strings", is_needed=True),
-    "context": _Key(kind=_STRING, words="a string"),
-    "maxResults": _Key(kind=(int,), words="an integer"),
-    "server": _Key(kind=(str, list), words="a string or an array of strings"),
-    "threshold": _Key(kind=(int, float), words="a number"),
-    "format": _Key(kind=_STRING, words="one of " + ", ".join(FORMATS)),
-}
-_DESCRIBE = {
-    "toolKeys": _Key(kind=(list,), words="an array of strings", is_needed=True),
-    "format": _Key(kind=_STRING, words="one of " + ", ".join(FORMATS)),
-}
-_EXECUTE = {
-    "toolKey": _Key(kind=_STRING, words="a string", is_needed=True),
-    "arguments": _Key(kind=(dict,), words="an object"),
-}
 _ADD = {
     "name": _Key(kind=_STRING, words="a string", is_needed=True),
     "config": _Key(kind=(dict,), words="an object", is_needed=True),
@@ -197,8 +178,11 @@ class Rest:
 
     async def _body(self, scope: Scope, receive: Receive) -> Json:
         """The JSON object of a request; empty when there is no body."""
-        kind = (header(scope["headers"], b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        kind = header(scope["headers"], b"content-type")
+        raw = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
+        if not raw and kind is None:
+            return {}
+        if (kind or "").partition(";")[0].strip().lower() != "application/json":
             # Also keeps pages of other origins out: a browser asks before it sends this type.
             raise _RefusedError(
                 415,
@@ -206,9 +190,6 @@ class Rest:
                 f"The Content-Type is {kind!r}.",
                 "Send the body as application/json.",
             )
-        raw = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
-        if not raw:
-            return {}
         body = read(raw, max_depth=self._settings.max_depth)
         if not isinstance(body, dict):
             raise _RefusedError(400, "bad_request", "The body must be a JSON object.")
@@ -217,36 +198,28 @@ class Rest:
     # Tools
 
     async def discover(self, call: _Call) -> tuple[int, object]:
-        """`POST discover`: the tools that fit requests."""
-        body = _checked(call.body, _DISCOVER)
-        form = _format_of(body)
-        request = {
-            "queries": _texts(body["query"], "query"),
-            "context": body.get("context", ""),
-            "max_results": body.get("maxResults"),
-            "servers": _texts(body.get("server", []), "server"),
-            "threshold": float(body.get("threshold", 0.0)),
-        }
-        found = await self._gateway.discover(call.caller, _discover_request(request))
-        answer = _plain(found)
-        keys = [str(tool.get("toolKey", "")) for tool in answer.get("results", ())]
-        return 200, answer if form is None else {**answer, "tools": self._tools(call, keys, form)}
+        """`POST discover`: the tools that fit requests; the arguments of `tool_discovery`."""
+        form, arguments = _form_and_rest(call.body)
+        found = await self._gateway.discover(call.caller, read_discover(arguments))
+        answer = found.structured()
+        if form is None:
+            return 200, {**answer, "text": found.text}
+        keys = [str(tool["toolKey"]) for tool in answer["results"]]
+        return 200, {**answer, "tools": self._tools(call, keys, form)}
 
     async def describe(self, call: _Call) -> tuple[int, object]:
-        """`POST describe`: tools by key, whole."""
-        body = _checked(call.body, _DESCRIBE)
-        keys = _texts(body["toolKeys"], "toolKeys")
-        form = _format_of(body)
+        """`POST describe`: tools by key, whole; the arguments of `tool_describe`."""
+        form, arguments = _form_and_rest(call.body)
+        keys = read_describe(arguments).keys
+        described = await self._gateway.describe(call.caller, keys)
         if form is not None:
             return 200, {"tools": self._tools(call, keys, form)}
-        return 200, _plain(await self._gateway.describe(call.caller, keys))
+        return 200, {**described.structured(), "text": described.text}
 
     async def execute(self, call: _Call) -> tuple[int, object]:
-        """`POST execute`: run a tool; its result unchanged."""
-        body = _checked(call.body, _EXECUTE)
-        return 200, await self._gateway.execute(
-            call.caller, body["toolKey"], body.get("arguments") or {}
-        )
+        """`POST execute`: run a tool; its result unchanged. The arguments of `tool_execute`."""
+        wanted = read_execute(call.body)
+        return 200, await self._gateway.execute(call.caller, wanted.key, wanted.arguments)
 
     async def tools(self, call: _Call) -> tuple[int, object]:
         """`GET tools`: all tools in the order of the catalog; takes `?server=` and `?format=`."""
@@ -271,10 +244,10 @@ class Rest:
     async def add_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers`: add one, or replace the one of this name."""
         body = _checked(call.body, _ADD)
-        await self._gateway.add_server(
+        added = await self._gateway.add_server(
             call.caller, body["name"], body["config"], save=body.get("save", False)
         )
-        return 201, {"name": body["name"]}
+        return 201, dataclasses.asdict(added)
 
     async def remove_server(self, call: _Call) -> tuple[int, object]:
         """`DELETE servers/NAME`."""
@@ -284,20 +257,20 @@ class Rest:
     async def enable_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/enable`."""
         _checked(call.body, {})
-        await self._gateway.enable_server(call.caller, call.names[0], True)
-        return 200, {"name": call.names[0], "enabled": True}
+        changed = await self._gateway.enable_server(call.caller, call.names[0], True)
+        return 200, dataclasses.asdict(changed)
 
     async def disable_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/disable`."""
         _checked(call.body, {})
-        await self._gateway.enable_server(call.caller, call.names[0], False)
-        return 200, {"name": call.names[0], "enabled": False}
+        changed = await self._gateway.enable_server(call.caller, call.names[0], False)
+        return 200, dataclasses.asdict(changed)
 
     async def restart_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/restart`."""
         _checked(call.body, {})
-        await self._gateway.restart_server(call.caller, call.names[0])
-        return 200, {"name": call.names[0]}
+        restarted = await self._gateway.restart_server(call.caller, call.names[0])
+        return 200, dataclasses.asdict(restarted)
 
     async def status(self, call: _Call) -> tuple[int, object]:
         """`GET status`: the gateway in a few numbers."""
@@ -313,15 +286,11 @@ class Rest:
             "mode": self._app.settings.mode,
         }
 
-    def _tools(self, call: _Call, keys: list[str], form: str) -> list[Json]:
+    def _tools(self, call: _Call, keys: Sequence[str], form: str) -> list[Json]:
         """Definitions of tools by key, ready for a model's API."""
         known = {tool.key: tool for tool in self._gateway.tools(call.caller)}
-        missing = [key for key in keys if key not in known]
-        if missing:
-            raise UnknownToolError(
-                f"There is no tool {missing[0]!r}.", hint="Find tools with POST /api/v1/discover."
-            )
-        return [_in_format(known[key], form) for key in keys]
+        known |= {tool.exposed: tool for tool in known.values()}
+        return [_in_format(known[key], form) for key in keys if key in known]
 
 
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
@@ -379,14 +348,6 @@ def _checked(body: Json, keys: Mapping[str, _Key]) -> Json:
     return found
 
 
-def _texts(value: object, name: str) -> list[str]:
-    found = cast("list[object]", value) if isinstance(value, list) else [value]
-    for text in found:
-        if not isinstance(text, str):
-            raise ArgumentError(f"Member {name!r} must hold strings, not {text!r:.60}.")
-    return cast("list[str]", found)
-
-
 def _format_of(values: Mapping[str, Any]) -> str | None:
     form = values.get("format")
     if form is not None and form not in FORMATS:
@@ -420,18 +381,10 @@ def _listed(tool: ToolView) -> Json:
     }
 
 
-def _plain(answer: Any) -> Json:
-    """An answer of the gateway as JSON: its structured form where it has one."""
-    structured = getattr(answer, "structured", None)
-    if structured is not None:
-        return structured() if callable(structured) else structured
-    return dataclasses.asdict(answer)
-
-
-def _discover_request(fields: Json) -> Any:
-    from toolgate.gateway import DiscoverRequest
-
-    return DiscoverRequest(**fields)
+def _form_and_rest(body: Json) -> tuple[str | None, Json]:
+    """The format that a body asks for, and what else it says."""
+    rest = {name: value for name, value in body.items() if name != "format"}
+    return _format_of(body), rest
 
 
 def _status_of(error: ToolgateError) -> int:

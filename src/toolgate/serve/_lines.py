@@ -1,0 +1,92 @@
+"""The SDK's front over lines of JSON: one client, on standard input and output."""
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from toolgate.gateway import Gateway
+from toolgate.jsontext import dumps
+from toolgate.logs import REQUEST_ID
+from toolgate.serve._caller import request_id_of
+from toolgate.serve._message import (
+    INVALID_REQUEST,
+    BadMessageError,
+    check_envelope,
+    error_bytes,
+    read,
+    too_long,
+)
+from toolgate.serve._pipes import LineReader, LineWriter
+from toolgate.serve.mcp import Front
+from toolgate.settings import ServeSettings
+from toolgate.types import Json
+
+__all__ = ["serve_lines"]
+
+_Incoming = MemoryObjectSendStream["SessionMessage | Exception"]
+_Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+async def serve_lines(
+    gateway: Gateway, reader: LineReader, writer: LineWriter, settings: ServeSettings
+) -> None:
+    """Serve one client until it closes its side."""
+    to_server, from_client = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, reader, writer, to_server, settings)
+        tasks.start_soon(_write, from_server, writer)
+        await Front(gateway).run(from_client, to_client)
+        tasks.cancel_scope.cancel()
+
+
+async def _read(
+    reader: LineReader, writer: LineWriter, to_server: _Incoming, settings: ServeSettings
+) -> None:
+    async with to_server:
+        async for line in reader:
+            try:
+                if line is None:
+                    raise too_long(settings.max_body_bytes)
+                message = check_envelope(read(line, max_depth=settings.max_depth))
+                parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
+            except BadMessageError as error:
+                await writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
+            except ValidationError:
+                text = "The message is no JSON-RPC request, notification or response."
+                await writer.write(error_bytes(None, INVALID_REQUEST, text))
+            else:
+                REQUEST_ID.set(request_id_of(None))
+                await to_server.send(SessionMessage(parsed))
+
+
+async def _write(from_server: _Outgoing, writer: LineWriter) -> None:
+    async with from_server:
+        async for outgoing in from_server:
+            await writer.write(dumps(_plain(outgoing.message)))
+
+
+def _plain(message: JSONRPCMessage) -> Json:
+    """A message as JSON, its payload untouched."""
+    match message:
+        case JSONRPCResponse():
+            return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+        case JSONRPCError():
+            error = message.error.model_dump(by_alias=True, exclude_unset=True)
+            return {"jsonrpc": "2.0", "id": message.id, "error": error}
+        case JSONRPCRequest() | JSONRPCNotification():
+            plain: Json = {"jsonrpc": "2.0", "method": message.method}
+            if isinstance(message, JSONRPCRequest):
+                plain["id"] = message.id
+            if message.params is not None:
+                plain["params"] = message.params
+            return plain

@@ -1,6 +1,7 @@
 """What all servers offer: a frozen, versioned snapshot, refreshed in the background."""
 
 from toolgate.catalog._catalog import Catalog, CatalogChange
+from toolgate.catalog._menu import Menu, MenuRules
 from toolgate.catalog._names import exposed_names, fold, server_prefix
 from toolgate.catalog._snapshot import Entry, ServerEntries, Snapshot, build_entries
 
@@ -8,6 +9,8 @@ __all__ = [
     "Catalog",
     "CatalogChange",
     "Entry",
+    "Menu",
+    "MenuRules",
     "ServerEntries",
     "Snapshot",
     "build_entries",

@@ -65,6 +65,7 @@ class Catalog:
         self._known: dict[str, ServerEntries] = {}
         self._listeners: list[Callable[[CatalogChange], None]] = []
         self._updates: list[Callable[[str, str], None]] = []
+        self._states: list[Callable[[], None]] = []
         self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -183,6 +184,11 @@ class Catalog:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def on_state(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when a server went up or down; gives what ends that."""
+        self._states.append(listener)
+        return lambda: self._states.remove(listener)
+
     def on_resource(self, listener: Callable[[str, str], None]) -> Callable[[], None]:
         """Have a function called with server and URI when a resource has new content."""
         self._updates.append(listener)
@@ -202,6 +208,8 @@ class Catalog:
         """Nothing of the lists changes; searches look at the state when they run."""
         del server
         self._listed.set()
+        for listener in list(self._states):
+            listener()
 
     def resource_updated(self, server: UpstreamServer, uri: str) -> None:
         """Pass on, under the URI that clients use."""

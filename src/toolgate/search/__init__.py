@@ -1,18 +1,24 @@
 """Finding the tools that a request needs. Strategies by file name."""
 
 from toolgate.search._answer import Discovery, Found, compose
+from toolgate.search._describe import Description, describe_tools
+from toolgate.search._index import Indexable, ToolIndex
 from toolgate.search._signature import shape, signature
 from toolgate.search.base import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 
 __all__ = [
+    "Description",
     "Discovery",
     "Found",
     "Hit",
+    "Indexable",
     "SearchAnswer",
     "SearchRequest",
     "SearchStrategy",
     "SearchableTool",
+    "ToolIndex",
     "compose",
+    "describe_tools",
     "shape",
     "signature",
 ]

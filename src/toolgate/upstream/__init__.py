@@ -1,7 +1,11 @@
 """Servers behind the gateway: one wire per technology, eras bridged, connections supervised."""
 
+from importlib import import_module
+from typing import Any
+
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._fleet import Fleet, FleetObserver
+from toolgate.upstream._guard import OrphanGuard
 from toolgate.upstream._server import Listing, UpstreamServer
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 
@@ -11,7 +15,14 @@ __all__ = [
     "Fleet",
     "FleetObserver",
     "Listing",
+    "OrphanGuard",
     "UpstreamServer",
     "Wire",
     "WireEvents",
+    "new_http_session",
 ]
+
+
+def new_http_session() -> Any:
+    """The HTTP client that all HTTP upstreams share; its library is loaded only now."""
+    return import_module("toolgate.upstream._http").open_http_session()

@@ -98,12 +98,9 @@ class Call:
             await self.peer.progress(params)
 
     async def log(self, params: Json) -> None:
-        """Pass a log message on if the client wants messages of its level."""
-        peer = self.peer
-        if peer is None or peer.log_level is None:
-            return
-        if severity(params.get("level")) >= severity(peer.log_level):
-            await peer.log(params)
+        """Pass a log message on; the peer drops what its client does not want."""
+        if self.peer is not None:
+            await self.peer.log(params)
 
     async def ask(self, method: str, params: Json) -> Json:
         """Get an answer from the client, however its era wants to be asked."""

@@ -342,7 +342,7 @@ class Leg:
         if "logging" not in self.capabilities:
             return
         if self._log_level is not None and severity(level) >= severity(self._log_level):
-            return  # the more talkative level stays; each client gets what it asked for by filtering
+            return  # the more talkative level stays; every client's own is filtered on the way
         self._log_level = level
         with suppress(RpcError):
             await self.wire.request(

@@ -1,0 +1,322 @@
+"""The wiring: settings become objects here, and only here.
+
+```python
+async with open_app(load()) as app:
+    found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("list files",)))
+```
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from toolgate.access import AllowAll
+from toolgate.audit import Receipts, Recorder, keep_house, retention_of
+from toolgate.catalog import Catalog
+from toolgate.errors import SettingError, StoreError, UnknownServerError
+from toolgate.gateway import Gateway
+from toolgate.ids import new_id
+from toolgate.plugins import make
+from toolgate.search import SearchStrategy, ToolIndex
+from toolgate.settings import (
+    Settings,
+    add_server_to_file,
+    base_environment,
+    default_store_url,
+    remove_server_from_file,
+    server_spec,
+)
+from toolgate.signing import Signer
+from toolgate.store import Store, StoredServer, make_store
+from toolgate.types import DEFAULT_PROJECT, Json, PluginSpec, ServerSpec
+from toolgate.upstream import Bridge, Fleet, OrphanGuard, Wire, new_http_session
+
+__all__ = ["App", "open_app"]
+
+log = logging.getLogger(__name__)
+
+_INSTALLATION_KEY = "installation"
+
+
+class App:
+    """A running gateway with what it stands on. Get one from `open_app`."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        gateway: Gateway,
+        store: Store,
+        recorder: Recorder,
+        catalog: Catalog,
+        keeper: "_Keeper",
+    ) -> None:
+        self.settings = settings
+        self.gateway = gateway
+        """The verbs."""
+        self.store = store
+        """What is remembered."""
+        self.recorder = recorder
+        """Who writes the audit."""
+        self._catalog = catalog
+        self._keeper = keeper
+
+    async def reload(self, settings: Settings) -> None:
+        """Take new settings over; servers that stay as they are keep running untouched.
+
+        Address, store and log stay as they were started with.
+
+        Raises:
+            SettingError: The servers do not fit together; nothing was changed.
+        """
+        fixed = replace(settings, serve=self.settings.serve, store=self.settings.store)
+        await self._catalog.become(await self._keeper.specs(fixed))
+        self.settings = self.gateway.settings = self._keeper.settings = fixed
+        self.gateway.settings_changed()
+
+
+@asynccontextmanager
+async def open_app(settings: Settings, *, wait_s: float = 0.0) -> AsyncGenerator[App]:
+    """A running gateway, ended with all its servers when the block is left.
+
+    Args:
+        settings: From `toolgate.settings.load`.
+        wait_s: Seconds to wait for servers that were never listed; 0 does not wait.
+
+    Raises:
+        ConfigError: The settings cannot work.
+        StoreError: The store cannot be opened.
+    """
+    async with AsyncExitStack() as stack:
+        store = make_store(settings.store.url or default_store_url())
+        await store.open()
+        stack.push_async_callback(store.close)
+        signer = Signer(await store.secret(_INSTALLATION_KEY))
+        recorder = Recorder(store, enabled=settings.audit.enabled)
+        stack.push_async_callback(recorder.aclose)
+        services = _Services()
+        stack.push_async_callback(services.aclose)
+        fleet = Fleet(services.make_wire, Bridge(signer))
+        catalog = Catalog(
+            fleet,
+            store,
+            project_id=DEFAULT_PROJECT,
+            name_limit=settings.name_limit,
+            flat=settings.expose == "flat",
+        )
+        strategy = make(
+            "search",
+            SearchStrategy,
+            PluginSpec(
+                name=settings.search.strategy,
+                setting="search.strategy",
+                options=settings.search.options,
+            ),
+            {"store": store},
+        )
+        keeper = _Keeper(settings, store, catalog)
+        gateway = Gateway(
+            settings=settings,
+            catalog=catalog,
+            access=AllowAll(),
+            index=ToolIndex(strategy),
+            receipts=Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries),
+            store=store,
+            signer=signer,
+            keeper=keeper,
+        )
+        stack.callback(gateway.close)
+        stack.push_async_callback(catalog.aclose)
+        await catalog.load(await keeper.specs(settings))
+        house = asyncio.create_task(
+            keep_house(
+                store,
+                lambda: retention_of(settings.store),
+                configured=lambda: [(DEFAULT_PROJECT, spec.name) for spec in catalog.specs],
+            )
+        )
+        stack.push_async_callback(_end, house)
+        if wait_s:
+            await gateway.wait_ready(wait_s)
+        app = App(
+            settings=settings,
+            gateway=gateway,
+            store=store,
+            recorder=recorder,
+            catalog=catalog,
+            keeper=keeper,
+        )
+        try:
+            yield app
+        finally:
+            # The shutdown has to end children even when it is itself being cancelled.
+            with anyio.CancelScope(shield=True):
+                await stack.aclose()
+
+
+class _Services(Mapping[str, object]):
+    """What wires may ask for; the HTTP client is made when the first of them does."""
+
+    def __init__(self) -> None:
+        self._guard = OrphanGuard()
+        self._http: Any = None
+        self._environment = base_environment()
+        self._max_message_bytes = 0
+
+    def make_wire(self, spec: ServerSpec) -> Wire:
+        """A fresh wire for a server."""
+        self._max_message_bytes = spec.max_message_bytes
+        plugin = PluginSpec(name=spec.kind, setting=f"server.{spec.name}", options=spec.options)
+        return make("upstream", Wire, plugin, self)
+
+    def __getitem__(self, name: str) -> object:
+        match name:
+            case "guard":
+                return self._guard
+            case "base_environment":
+                return self._environment
+            case "max_message_bytes":
+                return self._max_message_bytes
+            case "http":
+                if self._http is None:
+                    self._http = new_http_session()
+                return self._http
+            case _:
+                raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("guard", "base_environment", "max_message_bytes", "http"))
+
+    def __len__(self) -> int:
+        return 4
+
+    async def aclose(self) -> None:
+        """Close the HTTP client and end the guard."""
+        if self._http is not None:
+            await self._http.close()
+        await self._guard.aclose()
+
+
+class _Keeper:
+    """Where servers are kept: files belong to their owner, the rest is in the store."""
+
+    def __init__(self, settings: Settings, store: Store, catalog: Catalog) -> None:
+        self.settings = settings
+        self._store = store
+        self._catalog = catalog
+
+    async def specs(self, settings: Settings) -> list[ServerSpec]:
+        """The servers of the settings and of the store.
+
+        Raises:
+            SettingError: A name is in both.
+        """
+        specs = list(settings.servers)
+        places = {spec.name: spec.source for spec in specs}
+        try:
+            stored = await self._store.servers(DEFAULT_PROJECT)
+        except StoreError as error:
+            log.warning("stored servers cannot be read", extra={"error": str(error)})
+            stored = []
+        for row in stored:
+            if row.name in places:
+                raise SettingError(
+                    f"Server {row.name!r} is configured twice: in {places[row.name]} and in the "
+                    "store.",
+                    hint=f"Remove it from the file, or run: toolgate servers remove {row.name}",
+                )
+            specs.append(_stored_spec(row))
+        if settings.expose == "flat" and len(specs) != 1:
+            raise SettingError(
+                f'expose = "flat" serves exactly one server; {len(specs)} are configured.',
+                hint='Configure one server, or set expose = "prefixed".',
+            )
+        return specs
+
+    async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
+        """Add a server and start it."""
+        if name in {spec.name for spec in self._catalog.specs}:
+            raise SettingError(
+                f"There is a server {name!r} already.",
+                hint=f"Choose another name, or run: toolgate servers remove {name}",
+            )
+        if save:
+            path = self.settings.config_file
+            if path is None:
+                raise SettingError(
+                    "There is no toolgate.toml to save the server in.",
+                    hint="Run: toolgate init, or add it without --save.",
+                )
+            spec = server_spec(name, config, source=str(path), folder=path.parent)
+            await asyncio.to_thread(add_server_to_file, path, name, config)
+            await self._catalog.add(spec)
+            return
+        server_id = new_id()
+        spec = server_spec(name, config, server_id=server_id)
+        await self._catalog.add(spec)
+        row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
+        try:
+            await self._store.save_server(row)
+        except StoreError:
+            await self._catalog.remove(name)
+            raise
+
+    async def remove(self, project_id: str, name: str) -> None:
+        """Remove a server where it is kept, and end it."""
+        row = await self._stored(project_id, name)
+        if row is not None:
+            await self._store.delete_server(row.server_id)
+        else:
+            path = self._file_of(name)
+            await asyncio.to_thread(remove_server_from_file, path, name)
+        await self._catalog.remove(name)
+
+    async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
+        """Switch a server on or off where it is kept."""
+        row = await self._stored(project_id, name)
+        if row is not None:
+            changed = replace(row, enabled=enabled)
+            await self._store.save_server(changed)
+            await self._catalog.replace(_stored_spec(changed))
+            return
+        source = self._spec(name).source
+        raise SettingError(
+            f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
+            hint=f"Set enabled = {str(enabled).lower()} under [server.{name}] there.",
+        )
+
+    async def _stored(self, project_id: str, name: str) -> StoredServer | None:
+        rows = await self._store.servers(project_id)
+        return next((row for row in rows if row.name == name), None)
+
+    def _spec(self, name: str) -> ServerSpec:
+        for spec in self._catalog.specs:
+            if spec.name == name:
+                return spec
+        raise UnknownServerError(f"There is no server {name!r}.", hint="See: toolgate servers list")
+
+    def _file_of(self, name: str) -> Path:
+        source = self._spec(name).source
+        path = self.settings.config_file
+        if path is None or str(path) != source:
+            raise SettingError(
+                f"Server {name!r} is configured in {source}, which Toolgate does not write.",
+                hint="Change it there, or move it into toolgate.toml with: toolgate init",
+            )
+        return path
+
+
+def _stored_spec(row: StoredServer) -> ServerSpec:
+    spec = server_spec(row.name, row.config, server_id=row.server_id)
+    return replace(spec, enabled=spec.enabled and row.enabled)
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,814 @@
+"""The gateway: every verb, and for each the order in which the stages work. Nothing goes around it.
+
+```
+discover: snapshot ▶ access mask ▶ search ▶ budgeted answer ▶ audit
+execute : snapshot ▶ access decision ▶ arguments checked ▶ audit ▶ server ▶ paged ▶ audit
+```
+
+Knows no wire format and no protocol library: doors (`serve`, `cli`) bring a `Caller`, and a `Peer`
+where the client can be told or asked something while the call runs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from toolgate import jsontext
+from toolgate.access import Access
+from toolgate.audit import Receipts
+from toolgate.catalog import Catalog, CatalogChange, Entry, Menu, MenuRules, Snapshot
+from toolgate.errors import (
+    ForbiddenError,
+    HandleError,
+    RpcError,
+    ServerDownError,
+    StoreError,
+    ToolgateError,
+    UnknownPromptError,
+    UnknownResourceError,
+    UnknownServerError,
+    UnknownToolError,
+    UpstreamError,
+)
+from toolgate.execute import check_arguments, nearest, page_result, read_page
+from toolgate.ids import new_id, utc_now
+from toolgate.metatools import (
+    DEFINITIONS,
+    DiscoverRequest,
+    ExecuteRequest,
+    read_describe,
+    read_discover,
+    read_execute,
+    read_result_read,
+)
+from toolgate.search import (
+    Description,
+    Discovery,
+    SearchRequest,
+    ToolIndex,
+    compose,
+    describe_tools,
+    signature,
+)
+from toolgate.settings import Settings
+from toolgate.signing import Signer
+from toolgate.store import Store, StoredResult
+from toolgate.types import (
+    Caller,
+    Json,
+    Peer,
+    ServerStatus,
+    json_object,
+)
+
+__all__ = ["Change", "Gateway", "ServerKeeper", "ToolView"]
+
+log = logging.getLogger(__name__)
+
+_RESULT_HANDLE = "handle"
+_READ_KEY = "toolgate:result_read"
+_CHANGES_BACK_BELOW = 0.75
+_MAX_INSTRUCTIONS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Something that clients may want to hear of."""
+
+    kind: Literal["tools", "prompts", "resources", "resource"]
+    """Which list is different; `resource`: one resource has new content."""
+
+    uri: str | None = None
+    """The resource, under the URI that clients use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolView:
+    """A tool as surfaces show it."""
+
+    key: str
+    """`server:tool`."""
+
+    exposed: str
+    """The name it has in `tools/list`."""
+
+    server: str
+    """Its server."""
+
+    definition: Json
+    """As clients see it."""
+
+    down: bool
+    """Whether its server does not answer now."""
+
+
+class ServerKeeper(Protocol):
+    """Who knows how servers are configured and kept; given by `app`."""
+
+    async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
+        """Add a server, in the store or, with `save`, in the configuration file."""
+        ...
+
+    async def remove(self, project_id: str, name: str) -> None:
+        """Remove a server that is kept in the store or the configuration file."""
+        ...
+
+    async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
+        """Switch a server on or off."""
+        ...
+
+
+class Gateway:
+    """All that Toolgate does, as methods. Get one from `toolgate.open_gateway`."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        catalog: Catalog,
+        access: Access,
+        index: ToolIndex,
+        receipts: Receipts,
+        store: Store,
+        signer: Signer,
+        keeper: ServerKeeper,
+    ) -> None:
+        self.settings = settings
+        self._catalog = catalog
+        self._access = access
+        self._index = index
+        self._receipts = receipts
+        self._store = store
+        self._signer = signer
+        self._keeper = keeper
+        self._listeners: list[Callable[[Change], None]] = []
+        self._menu = Menu(catalog, {n: jsontext.dumps(d) for n, d in DEFINITIONS.items()})
+        self._showed_all: bool | None = None
+        self._has_paged = False
+        self._watched: dict[str, int] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._detach = [
+            catalog.on_change(self._on_catalog_change),
+            catalog.on_state(self._on_server_state),
+            catalog.on_resource(self._on_resource),
+        ]
+
+    def close(self) -> None:
+        """Stop listening to the catalog; the owner closes what it gave."""
+        for detach in self._detach:
+            detach()
+        for task in self._background:
+            task.cancel()
+
+    def settings_changed(self) -> None:
+        """New settings are in place: what is listed may be different."""
+        self._menu.forget()
+        for kind in ("tools", "prompts", "resources"):
+            self._tell(Change(kind=kind))
+
+    # What a client is shown
+
+    @property
+    def instructions(self) -> str:
+        """What the gateway says about its use, for `initialize` and `server/discover`."""
+        snapshot = self._catalog.snapshot
+        said = {n: e.instructions.strip() for n, e in snapshot.servers.items() if e.instructions}
+        if self.settings.expose == "flat":
+            return next(iter(said.values()), "")
+        lines = [f"Toolgate: one endpoint for {len(snapshot.servers)} MCP servers."]
+        if not self._lists_all():
+            lines.append(
+                "Find tools with tool_discovery (one short capability phrase per step), run them "
+                "with tool_execute. Servers: " + ", ".join(snapshot.servers) + "."
+            )
+        else:
+            lines.append("Tools are named server__tool.")
+            lines += [f"{name}: {text}" for name, text in said.items()]
+        return "\n".join(lines)[:_MAX_INSTRUCTIONS]
+
+    async def list_tools(self, caller: Caller) -> bytes:
+        """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
+        keys = [tool.key for tool in self._catalog.snapshot.tools]
+        allowed = self._access.mask(caller, keys)
+        return self._menu.listing(self._menu_rules(), allowed, self._listed_meta_tools())
+
+    async def list_prompts(self, caller: Caller) -> bytes:
+        """What `prompts/list` shows, as a JSON array; the same in every mode."""
+        return self._array(caller, "prompt", self._catalog.snapshot.prompts.values())
+
+    async def list_resources(self, caller: Caller) -> bytes:
+        """What `resources/list` shows, as a JSON array; the same in every mode."""
+        return self._array(caller, "read", self._catalog.snapshot.resources.values())
+
+    async def list_templates(self, caller: Caller) -> bytes:
+        """What `resources/templates/list` shows, as a JSON array; the same in every mode."""
+        return self._array(caller, "read", self._catalog.snapshot.templates.values())
+
+    def tools(self, caller: Caller) -> list[ToolView]:
+        """All tools that the caller may use, listed or not."""
+        down = self._catalog.down()
+        return [
+            ToolView(
+                key=tool.key,
+                exposed=tool.exposed,
+                server=tool.server,
+                definition=tool.definition,
+                down=tool.server in down,
+            )
+            for tool in self._catalog.snapshot.tools
+            if self._access.decide(caller, "list", tool.key).allowed
+        ]
+
+    def input_schema(self, name: str) -> Json | None:
+        """Input schema of a tool by exposed name or of a meta-tool; None: no such tool."""
+        entry = self._catalog.snapshot.by_exposed.get(name)
+        if entry is not None:
+            return json_object(entry.definition.get("inputSchema"))
+        if self.settings.expose != "flat" and name in DEFINITIONS:
+            return json_object(DEFINITIONS[name]["inputSchema"])
+        return None
+
+    def mirrors(self, name: str) -> bool:
+        """Whether calls of a tool repeat arguments in headers (`x-mcp-header` in its schema)."""
+        entry = self._catalog.snapshot.by_exposed.get(name)
+        return entry is not None and b'"x-mcp-header"' in entry.raw
+
+    def on_change(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+        """Have a function called when something changes; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # Calling by name
+
+    async def call(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `tools/call`: a meta-tool, or a tool by its exposed name, listed or not.
+
+        Gives:
+            The result object. What a model can react to (arguments that do not fit, a server that
+            is down, a deadline) is a result with `isError`.
+
+        Raises:
+            UnknownToolError: No such tool for this caller.
+            RpcError: The server answered with a JSON-RPC error.
+        """
+        name = str(params.get("name"))
+        entry = self._catalog.snapshot.by_exposed.get(name)
+        if entry is None and self.settings.expose != "flat" and name in DEFINITIONS:
+            return await self._call_meta(caller, name, params, peer)
+        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
+            raise self._unknown_name(caller, name)
+        try:
+            return await self._run(caller, entry, params, peer)
+        except RpcError:
+            raise
+        except (UpstreamError, HandleError) as error:
+            return _problem(error)
+
+    async def _call_meta(self, caller: Caller, name: str, params: Json, peer: Peer | None) -> Json:
+        arguments = params.get("arguments")
+        try:
+            match name:
+                case "tool_discovery":
+                    found = await self.discover(caller, read_discover(arguments))
+                    return _said(found.text, found.structured() if _structured(params) else None)
+                case "tool_describe":
+                    shown = await self.describe(caller, read_describe(arguments).keys)
+                    return _said(shown.text, shown.structured() if _structured(params) else None)
+                case "tool_execute":
+                    return await self._execute_meta(caller, read_execute(arguments), params, peer)
+                case _:
+                    wanted = read_result_read(arguments)
+                    return await self.read_result(caller, wanted.handle, wanted.offset)
+        except RpcError:
+            raise
+        except ToolgateError as error:
+            return _problem(error)
+
+    async def _execute_meta(
+        self, caller: Caller, wanted: ExecuteRequest, params: Json, peer: Peer | None
+    ) -> Json:
+        if wanted.key in (_READ_KEY, "result_read"):
+            page = read_result_read(wanted.arguments)
+            return await self.read_result(caller, page.handle, page.offset)
+        entry = self._entry(caller, wanted.key)
+        continues = "requestState" in params or "inputResponses" in params
+        if not continues:
+            self._check(entry, wanted.arguments)
+        inner = {**params, "arguments": wanted.arguments}
+        result = await self._run(caller, entry, inner, peer)
+        return await self._paged(caller, result)
+
+    # Finding
+
+    async def discover(self, caller: Caller, request: DiscoverRequest) -> Discovery:
+        """The tools that fit, within the token budget, with what was withheld and why.
+
+        Raises:
+            UnknownServerError: `servers` names one that is not there.
+        """
+        began = perf_counter()
+        snapshot = self._catalog.snapshot
+        self._check_servers(request.servers, snapshot)
+        await self._index.bring_to(snapshot.version, snapshot.tools)
+        strategy = self._index.strategy
+        notices: list[str] = []
+        down = self._catalog.down()
+        mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
+        settings = self.settings.discovery
+        answer = await strategy.search(
+            SearchRequest(
+                queries=request.queries,
+                context=request.context,
+                limit=request.max_results or settings.max_results,
+                servers=request.servers,
+                mask=mask,
+                threshold=request.threshold,
+                project_id=caller.project_id,
+            )
+        )
+        if settings.show_down:
+            hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
+            answer = replace(answer, hits=tuple(hits))
+        found = compose(
+            answer,
+            lambda key: snapshot.by_key[key].definition,
+            siblings=self._siblings(caller, snapshot),
+            budget_tokens=settings.budget_tokens,
+            down=down,
+            notices=notices,
+        )
+        self._receipts.discovery(
+            caller,
+            request.queries,
+            [(one.tool_key, one.relevance) for one in found.results],
+            tokens=found.tokens,
+            began=began,
+        )
+        return found
+
+    async def describe(self, caller: Caller, keys: Sequence[str]) -> Description:
+        """Full schemas of tools, within the budget; whole tools are left out before any is cut.
+
+        Raises:
+            UnknownToolError: A key names no tool of this caller; the nearest ones are named.
+        """
+        began = perf_counter()
+        entries = [self._entry(caller, key) for key in dict.fromkeys(keys)]
+        shown = describe_tools(
+            [(entry.key, entry.definition) for entry in entries],
+            budget_tokens=self.settings.discovery.describe_budget_tokens,
+        )
+        detail: Json = {"keys": [entry.key for entry in entries]}
+        self._receipts.simple(caller, "describe", began=began, detail=detail)
+        return shown
+
+    # Running
+
+    async def execute(
+        self, caller: Caller, key: str, arguments: Json, *, peer: Peer | None = None
+    ) -> Json:
+        """Run a tool by key, or by exposed name, with its arguments checked; never paged.
+
+        Raises:
+            UnknownToolError: No such tool for this caller.
+            ArgumentError: The arguments do not fit its schema.
+            UpstreamError: The server failed; the leaves say how.
+        """
+        entry = self._entry(caller, key)
+        self._check(entry, arguments)
+        return await self._run(caller, entry, {"arguments": arguments}, peer)
+
+    async def read_result(self, caller: Caller, handle: str, offset: int) -> Json:
+        """The page of a stored result that starts at `offset` characters.
+
+        Raises:
+            HandleError: The handle is altered, expired, or another caller's.
+        """
+        payload = self._signer.check(_RESULT_HANDLE, handle)
+        stored = None
+        if payload.get("c") == caller.caller_id and payload.get("p") == caller.project_id:
+            stored = await self._store.result(str(payload.get("i")))
+        if stored is None or stored.expires_at < utc_now():
+            raise HandleError(
+                f"The result {handle[:16]!r}… is not there any more.",
+                allowed=f"Results are kept for {self.settings.results.ttl_s:g} seconds.",
+                hint="Run the tool again.",
+            )
+        tokens = self.settings.results.page_tokens
+        return read_page(stored.body, offset, page_tokens=tokens, handle=handle)
+
+    async def read(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `resources/read`.
+
+        Raises:
+            UnknownResourceError: No server offers it to this caller.
+            UpstreamError: The server failed.
+        """
+        server, uri = self._resource(caller, str(params.get("uri")))
+        async with self._receipts.around(caller, "read", server, f"{server}:{uri}") as done:
+            result = await self._catalog.request(
+                server, "resources/read", {**params, "uri": uri}, caller=caller, peer=peer
+            )
+            done(result)
+            return result
+
+    async def get_prompt(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `prompts/get`.
+
+        Raises:
+            UnknownPromptError: No server offers it to this caller.
+            UpstreamError: The server failed.
+        """
+        entry = self._prompt(caller, str(params.get("name")))
+        async with self._receipts.around(caller, "prompt", entry.server, entry.key) as done:
+            result = await self._catalog.request(
+                entry.server,
+                "prompts/get",
+                {**params, "name": entry.name},
+                caller=caller,
+                peer=peer,
+            )
+            done(result)
+            return result
+
+    async def complete(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `completion/complete` for a prompt or a resource template.
+
+        Raises:
+            UnknownPromptError: No such prompt for this caller.
+            UnknownResourceError: No such template for this caller.
+            UpstreamError: The server failed.
+        """
+        ref = json_object(params.get("ref"))
+        if "uri" in ref:
+            uri = str(ref["uri"])
+            template = self._catalog.snapshot.templates.get(uri)
+            server, own = (
+                (template.server, template.name) if template else self._resource(caller, uri)
+            )
+            target = {**ref, "uri": own}
+        else:
+            entry = self._prompt(caller, str(ref.get("name")))
+            server, target = entry.server, {**ref, "name": entry.name}
+        return await self._catalog.request(
+            server, "completion/complete", {**params, "ref": target}, caller=caller, peer=peer
+        )
+
+    async def subscribe(self, caller: Caller, uri: str) -> None:
+        """Have updates of a resource announced through `on_change`; counted, see `unsubscribe`.
+
+        Raises:
+            UnknownResourceError: No server offers it to this caller.
+            UpstreamError: The server refused.
+        """
+        self._resource(caller, uri)
+        self._watched[uri] = self._watched.get(uri, 0) + 1
+        if self._watched[uri] == 1:
+            try:
+                await self._watch_server_of(uri)
+            except BaseException:
+                del self._watched[uri]
+                raise
+
+    async def unsubscribe(self, caller: Caller, uri: str) -> None:
+        """Undo one `subscribe`."""
+        del caller
+        if uri not in self._watched:
+            return
+        self._watched[uri] -= 1
+        if not self._watched[uri]:
+            del self._watched[uri]
+            await self._watch_server_of(uri)
+
+    # Servers
+
+    def servers(self, caller: Caller) -> list[ServerStatus]:
+        """State of every server that the caller may see."""
+        return [
+            status
+            for status in self._catalog.statuses()
+            if self._access.decide(caller, "list", status.name).allowed
+        ]
+
+    async def add_server(
+        self, caller: Caller, name: str, config: Json, *, save: bool = False
+    ) -> ServerStatus:
+        """Add a server while running; nothing else is interrupted.
+
+        Args:
+            caller: Who asks.
+            name: Its name.
+            config: The keys of a `[server.NAME]` table.
+            save: Write it into the configuration file instead of the store.
+
+        Raises:
+            SettingError: The configuration or the name does not fit.
+        """
+        self._must_manage(caller, name)
+        await self._keeper.add(caller.project_id, name, config, save=save)
+        return self._status(name)
+
+    async def remove_server(self, caller: Caller, name: str) -> None:
+        """Remove a server; its running calls fail.
+
+        Raises:
+            UnknownServerError: There is none of this name.
+            SettingError: It is kept in a file that Toolgate does not write.
+        """
+        self._must_manage(caller, name)
+        self._catalog.server(name)
+        await self._keeper.remove(caller.project_id, name)
+
+    async def enable_server(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:  # noqa: FBT001
+        """Switch a server on or off.
+
+        Raises:
+            UnknownServerError: There is none of this name.
+        """
+        self._must_manage(caller, name)
+        self._catalog.server(name)
+        await self._keeper.enable(caller.project_id, name, enabled=enabled)
+        return self._status(name)
+
+    async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
+        """Connect a server anew.
+
+        Raises:
+            UnknownServerError: There is none of this name.
+        """
+        self._must_manage(caller, name)
+        await self._catalog.replace(self._catalog.server(name).spec)
+        return self._status(name)
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Wait until every server is listed or has failed, at most so many seconds."""
+        await self._catalog.wait_listed(timeout_s)
+
+    # The order of a call
+
+    async def _run(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
+        """Audit, server, audit: every call of a tool comes through here."""
+        arguments = params.get("arguments")
+        sent = {**params, "name": entry.name}
+        async with self._receipts.around(
+            caller, "call", entry.server, entry.key, digest=entry.digest, arguments=arguments
+        ) as done:
+            result = await self._catalog.request(
+                entry.server,
+                "tools/call",
+                sent,
+                caller=caller,
+                peer=peer,
+                repeatable=entry.repeatable,
+            )
+            done(result)
+            return result
+
+    def _check(self, entry: Entry, arguments: Json) -> None:
+        schema = json_object(entry.definition.get("inputSchema"))
+        check_arguments(
+            schema,
+            arguments,
+            digest=entry.digest,
+            signature=signature(entry.name, schema),
+        )
+
+    async def _paged(self, caller: Caller, result: Json) -> Json:
+        settings = self.settings.results
+        if not settings.paging:
+            return result
+
+        async def save(body: bytes) -> str:
+            number = new_id()
+            await self._store.save_result(
+                StoredResult(
+                    handle=number,
+                    project_id=caller.project_id,
+                    caller_id=caller.caller_id,
+                    body=body,
+                    expires_at=utc_now(plus_s=settings.ttl_s),
+                )
+            )
+            return self._signer.sign(
+                _RESULT_HANDLE, {"i": number, "c": caller.caller_id, "p": caller.project_id}
+            )
+
+        try:
+            paged = await page_result(result, page_tokens=settings.page_tokens, save=save)
+        except StoreError as error:
+            log.warning("large result not stored", extra={"error": str(error)})
+            return result  # whole and long is better than cut
+        if paged is not result and not self._has_paged:
+            self._has_paged = True
+            if "result_read" in self.settings.meta_tools and not self._lists_all():
+                self._tell(Change(kind="tools"))
+        return paged
+
+    # Looking things up, access asked each time
+
+    def _entry(self, caller: Caller, key: str) -> Entry:
+        snapshot = self._catalog.snapshot
+        entry = snapshot.by_key.get(key) or snapshot.by_exposed.get(key)
+        if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
+            return entry
+        server = key.partition(":")[0]
+        disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
+        if server in disabled:
+            raise ServerDownError(
+                f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
+            )
+        raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
+
+    def _unknown_name(self, caller: Caller, name: str) -> UnknownToolError:
+        return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
+
+    def _unknown(
+        self, caller: Caller, key: str, failed: str, shown: Callable[[Entry], str]
+    ) -> UnknownToolError:
+        near = nearest(
+            key[:200],
+            [
+                shown(tool)
+                for tool in self._catalog.snapshot.tools
+                if self._access.decide(caller, "list", tool.key).allowed
+            ],
+        )
+        return UnknownToolError(
+            failed,
+            allowed=f"Nearest: {', '.join(near)}." if near else "",
+            hint="Find tools with tool_discovery." if self.settings.expose != "flat" else "",
+        )
+
+    def _prompt(self, caller: Caller, name: str) -> Entry:
+        entry = self._catalog.snapshot.prompts.get(name)
+        if entry is None or not self._access.decide(caller, "prompt", entry.key).allowed:
+            raise UnknownPromptError(
+                f"There is no prompt {name[:100]!r}.", hint="See prompts/list for what there is."
+            )
+        return entry
+
+    def _resource(self, caller: Caller, uri: str) -> tuple[str, str]:
+        found = self._catalog.snapshot.resource_of(uri)
+        if found is None or not self._access.decide(caller, "read", f"{found[0]}:{uri}").allowed:
+            raise UnknownResourceError(
+                f"No server offers the resource {uri[:200]!r}.",
+                hint="See resources/list and resources/templates/list for what there is.",
+            )
+        return found
+
+    def _check_servers(self, names: Sequence[str], snapshot: Snapshot) -> None:
+        for name in names:
+            if name not in snapshot.servers:
+                near = nearest(name, list(snapshot.servers))
+                raise UnknownServerError(
+                    f"There is no server {name[:60]!r}.",
+                    allowed=f"Servers: {', '.join(snapshot.servers) or 'none'}.",
+                    hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
+                )
+
+    def _must_manage(self, caller: Caller, name: str) -> None:
+        if not self._access.decide(caller, "manage", name).allowed:
+            raise ForbiddenError(
+                f"{caller.caller_id!r} may not change servers.", hint="Ask an administrator."
+            )
+
+    def _status(self, name: str) -> ServerStatus:
+        return next(status for status in self._catalog.statuses() if status.name == name)
+
+    def _mask(
+        self,
+        caller: Caller,
+        keys: Sequence[str],
+        snapshot: Snapshot,
+        servers: Sequence[str],
+        down: Collection[str],
+        notices: list[str],
+    ) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
+        allowed = self._access.mask(caller, keys)
+        hidden = frozenset[str]() if self.settings.discovery.show_down else frozenset(down)
+        withheld = [name for name in hidden if not servers or name in servers]
+        for name in sorted(withheld):
+            count = len(snapshot.servers[name].tools) if name in snapshot.servers else 0
+            what = f"its {count} tools are withheld" if count else "its tools are not known"
+            notices.append(f"Server {name} is down; {what}.")
+        for name in sorted(self._catalog.never_listed()):
+            notices.append(f"Server {name} is still starting; its tools are not known yet.")
+        if allowed is None and not hidden and len(keys) == len(snapshot.tools):
+            return None
+        mask = np.fromiter(
+            (key in snapshot.by_key and key.partition(":")[0] not in hidden for key in keys),
+            dtype=np.bool_,
+            count=len(keys),
+        )
+        return mask if allowed is None else mask & np.asarray(allowed, dtype=np.bool_)
+
+    def _siblings(self, caller: Caller, snapshot: Snapshot) -> Mapping[str, Sequence[str]]:
+        return {
+            name: [
+                tool.name
+                for tool in entries.tools
+                if self._access.decide(caller, "list", tool.key).allowed
+            ]
+            for name, entries in snapshot.servers.items()
+        }
+
+    def _array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
+        shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
+        return b"[" + b",".join(shown) + b"]"
+
+    # The menu
+
+    def _lists_all(self) -> bool:
+        """Whether `tools/list` shows the real tools."""
+        return self._menu.shows_all(self._menu_rules())
+
+    def _menu_rules(self) -> MenuRules:
+        settings = self.settings
+        return MenuRules(
+            mode="all" if settings.expose == "flat" else settings.mode,
+            auto_tokens=settings.discovery.auto_tokens,
+            pinned=self._pinned(),
+        )
+
+    def _listed_meta_tools(self) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name in self.settings.meta_tools
+            if name in DEFINITIONS and (name != "result_read" or self._has_paged)
+        )
+
+    def _pinned(self) -> frozenset[str]:
+        pinned = set(self.settings.pinned)
+        for spec in self._catalog.specs:
+            pinned.update(f"{spec.name}:{name}" for name in spec.pinned)
+        return frozenset(pinned)
+
+    # Changes
+
+    def _tell(self, change: Change) -> None:
+        for listener in list(self._listeners):
+            listener(change)
+
+    def _on_catalog_change(self, kind: CatalogChange) -> None:
+        if kind == "tools":
+            snapshot = self._catalog.snapshot
+            self._spawn(self._index.bring_to(snapshot.version, snapshot.tools))
+            showed, self._showed_all = self._showed_all, self._lists_all()
+            if showed is False and not self._showed_all and not self._pinned():
+                return  # the meta-tools are what they were
+        self._tell(Change(kind=kind))
+
+    def _on_server_state(self) -> None:
+        showed, self._showed_all = self._showed_all, self._lists_all()
+        if showed is not None and showed != self._showed_all:
+            self._tell(Change(kind="tools"))
+
+    def _on_resource(self, server: str, uri: str) -> None:
+        shown = self._catalog.snapshot.resources
+        explicit = f"toolgate://{server}/{uri}"
+        renamed = explicit in shown and shown[explicit].server == server
+        self._tell(Change(kind="resource", uri=explicit if renamed else uri))
+
+    async def _watch_server_of(self, uri: str) -> None:
+        found = self._catalog.snapshot.resource_of(uri)
+        if found is None:
+            return
+        server = found[0]
+        places = [self._catalog.snapshot.resource_of(watched) for watched in self._watched]
+        wanted = {place[1] for place in places if place is not None and place[0] == server}
+        await self._catalog.subscribe(server, wanted)
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Future[None]") -> None:
+        self._background.discard(task)  # pyright: ignore[reportArgumentType]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("indexing failed", exc_info=task.exception())
+
+
+def _structured(params: Json) -> bool:
+    """Whether the client says, in `_meta`, that it shows structured content to its model."""
+    return json_object(params.get("_meta")).get("toolgate/structured") is True
+
+
+def _said(text: str, structured: Json | None) -> Json:
+    if structured is not None:
+        return {"content": [], "structuredContent": structured}
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def _problem(error: ToolgateError) -> Json:
+    """A result that tells the model what went wrong and what it can do."""
+    return {
+        "content": [{"type": "text", "text": str(error)}],
+        "isError": True,
+        "_meta": {"toolgate/error": {"code": error.code, "retryable": error.retryable}},
+    }

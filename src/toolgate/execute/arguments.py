@@ -1,0 +1,427 @@
+"""Arguments of a call against the tool's input schema.
+
+What does not fit is said so that a model can repair the call in one step. Values are never
+changed, and nothing is fetched.
+"""
+
+import json
+import logging
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Any, cast
+
+import jsonschema_rs
+
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["check", "without_nulls"]
+
+log = logging.getLogger(__name__)
+
+_ERRORS = 5
+_DEPTH = 100
+"""Levels of arguments and of schemas; jsonschema-rs ends the process at some tens of thousands."""
+_SCHEMA_NODES = 50_000
+"""Places of a schema with its references written out; a short schema can describe billions."""
+_CHECK_STEPS = 1_000_000
+_EXPLAIN_STEPS = 10_000
+"""Finding all errors costs far more than a yes or no: 5 s for 59,000 alternatives were seen."""
+_EXPLAIN_NODES = 5_000
+_CACHED = 512
+
+_SECRET = re.compile(
+    r"pass|secret|token|credential|authorization|api.?key|private|cookie", re.IGNORECASE
+)
+_NO_SCHEMAS = frozenset({"enum", "const", "default", "examples"})
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+
+
+def check(schema: object, arguments: object, *, signature: str = "", digest: str = "") -> None:
+    """Do nothing when the arguments fit; otherwise raise with all that is needed to correct them.
+
+    A schema that cannot be used (it does not compile, it is out of all proportion) is logged once
+    and fits everything: the server decides then.
+
+    Args:
+        schema: The tool's input schema, as its server sent it.
+        arguments: What the caller sent; any JSON value.
+        signature: The call in one line, for the message.
+        digest: Names the schema in the cache; computed when it is not given.
+
+    Raises:
+        ArgumentError: The text names the field, what came, what is allowed, and the signature.
+    """
+    hint = f"Expected: {signature}" if signature else ""
+    if not isinstance(arguments, dict):
+        raise ArgumentError(
+            f"The arguments are {_kind(arguments)}.",
+            allowed="They must be one JSON object with a member for each parameter.",
+            hint=hint,
+        )
+    size = _size(cast("object", arguments))
+    if size.depth > _DEPTH:
+        raise ArgumentError(f"The arguments are nested deeper than {_DEPTH} levels.", hint=hint)
+    checker = _checker(schema, digest, signature)
+    if checker is None or not checker.bears(size, _CHECK_STEPS):
+        return
+    if checker.fits(cast("Json", arguments)):
+        return
+    problems = checker.explain(cast("Json", arguments), size)
+    if problems is None:
+        return
+    if not problems:
+        problems = ["Some value does not fit the tool's input schema."]
+    shown = " ".join(problems[:_ERRORS])
+    more = f" And {len(problems) - _ERRORS} more." if len(problems) > _ERRORS else ""
+    raise ArgumentError(f"The arguments do not fit. {shown}{more}", hint=hint)
+
+
+def without_nulls(arguments: Mapping[str, Any], *, required: Collection[str] = ()) -> Json:
+    """The arguments of a meta-tool without those that are null and not required.
+
+    Some clients send every absent optional argument as null (seen with crewai).
+    """
+    return {key: value for key, value in arguments.items() if value is not None or key in required}
+
+
+# ------------------------------------------------------------------ schemas
+
+
+@dataclass(frozen=True)
+class _Size:
+    depth: int
+    nodes: int
+
+
+@dataclass
+class _Checker:
+    """A compiled schema, and how its cost grows."""
+
+    compiled: Any
+    root: Json
+    alternatives: int
+    """Ways into itself that a recursive schema has at each level; 0 when it is not recursive."""
+
+    def bears(self, size: _Size, steps: int) -> bool:
+        """Whether these arguments can be checked in a bounded number of steps."""
+        return self.alternatives < 2 or self.alternatives**size.depth <= steps
+
+    def fits(self, arguments: Json) -> bool:
+        """Yes or no, without reasons."""
+        try:
+            return bool(self.compiled.is_valid(arguments))
+        except Exception:  # whatever the library cannot do, the server can judge
+            log.warning("arguments could not be checked", exc_info=True)
+            return True
+
+    def explain(self, arguments: Json, size: _Size) -> list[str] | None:
+        """A sentence for each problem; empty: too many ways to say; None: no problem is real."""
+        if not self.bears(size, _EXPLAIN_STEPS):
+            return []
+        try:
+            if size.nodes > _EXPLAIN_NODES:
+                errors = [_first_error(self.compiled, arguments)]
+            else:
+                errors = list(self.compiled.iter_errors(arguments))
+        except Exception:  # as above
+            log.warning("arguments could not be checked", exc_info=True)
+            return None
+        real = [error for error in errors if error is not None and error.kind.name not in _OURS]
+        said = dict.fromkeys(_sentence(error, self.root) for error in real)
+        return list(said) if real else None
+
+
+_OURS = frozenset({"backtrackLimitExceeded", "regexEngineFailure", "$ref", "referencing"})
+"""Failures of checking, not of the arguments."""
+
+
+def _first_error(compiled: Any, arguments: Json) -> Any:
+    try:
+        compiled.validate(arguments)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    return None
+
+
+_cache: "OrderedDict[str, _Checker | None]" = OrderedDict()
+_cache_lock = threading.Lock()
+
+
+def _checker(schema: object, digest: str, label: str) -> _Checker | None:
+    if not isinstance(schema, dict) or not schema:
+        return None
+    key = digest or _digest(cast("Json", schema))
+    with _cache_lock:
+        if key in _cache:
+            _cache.move_to_end(key)
+            return _cache[key]
+    made, reason = _compile(cast("Json", schema))
+    if reason:
+        log.warning(
+            "input schema cannot be checked, its calls pass unchecked",
+            extra={"tool": label.partition("(")[0][:100], "reason": reason},
+        )
+    with _cache_lock:
+        _cache[key] = made
+        while len(_cache) > _CACHED:
+            _cache.popitem(last=False)
+    return made
+
+
+def _digest(schema: Json) -> str:
+    try:
+        text = json.dumps(schema, ensure_ascii=True)
+    except (RecursionError, ValueError, TypeError):
+        text = f"unreadable {id(schema)}"
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _compile(schema: Json) -> tuple[_Checker | None, str]:
+    size = _size(schema)
+    if size.depth > _DEPTH:
+        return None, f"it is nested deeper than {_DEPTH} levels"
+    survey = _Survey(schema)
+    if survey.places(schema) > _SCHEMA_NODES:
+        return None, f"it describes more than {_SCHEMA_NODES} places"
+    reason = ""
+    # A dialect that nobody here knows is read as the protocol's default, 2020-12.
+    for candidate in (schema, {k: v for k, v in schema.items() if k not in {"$schema", "$id"}}):
+        try:
+            compiled = jsonschema_rs.validator_for(
+                candidate,
+                mask="it",
+                offline=True,
+                pattern_options=jsonschema_rs.FancyRegexOptions(
+                    backtrack_limit=20_000, size_limit=2**20, dfa_size_limit=2**21
+                ),
+            )
+        except Exception as error:  # noqa: BLE001 - any schema may come, and any may fail
+            reason = reason or str(error).partition("\n")[0][:200]
+        else:
+            alternatives = survey.alternatives if survey.recursive else 0
+            return _Checker(compiled, candidate, alternatives), ""
+    return None, reason
+
+
+@dataclass
+class _Survey:
+    """Walks a schema with its local references, to know what checking may cost."""
+
+    root: Json
+    recursive: bool = False
+    alternatives: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+    open: set[int] = field(default_factory=set[int])
+
+    def places(self, node: object) -> int:
+        """Places with references written out, cut at a little over the limit."""
+        members = cast("Json", node) if isinstance(node, dict) else {}
+        items = cast("list[object]", node) if isinstance(node, list) else []
+        mark = id(cast("object", node))
+        if not members and not items:
+            return 0
+        if mark in self.open:
+            self.recursive = True
+            return 0
+        if mark in self.known:
+            return self.known[mark]
+        if len(self.open) > 4 * _DEPTH:
+            return _SCHEMA_NODES + 1  # a chain of references without end
+        self.open.add(mark)
+        total = 1 + sum(self.places(value) for value in items)
+        for key, value in members.items():
+            if key in _ALTERNATIVES and isinstance(value, list):
+                several = cast("list[object]", value)
+                self.alternatives += sum('"$ref"' in _dumped(one) for one in several)
+            if key in {"$ref", "$dynamicRef", "$recursiveRef"}:
+                total += self.places(_pointed(self.root, value))
+            elif key not in _NO_SCHEMAS:
+                total += self.places(value)
+        self.open.discard(mark)
+        self.known[mark] = min(total, _SCHEMA_NODES + 1)
+        return self.known[mark]
+
+
+def _dumped(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except (RecursionError, ValueError, TypeError):
+        return ""
+
+
+def _pointed(root: object, ref: object) -> object:
+    """What a reference within the schema points to; None for all others."""
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        return None
+    found: object = root
+    for step in ref[1:].split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict):
+            found = cast("Json", found).get(key)
+        elif (
+            isinstance(found, list) and key.isdecimal() and int(key) < len(cast("list[Any]", found))
+        ):
+            found = cast("list[Any]", found)[int(key)]
+        else:
+            return None
+    return found
+
+
+def _size(value: object) -> _Size:
+    """Depth and number of values, without recursion; stops soon after the allowed depth."""
+    depth, nodes, level = 0, 0, [value]
+    while level and depth <= _DEPTH:
+        below: list[object] = []
+        for one in level:
+            nodes += 1
+            if isinstance(one, dict):
+                below.extend(cast("Json", one).values())
+            elif isinstance(one, list):
+                below.extend(cast("list[object]", one))
+        depth, level = depth + bool(below), below
+    return _Size(depth, nodes)
+
+
+# ------------------------------------------------------------------ messages
+
+
+def _sentence(error: Any, root: Json) -> str:
+    path: list[str | int] = list(error.instance_path)
+    where = _path(path)
+    kind, value = error.kind.name, error.kind.value
+    if kind == "required":
+        return f"{_path([*path, str(value)])} is missing."
+    if kind in {"additionalProperties", "unevaluatedProperties"}:
+        known = _known_names(root, list(error.schema_path))
+        names = [_unknown(str(name), path, known) for name in list(value)[:_ERRORS]]
+        return " ".join(names)
+    came = _came(error.instance, path)
+    if allowed := _allowed(error):
+        return f"{where} is {came}; allowed: {allowed}."
+    return f"{where} is {came}: {_short(str(error.message), 200)}."
+
+
+def _unknown(name: str, path: Sequence[str | int], known: Collection[str]) -> str:
+    near = get_close_matches(name, list(known), 1, 0.6)
+    if near:
+        return f"{_path([*path, name])} is not a parameter; did you mean {_path([*path, near[0]])}?"
+    some = ", ".join(_short(one, 40) for one in list(known)[:12])
+    return f"{_path([*path, name])} is not a parameter" + (f"; allowed: {some}." if some else ".")
+
+
+def _known_names(root: Json, schema_path: Sequence[str | int]) -> list[str]:
+    """Names of the properties beside the keyword that failed."""
+    node: object = root
+    for step in schema_path[:-1]:
+        if isinstance(node, dict):
+            inner: object = cast("Json", node).get(str(step))
+            node = _pointed(root, inner) if step == "$ref" else inner
+        elif (
+            isinstance(node, list) and isinstance(step, int) and step < len(cast("list[Any]", node))
+        ):
+            node = cast("list[Any]", node)[step]
+        else:
+            return []
+    if isinstance(node, dict) and isinstance(
+        properties := cast("Json", node).get("properties"), dict
+    ):
+        return list(cast("Json", properties))
+    return []
+
+
+def _allowed(error: Any) -> str:
+    """What would fit, in a few words; empty when the library's own words say it better."""
+    kind, value = error.kind.name, error.kind.value
+    if kind == "type":
+        return " or ".join(str(one) for one in value)
+    if kind == "enum":
+        return _listed(value)
+    if kind == "const":
+        return _short(_dumped(value), 60)
+    if kind in {"anyOf", "oneOf"} and isinstance(value, list):
+        branches = _branches(cast("list[list[Any]]", value), list(error.instance_path))
+        return _short(" or ".join(dict.fromkeys(branches)), 300)
+    return ""
+
+
+def _branches(context: Sequence[Sequence[Any]], path: Sequence[str | int]) -> Iterator[str]:
+    """What each alternative asks for, in its own first words."""
+    for branch in context[:8]:
+        for error in branch[:1]:
+            allowed = _allowed(error)
+            if error.kind.name == "required":
+                yield f"an object with {_short(str(error.kind.value), 40)}"
+            elif allowed and list(error.instance_path) == path:
+                yield allowed
+            elif allowed:
+                yield f"one with {_path(list(error.instance_path))} as {allowed}"
+
+
+def _listed(values: Sequence[Any]) -> str:
+    shown: list[str] = []
+    for value in values:
+        literal = _short(_dumped(value), 60)
+        if shown and sum(map(len, shown)) + len(literal) > 300:
+            return f"{', '.join(shown)} and {len(values) - len(shown)} more"
+        shown.append(literal)
+    return ", ".join(shown)
+
+
+def _came(value: object, path: Sequence[str | int]) -> str:
+    """What came, short, and never a secret: only its kind for long values and telling names."""
+    kind = _kind(value)
+    if value is None or isinstance(value, dict | list) or any(_is_secret(step) for step in path):
+        return kind
+    text = _dumped(value)
+    if len(text) > 40 or not text.isprintable():
+        return f"{kind} of {len(value) if isinstance(value, str) else len(text)} characters"
+    return text if isinstance(value, bool) else f"{text} ({kind.partition(' ')[2]})"
+
+
+def _is_secret(step: str | int) -> bool:
+    return isinstance(step, str) and _SECRET.search(step) is not None
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            return "an integer"
+        case float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _path(path: Sequence[str | int]) -> str:
+    """Where, as it is written in code: `labels[0].name`."""
+    text = ""
+    for step in path:
+        text += (
+            f"[{step}]"
+            if isinstance(step, int)
+            else f".{_short(step, 64)}"
+            if text
+            else _short(step, 64)
+        )
+    return f"'{text[:200]}'" if text else "The whole"
+
+
+def _short(text: str, most: int) -> str:
+    visible = "".join(letter if letter.isprintable() else " " for letter in text)
+    return visible if len(visible) <= most else f"{visible[: most - 1]}…"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.postgres import postgres  # noqa: F401 - a fixture
+
 
 @pytest.fixture
 def anyio_backend() -> str:

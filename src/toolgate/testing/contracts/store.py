@@ -1,0 +1,602 @@
+"""What every store must do, run against yours.
+
+Example:
+    ```python
+    class TestMine(StoreContract):
+        @pytest.fixture
+        def store_url(self, tmp_path: Path) -> str:
+            return f"sqlite:///{tmp_path / 'toolgate.db'}"
+    ```
+"""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import create_task_group
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolgate.errors import StoreError
+from toolgate.ids import new_id
+from toolgate.store import (
+    AuditFilter,
+    Pruned,
+    Retention,
+    Store,
+    StoredResult,
+    StoredServer,
+    StoredSnapshot,
+    Upkeep,
+    make_store,
+)
+from toolgate.types import DEFAULT_PROJECT, AuditRecord
+
+__all__ = ["StoreContract", "audit_records", "sample_record"]
+
+HOSTILE = "\x00 \x1a0000 \ud800 é 🚀 '\"; DROP TABLE audit; --"
+"""What a client may send as the value of any text."""
+
+NOW = "2026-07-28T12:00:00.000Z"
+
+_texts = st.text(st.characters(), max_size=50)
+_sizes = st.none() | st.integers(min_value=0, max_value=2**63 - 1)
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+audit_records = st.builds(
+    AuditRecord,
+    record_id=st.builds(new_id),
+    at=_texts,
+    action=_texts,
+    phase=st.sampled_from(("intent", "outcome")),
+    parent_id=st.none() | _texts,
+    project_id=_texts,
+    caller_id=_texts,
+    client=_texts,
+    conversation=_texts,
+    request_id=_texts,
+    server=st.none() | _texts,
+    target=st.none() | _texts,
+    digest=st.none() | _texts,
+    query=st.none() | _texts,
+    status=_texts,
+    duration_ms=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    request_bytes=_sizes,
+    response_bytes=_sizes,
+    arguments_sha256=st.none() | _texts,
+    response_sha256=st.none() | _texts,
+    detail=st.dictionaries(_texts, _json, max_size=4),
+)
+"""Any record that types allow, text that no database likes included."""
+
+
+def sample_record(minute: int = 0, **changes: object) -> AuditRecord:
+    """A plain record of one minute of a fixed day."""
+    record = AuditRecord(
+        record_id=f"{minute:032x}",
+        at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
+        action="call",
+        server="git",
+        target="git:log",
+    )
+    return replace(record, **changes)
+
+
+def _server(name: str, **changes: object) -> StoredServer:
+    server = StoredServer(
+        server_id=new_id(), project_id=DEFAULT_PROJECT, name=name, config={"command": "git"}
+    )
+    return replace(server, **changes)
+
+
+def _snapshot(server: str, **changes: object) -> StoredSnapshot:
+    snapshot = StoredSnapshot(
+        project_id=DEFAULT_PROJECT,
+        server=server,
+        listing=b'{"tools":[]}' * 100,
+        digest="one",
+        listed_at=NOW,
+    )
+    return replace(snapshot, **changes)
+
+
+def _result(handle: str, **changes: object) -> StoredResult:
+    result = StoredResult(
+        handle=handle,
+        project_id=DEFAULT_PROJECT,
+        caller_id="local",
+        body=b"text",
+        expires_at="2026-07-28T13:00:00.000Z",
+    )
+    return replace(result, **changes)
+
+
+@pytest.mark.anyio
+class StoreContract:
+    """The duties in `Store` and `Upkeep`, one test each; all are decisions of ours."""
+
+    @pytest.fixture
+    def store_url(self) -> str:
+        """Address of an empty place, a new one for each test; every subclass says which."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def make(self, store_url: str) -> Callable[[], Store]:
+        """Builds one more store on the same place."""
+        return lambda: make_store(store_url)
+
+    @pytest.fixture
+    async def store(self, make: Callable[[], Store]) -> AsyncGenerator[Store]:
+        """The store under test, open."""
+        store = make()
+        await store.open()
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    async def other(
+        self,
+        make: Callable[[], Store],
+        store: Store,  # noqa: ARG002 - opened first
+    ) -> AsyncGenerator[Store]:
+        """A second store on the same place, as another process would have it."""
+        other = make()
+        await other.open()
+        yield other
+        await other.close()
+
+    # Opening
+
+    async def test_it_satisfies_the_protocols(self, store: Store) -> None:
+        """`plugins.make` refuses what does not."""
+        assert isinstance(store, Store)
+        assert isinstance(store, Upkeep)
+
+    async def test_a_new_store_is_empty(self, store: Store) -> None:
+        """Nothing but the default project."""
+        sizes = await store.sizes()
+
+        assert sizes.pop("total") > 0
+        assert sizes.pop("projects") == 1
+        assert set(sizes.values()) == {0}
+
+    async def test_what_was_kept_is_there_after_opening_again(
+        self, store: Store, make: Callable[[], Store]
+    ) -> None:
+        """Closing twice does nothing."""
+        await store.append_audit([sample_record()])
+        await store.close()
+        await store.close()
+
+        again = make()
+        await again.open()
+        assert await again.audit(AuditFilter()) == [sample_record()]
+        await again.close()
+
+    async def test_several_may_open_a_new_place_at_once(self, make: Callable[[], Store]) -> None:
+        """Replicas are started together."""
+        stores = [make() for _ in range(4)]
+
+        async with create_task_group() as group:
+            for store in stores:
+                group.start_soon(store.open)
+
+        for store in stores:
+            assert (await store.sizes())["projects"] == 1
+            await store.close()
+
+    # Servers
+
+    async def test_servers_come_back_as_they_were_saved_by_name(self, store: Store) -> None:
+        """Configurations keep every value and the order of their keys."""
+        time = _server("time", config={"url": HOSTILE, "b": {"z": 1, "a": [2**70, None, 0.1]}})
+        git = _server("git", enabled=False, alias="old git")
+
+        await store.save_server(time)
+        await store.save_server(git)
+
+        assert await store.servers(DEFAULT_PROJECT) == [git, time]
+        assert json.dumps((await store.servers(DEFAULT_PROJECT))[1].config) == json.dumps(
+            time.config
+        )
+
+    async def test_saving_a_server_again_replaces_it(self, store: Store) -> None:
+        """The id is the identity, so a rename keeps everything else."""
+        git = _server("git")
+        await store.save_server(git)
+
+        await store.save_server(replace(git, name="vcs", alias="git"))
+
+        assert await store.servers(DEFAULT_PROJECT) == [replace(git, name="vcs", alias="git")]
+
+    async def test_a_name_is_taken_once_per_project(self, store: Store) -> None:
+        """The second is refused and changes nothing; another project may use the name."""
+        await store.add_project("other")
+        git = _server("git")
+        await store.save_server(git)
+
+        with pytest.raises(StoreError):
+            await store.save_server(_server("git"))
+        await store.save_server(_server("git", project_id="other"))
+
+        assert await store.servers(DEFAULT_PROJECT) == [git]
+
+    async def test_a_server_of_an_unknown_project_is_refused(self, store: Store) -> None:
+        """Rows without a tenant would belong to nobody."""
+        with pytest.raises(StoreError):
+            await store.save_server(_server("git", project_id="nobody"))
+
+        await store.add_project("nobody")
+        await store.add_project("nobody")
+        await store.save_server(_server("git", project_id="nobody"))
+
+    async def test_deleting_a_server_says_whether_there_was_one(self, store: Store) -> None:
+        """Nothing else goes."""
+        git, time = _server("git"), _server("time")
+        await store.save_server(git)
+        await store.save_server(time)
+
+        assert await store.delete_server(git.server_id)
+        assert not await store.delete_server(git.server_id)
+        assert await store.servers(DEFAULT_PROJECT) == [time]
+
+    # Listings
+
+    async def test_listings_come_back_by_server_and_project(self, store: Store) -> None:
+        """Bytes as they were."""
+        await store.add_project("other")
+        listings = [_snapshot("git", listing=bytes(range(256)) * 5000), _snapshot("time")]
+        for listing in (*listings, _snapshot("git", project_id="other")):
+            await store.save_snapshot(listing)
+
+        assert await store.snapshots(DEFAULT_PROJECT) == listings
+
+        await store.delete_snapshot(DEFAULT_PROJECT, "git")
+        assert await store.snapshots(DEFAULT_PROJECT) == [_snapshot("time")]
+        assert len(await store.snapshots("other")) == 1
+
+    async def test_a_listing_is_written_again_only_when_its_digest_changed(
+        self, store: Store
+    ) -> None:
+        """Servers are listed often and change seldom."""
+        later = "2026-07-28T12:30:00.000Z"
+        await store.save_snapshot(_snapshot("git"))
+
+        await store.save_snapshot(_snapshot("git", listed_at=later))
+        assert await store.snapshots(DEFAULT_PROJECT) == [_snapshot("git")]
+
+        changed = _snapshot("git", listed_at=later, listing=b"{}", digest="two")
+        await store.save_snapshot(changed)
+        assert await store.snapshots(DEFAULT_PROJECT) == [changed]
+
+    # Audit
+
+    @given(record=audit_records)
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    async def test_any_audit_record_comes_back_as_it_was(
+        self, store: Store, record: AuditRecord
+    ) -> None:
+        """A record that cannot be kept would be lost, or hold up all others."""
+        await store.append_audit([record])
+
+        found = await store.audit(AuditFilter(project_id=record.project_id, limit=10_000))
+
+        assert record in found
+
+    async def test_odd_details_do_not_cost_the_record(self, store: Store) -> None:
+        """Values that JSON does not know are kept as text, endless nesting not at all."""
+        endless: dict[str, object] = {}
+        endless["again"] = endless
+        deep: dict[str, object] = {}
+        for _ in range(100_000):
+            deep = {"in": deep}
+        details = [{"path": Path("a")}, endless, deep, {"size": 10**400}]
+
+        await store.append_audit(
+            [sample_record(minute, detail=detail) for minute, detail in enumerate(details)]
+        )
+
+        found = await store.audit(AuditFilter())
+        assert [record.record_id for record in found] == [
+            sample_record(minute).record_id for minute in (3, 2, 1, 0)
+        ]
+        assert found[3].detail == {"path": "a"}
+
+    async def test_audit_records_come_newest_first_and_by_page(self, store: Store) -> None:
+        """Whatever the order they were written in."""
+        records = [sample_record(minute) for minute in range(50)]
+        await store.append_audit(records[25:])
+        await store.append_audit(records[:25])
+
+        first = await store.audit(AuditFilter(limit=30))
+        rest = await store.audit(AuditFilter(before=(first[-1].at, first[-1].record_id)))
+
+        assert first + rest == records[::-1]
+
+    async def test_a_record_that_is_there_is_left_alone(self, store: Store) -> None:
+        """A batch is written again when nobody knows whether it arrived."""
+        await store.append_audit([sample_record(1)])
+        await store.append_audit([sample_record(1, status="other"), sample_record(2)])
+        await store.append_audit([])
+
+        assert await store.audit(AuditFilter()) == [sample_record(2), sample_record(1)]
+
+    @pytest.mark.parametrize(
+        ("wanted", "minutes"),
+        [
+            (AuditFilter(), [4, 3, 2, 1, 0]),
+            (AuditFilter(project_id="other"), [1]),
+            (AuditFilter(action="discover"), [2]),
+            (AuditFilter(server="time"), [3]),
+            (AuditFilter(status="timed_out"), [4]),
+            (AuditFilter(since="2026-07-28T00:03:00.000Z"), [4, 3]),
+            (AuditFilter(limit=2), [4, 3]),
+            (AuditFilter(server="git", since="2026-07-28T00:01:00.000Z", limit=2), [4, 2]),
+            (AuditFilter(server=HOSTILE), []),
+        ],
+        ids=str,
+    )
+    async def test_a_filter_gives_the_records_that_fit(
+        self, store: Store, wanted: AuditFilter, minutes: list[int]
+    ) -> None:
+        """Every field narrows."""
+        await store.append_audit(
+            [
+                sample_record(0),
+                sample_record(1, project_id="other"),
+                sample_record(2, action="discover"),
+                sample_record(3, server="time"),
+                sample_record(4, status="timed_out"),
+            ]
+        )
+
+        found = await store.audit(wanted)
+
+        assert [int(record.record_id, 16) for record in found] == minutes
+
+    async def test_a_batch_that_cannot_be_written_leaves_nothing(self, store: Store) -> None:
+        """The store works on."""
+        broken = sample_record(2, action=None)
+
+        with pytest.raises(StoreError) as caught:
+            await store.append_audit([sample_record(1), broken, sample_record(3)])
+
+        assert "action" in str(caught.value)
+        assert await store.audit(AuditFilter()) == []
+        await store.append_audit([sample_record(1)])
+        assert await store.audit(AuditFilter()) == [sample_record(1)]
+
+    # Large results and secrets
+
+    async def test_results_come_back_by_handle(self, store: Store) -> None:
+        """Any bytes, many of them; unknown handles give None, whatever a client makes up."""
+        large = _result("one", caller_id=HOSTILE, body=bytes(range(256)) * 40_000)
+        await store.save_result(large)
+
+        assert await store.result("one") == large
+        assert await store.result("two") is None
+        assert await store.result(HOSTILE) is None
+
+    async def test_a_secret_is_the_same_for_all_from_its_first_use(
+        self, store: Store, other: Store
+    ) -> None:
+        """Two processes that ask for it first at the same moment included."""
+        found: list[bytes] = []
+
+        async def ask(asked: Store) -> None:
+            found.append(await asked.secret("state"))
+
+        async with create_task_group() as group:
+            for asked in (store, other, store, other):
+                group.start_soon(ask, asked)
+
+        assert len(set(found)) == 1
+        assert len(found[0]) == 32
+        assert await store.secret("handles") not in found
+
+    # Clean-up
+
+    async def test_old_records_go_and_young_ones_stay(self, store: Store) -> None:
+        """More than one portion, and the exact count."""
+        old = [sample_record(minute % 1440, record_id=new_id()) for minute in range(2500)]
+        young = sample_record(0, at="2026-08-01T00:00:00.000Z")
+        await store.append_audit([*old, young])
+
+        pruned = await store.prune(Retention(audit_days=2), now="2026-08-01T12:00:00.000Z")
+
+        assert pruned == Pruned(audit_records=2500)
+        assert await store.audit(AuditFilter()) == [young]
+
+    async def test_the_oldest_records_go_when_there_are_too_many_bytes(self, store: Store) -> None:
+        """What is left fits, and is the newest."""
+        records = [sample_record(minute, query="x" * 1000) for minute in range(100)]
+        await store.append_audit(records)
+
+        pruned = await store.prune(Retention(audit_max_bytes=50_000), now=NOW)
+
+        left = await store.audit(AuditFilter())
+        assert left == records[: -len(left) - 1 : -1]
+        assert 30 < len(left) < 50
+        assert pruned == Pruned(audit_records=100 - len(left))
+
+    async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
+        """Bytes count as they are read."""
+        hours = {"gone": "11:59", "first": "12:10", "second": "12:20", "third": "12:30"}
+        for handle, hour in hours.items():
+            expires_at = f"2026-07-28T{hour}:00.000Z"
+            await store.save_result(_result(handle, body=b"x" * 100, expires_at=expires_at))
+
+        pruned = await store.prune(Retention(results_max_bytes=200), now=NOW)
+
+        assert pruned == Pruned(results=2)
+        found = [handle for handle in hours if await store.result(handle) is not None]
+        assert found == ["second", "third"]
+
+    async def test_only_old_listings_of_servers_that_are_gone_go(self, store: Store) -> None:
+        """Servers in the store and those that the caller names still exist."""
+        await store.save_server(_server("stored"))
+        for name in ("stored", "configured", "gone", "seen"):
+            await store.save_snapshot(_snapshot(name, listed_at="2026-05-01T00:00:00.000Z"))
+        await store.save_snapshot(_snapshot("seen", listed_at="2026-07-01T00:00:00.000Z"))
+
+        pruned = await store.prune(
+            Retention(), now=NOW, configured=[(DEFAULT_PROJECT, "configured")]
+        )
+
+        assert pruned == Pruned(snapshots=1)
+        left = [snapshot.server for snapshot in await store.snapshots(DEFAULT_PROJECT)]
+        assert left == ["configured", "seen", "stored"]
+
+    # Several at once
+
+    async def test_two_processes_write_and_read_one_store_at_once(
+        self, store: Store, store_url: str
+    ) -> None:
+        """Nothing is lost and nobody fails."""
+        async with (
+            await anyio.open_process([sys.executable, "-c", _WRITER, store_url]) as writer,
+            create_task_group() as group,
+        ):
+            for part in range(20):
+                records = [sample_record(part, record_id=new_id()) for _ in range(10)]
+                group.start_soon(store.append_audit, records)
+                group.start_soon(store.audit, AuditFilter())
+            with anyio.fail_after(20):
+                assert await writer.wait() == 0
+
+        assert (await store.sizes())["audit"] == 400
+
+    async def test_a_cancelled_write_happened_or_not(self, store: Store) -> None:
+        """A client that goes away leaves nothing half done, and the store works on."""
+        records = [sample_record(minute) for minute in range(200)]
+
+        async with create_task_group() as group:
+            group.start_soon(store.append_audit, records)
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+        assert (await store.sizes())["audit"] in {0, 200}
+        await store.append_audit(records)
+        assert (await store.sizes())["audit"] == 200
+
+    # Upkeep
+
+    async def test_a_backup_restores_everything(
+        self, store: Store, other: Store, tmp_path: Path
+    ) -> None:
+        """Seen by those who use the store meanwhile; what came after the backup is gone."""
+        assert isinstance(store, Upkeep)
+        await _fill(store)
+        before, key = await _contents(store), await store.secret("state")
+        await store.backup(tmp_path / "backup.db")
+        await store.append_audit([sample_record(9)])
+        await store.save_server(_server("later"))
+        await store.delete_snapshot(DEFAULT_PROJECT, "git")
+
+        rows = await store.restore(tmp_path / "backup.db")
+
+        assert rows["audit"] == 2
+        assert await _contents(other) == before
+        assert await other.secret("state") == key
+
+    async def test_a_backup_becomes_a_store_of_another_kind(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        """From SQLite to PostgreSQL and back."""
+        assert isinstance(store, Upkeep)
+        await _fill(store)
+        await store.backup(tmp_path / "backup.db")
+
+        elsewhere = make_store(f"sqlite:///{tmp_path / 'elsewhere.db'}")
+        assert isinstance(elsewhere, Upkeep)
+        await elsewhere.restore(tmp_path / "backup.db")
+        assert await _contents(elsewhere) == await _contents(store)
+        await elsewhere.append_audit([sample_record(7)])
+        await elsewhere.backup(tmp_path / "back.db")
+        await elsewhere.close()
+        await store.restore(tmp_path / "back.db")
+
+        assert (await store.audit(AuditFilter(limit=1))) == [sample_record(7)]
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"no database at all", None], ids=["empty", "text", "none"]
+    )
+    async def test_what_is_no_backup_is_refused_and_changes_nothing(
+        self, store: Store, tmp_path: Path, content: bytes | None
+    ) -> None:
+        """A wrong file must not empty the store."""
+        assert isinstance(store, Upkeep)
+        await store.append_audit([sample_record()])
+        if content is not None:
+            (tmp_path / "backup").write_bytes(content)
+
+        with pytest.raises(StoreError) as caught:
+            await store.restore(tmp_path / "backup")
+
+        assert str(tmp_path / "backup") in str(caught.value)
+        assert await store.audit(AuditFilter()) == [sample_record()]
+
+    async def test_a_sound_store_has_no_problems_and_needs_no_upgrade(self, store: Store) -> None:
+        """The revision is the same before and after."""
+        assert isinstance(store, Upkeep)
+        checkup = await store.check()
+        upgrade = await store.upgrade()
+
+        assert checkup.problems == ()
+        assert upgrade.before == upgrade.after == checkup.schema
+        assert upgrade.copy is None
+
+
+async def _fill(store: Store) -> None:
+    await store.add_project("other")
+    await store.save_server(_server("git", server_id="1", alias=HOSTILE))
+    await store.save_snapshot(_snapshot("git"))
+    await store.save_result(_result("one"))
+    await store.append_audit([sample_record(1, query=HOSTILE, duration_ms=0.1), sample_record(2)])
+
+
+async def _contents(store: Store) -> list[object]:
+    return [
+        await store.servers(DEFAULT_PROJECT),
+        await store.snapshots(DEFAULT_PROJECT),
+        await store.result("one"),
+        await store.audit(AuditFilter()),
+        {name: rows for name, rows in (await store.sizes()).items() if name in _COUNTED},
+    ]
+
+
+_COUNTED = {"projects", "servers", "snapshots", "results", "audit"}
+
+_WRITER = """
+import sys
+import anyio
+from toolgate.ids import new_id
+from toolgate.store import AuditFilter, make_store
+from toolgate.testing.contracts.store import sample_record
+
+async def main():
+    store = make_store(sys.argv[1])
+    await store.open()
+    for part in range(20):
+        await store.append_audit([sample_record(part, record_id=new_id()) for _ in range(10)])
+        await store.audit(AuditFilter())
+    await store.close()
+
+anyio.run(main)
+"""

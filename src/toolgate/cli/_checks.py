@@ -362,7 +362,7 @@ def _store_folder(loaded: Settings) -> Path:
 
 def _sqlite_path(url: str) -> Path | None:
     prefix = "sqlite:///"
-    return Path(url.removeprefix(prefix)).expanduser() if url.startswith(prefix) else None
+    return Path(settings.expand_home(url.removeprefix(prefix))) if url.startswith(prefix) else None
 
 
 def _existing(path: Path) -> Path:

@@ -11,6 +11,7 @@ from toolgate import logs
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
 from toolgate.cli._door import Exchange
+from toolgate.serve._asgi import Message
 from toolgate.serve.rest import Rest
 from toolgate.settings import Settings
 from toolgate.types import Json
@@ -53,10 +54,10 @@ def _within(app: App) -> Exchange:
         answer = bytearray()
         status = 0
 
-        async def receive() -> dict[str, Any]:
+        async def receive() -> Message:
             return waiting.pop() if waiting else {"type": "http.disconnect"}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]

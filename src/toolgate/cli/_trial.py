@@ -10,7 +10,7 @@ from toolgate.app import open_app
 from toolgate.cli._door import WAIT_S, store_url
 from toolgate.cli._local import quiet
 from toolgate.errors import UnknownServerError
-from toolgate.settings import AuditSettings, Settings, StoreSettings, server_spec
+from toolgate.settings import AuditSettings, Settings, StoreSettings, expand_home, server_spec
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec
 
@@ -45,7 +45,7 @@ async def _known(loaded: Settings) -> dict[str, ServerSpec]:
     """Servers of the files and of the store by name."""
     known = {spec.name: spec for spec in loaded.servers}
     url = store_url(loaded)
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    if _is_absent(url):
         return known
     store = make_store(url)
     await store.open()
@@ -56,6 +56,12 @@ async def _known(loaded: Settings) -> dict[str, ServerSpec]:
     finally:
         await store.close()
     return known
+
+
+def _is_absent(url: str) -> bool:
+    """Whether the store is a file that was never made."""
+    prefix = "sqlite:///"
+    return url.startswith(prefix) and not Path(expand_home(url.removeprefix(prefix))).exists()
 
 
 async def _try(loaded: Settings, spec: ServerSpec) -> Json:

@@ -281,7 +281,7 @@ def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -
 
 def _why(error: Exception) -> str:
     cause: object = getattr(error, "os_error", None)
-    if isinstance(cause, OSError) and cause.errno in errorcode:
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno in errorcode:
         return os.strerror(cause.errno)
     return excerpt(str(cause or error)) or "no answer"
 

@@ -1,0 +1,225 @@
+"""The wire `sse`: servers of the revision 2024-11-05 over HTTP with server-sent events.
+
+One stream brings everything that the server says, the first event names the address that messages
+are posted to. Newer servers use streamable HTTP (`http`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import anyio
+from yarl import URL
+
+from toolgate.errors import ConnectionLostError, ToolgateError, UnreachableError
+from toolgate.upstream._duplex import Call, DuplexWire
+from toolgate.upstream._events import EventParser, ServerEvent
+from toolgate.upstream._http import (
+    Endpoint,
+    check_address,
+    finish_response,
+    media_type,
+    pieces,
+    read_big_message,
+    read_body,
+    refusal,
+)
+from toolgate.upstream._lines import Overlong
+from toolgate.upstream.base import WireEvents
+
+__all__ = ["Options", "SseWire", "build"]
+
+log = logging.getLogger(__name__)
+
+POST_S = 10.0
+"""Seconds that a notification or an answer to the server may take."""
+
+_ONE_MESSAGE_REFUSED = frozenset({400, 413, 415, 422})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a server over HTTP with server-sent events is reached."""
+
+    url: str
+    """Address of its event stream, `http://` or `https://`. May hold secrets in its query, so only
+    its origin and path are shown."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request. WARNING: may hold secrets; never shown."""
+
+    def __post_init__(self) -> None:
+        """Check both.
+
+        Raises:
+            OptionError: The address or a header cannot be used.
+        """
+        check_address(self.url, self.headers)
+
+
+def build(options: Options, *, http: aiohttp.ClientSession, max_message_bytes: int) -> "SseWire":
+    """The wire for these options."""
+    return SseWire(options, http, max_message_bytes)
+
+
+class SseWire(DuplexWire):
+    """One event stream and the address to post to."""
+
+    def __init__(
+        self, options: Options, http: aiohttp.ClientSession, max_message_bytes: int
+    ) -> None:
+        super().__init__(max_message_bytes)
+        self._options = options
+        self._http = http
+        self._stream = Endpoint(http, options.url, options.headers)
+        self._target: asyncio.Future[Endpoint] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._posts: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    async def open(self, events: WireEvents) -> None:
+        """Open the stream and wait for the address that messages go to.
+
+        Raises:
+            UnreachableError: There is no such stream.
+        """
+        self._events = events
+        response = await self._stream.send("GET", {"accept": "text/event-stream"})
+        try:
+            await self._check_stream(response)
+        except BaseException:
+            response.close()
+            raise
+        self._target = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read(response), name="toolgate-sse")
+        await asyncio.wait({self._target, self._reading}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._target.done():
+            raise UnreachableError(self._end_reason or "The stream ended before it began.")
+
+    async def _check_stream(self, response: aiohttp.ClientResponse) -> None:
+        if response.status >= 400:
+            body = await read_body(response, self._max_message_bytes)
+            raise refusal(self._stream, response, body)
+        if media_type(response) != "text/event-stream":
+            raise UnreachableError(
+                f"The server at {self._stream} answered {response.status} with "
+                f"{media_type(response) or 'no content type'} instead of a stream of events.",
+                hint='Check url of this server, or set type = "http" for a newer server.',
+            )
+
+    async def aclose(self) -> None:
+        """End the stream and everything that is under way."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._end("The connection was closed.")
+        tasks = list(self._posts)
+        if self._reading is not None:
+            tasks.append(self._reading)
+        for task in tasks:
+            task.cancel()
+        await self._finish_questions()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> None:
+        parser = EventParser(max_bytes=self._max_message_bytes)
+        try:
+            async for piece in pieces(response):
+                for event in parser.feed(piece):
+                    await self._hear(event)
+                    if self._end_reason is not None:
+                        return
+            self._end("The server closed the stream of events.")
+        finally:
+            response.close()
+            self._end("Reading the stream of events failed.")  # unless there is a better reason
+
+    async def _hear(self, event: ServerEvent) -> None:
+        if event.is_overlong:
+            self._take_overlong(Overlong(head=event.data))
+            self._take_overlong(Overlong(head=event.data, tail=b""))
+        elif event.name == "endpoint":
+            self._set_target(event.data.decode(errors="replace").strip())
+        elif event.name == "message" and event.data:
+            await self._take(await read_big_message(event.data))
+
+    def _set_target(self, text: str) -> None:
+        assert self._target is not None
+        if self._target.done():
+            return
+        try:
+            url = self._stream.url.join(URL(text))
+        except ValueError:
+            url = None
+        if url is None or not self._stream.is_same_origin(url):
+            self._end(
+                f"The server at {self._stream} wants messages at another origin, which is not "
+                "allowed."
+            )
+            return
+        self._target.set_result(Endpoint(self._http, str(url), self._options.headers))
+
+    async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
+        # In a task of its own: some servers answer on the stream before they end the POST.
+        self._spawn(self._post_call(text, call, headers))
+
+    async def _post_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
+        call.sent = True
+        try:
+            await self._post(text, headers)
+        except ConnectionLostError as error:
+            call.sent = error.sent
+            call.fail(error)
+        except ToolgateError as error:
+            call.fail(error)
+
+    async def _send(self, text: bytes, headers: Mapping[str, str]) -> None:
+        with anyio.move_on_after(POST_S):
+            await self._post(text, headers)
+
+    def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:
+        if self._end_reason is None:
+            self._spawn(self._post_after(set(self._posts), text, headers))
+
+    async def _post_after(
+        self, earlier: set[asyncio.Task[None]], text: bytes, headers: Mapping[str, str]
+    ) -> None:
+        """Post a message that must not overtake those before it."""
+        with anyio.move_on_after(POST_S):
+            if earlier:
+                await asyncio.wait(earlier, timeout=POST_S / 2)
+            try:
+                await self._post(text, headers)
+            except ToolgateError as error:
+                log.debug("message not sent", extra={"reason": str(error)})
+
+    async def _post(self, text: bytes, headers: Mapping[str, str]) -> None:
+        """Post one message; a failure that is not about this message ends the connection."""
+        if self._end_reason is not None or self._target is None or not self._target.done():
+            raise self._lost(sent=False)
+        target = self._target.result()
+        try:
+            response = await target.send(
+                "POST", {"content-type": "application/json", **headers}, text
+            )
+        except ConnectionLostError as error:
+            self._end(error.failed)
+            raise
+        try:
+            if response.status >= 400:
+                body = await read_body(response, self._max_message_bytes)
+                error = refusal(target, response, body)
+                if response.status in _ONE_MESSAGE_REFUSED and "session" not in str(error).lower():
+                    raise error
+                self._end(str(error), expired=True)
+                raise ConnectionLostError(str(error), sent=False, expired=True)
+        finally:
+            await finish_response(response)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="toolgate-sse-post")
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)

@@ -8,11 +8,11 @@ async with open_app(load()) as app:
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
@@ -82,12 +82,19 @@ class App:
 
 
 @asynccontextmanager
-async def open_app(settings: Settings, *, wait_s: float = 0.0) -> AsyncGenerator[App]:
+async def open_app(
+    settings: Settings,
+    *,
+    wait_s: float = 0.0,
+    connect: Literal["all", "unknown"] | Collection[str] = "all",
+) -> AsyncGenerator[App]:
     """A running gateway, ended with all its servers when the block is left.
 
     Args:
         settings: From `toolgate.settings.load`.
         wait_s: Seconds to wait for servers that were never listed; 0 does not wait.
+        connect: Which servers to connect; the others stay as they were last known. `unknown`:
+            those that were never listed. A collection: those of these names.
 
     Raises:
         ConfigError: The settings cannot work.
@@ -133,6 +140,10 @@ async def open_app(settings: Settings, *, wait_s: float = 0.0) -> AsyncGenerator
         )
         stack.callback(gateway.close)
         stack.push_async_callback(catalog.aclose)
+        if connect == "unknown":
+            fleet.connects = lambda name: not catalog.knows(name)
+        elif connect != "all":
+            fleet.connects = lambda name: name in connect
         await catalog.load(await keeper.specs(settings))
         house = asyncio.create_task(
             keep_house(

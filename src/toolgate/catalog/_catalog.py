@@ -162,12 +162,18 @@ class Catalog:
         """Names of servers that do not answer."""
         return frozenset(n for n, s in self._fleet.servers.items() if s.state == "down")
 
+    def knows(self, name: str) -> bool:
+        """Whether the tools of a server are known, from now or from an earlier start."""
+        return name in self._known
+
     def never_listed(self) -> frozenset[str]:
         """Names of servers that have to be expected, of which nothing is known yet."""
         return frozenset(
             name
             for name, server in self._fleet.servers.items()
-            if name not in self._known and server.state not in ("down", "disabled")
+            if name not in self._known
+            and server.state not in ("down", "disabled")
+            and not server.rests
         )
 
     async def wait_listed(self, timeout_s: float) -> None:

@@ -29,6 +29,8 @@ class Fleet:
         self._observer: ServerObserver | None = None
         self._servers: dict[str, UpstreamServer] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self.connects: Callable[[str], bool] = lambda _: True
+        """Which servers are connected at all; a command that needs one does not start the rest."""
 
     def observe(self, observer: FleetObserver) -> None:
         """Say who is told; before the first server is added."""
@@ -59,7 +61,8 @@ class Fleet:
         assert spec.name not in self._servers
         server = UpstreamServer(spec, lambda: self._make_wire(spec), self._observer, self._bridge)
         self._servers[spec.name] = server
-        self._running[spec.name] = asyncio.create_task(server.run(), name=f"server:{spec.name}")
+        work = server.run() if self.connects(spec.name) else server.rest()
+        self._running[spec.name] = asyncio.create_task(work, name=f"server:{spec.name}")
         return server
 
     async def remove(self, name: str) -> None:

@@ -122,6 +122,8 @@ class UpstreamServer:
         self.state: ServerState = "connecting" if spec.enabled else "disabled"
         self.last_error: str | None = None
         self.restarts = 0
+        self.rests = False
+        """Whether it is not to be connected by this process."""
         self.main: Leg | None = None
         self.side: Leg | None = None
         """The handshake-era connection to a server that speaks both eras, made when needed."""
@@ -182,6 +184,11 @@ class UpstreamServer:
         self._retry_now.set()
 
     # Keeping the connection
+
+    async def rest(self) -> None:
+        """Stay as it is last known, without a connection; instead of `run`."""
+        self.rests = True
+        self._settled.set()
 
     async def run(self) -> None:
         """Connect, reconnect with growing pauses, until cancelled."""

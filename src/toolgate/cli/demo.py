@@ -79,7 +79,7 @@ class Request:
 
 REQUEST_POOL: tuple[Request, ...] = (
     Request(
-        text="create a text file with some content",
+        text="write a text file",
         expected="filesystem:write_file",
         arguments=lambda scratch: {
             "path": str(scratch / "files" / "hello.txt"),
@@ -88,7 +88,7 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="hello.txt",
     ),
     Request(
-        text="convert a time from one timezone to another",
+        text="convert time between timezones",
         expected="time:convert_time",
         arguments=lambda _: {
             "source_timezone": "Europe/Berlin",
@@ -98,7 +98,7 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="Asia/Tokyo",
     ),
     Request(
-        text="show the commit history of a git repository",
+        text="show git commit logs",
         expected="git:git_log",
         arguments=lambda scratch: {"repo_path": str(scratch / "repository")},
         proof="Open the gate",
@@ -110,7 +110,7 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="Brandenburg",
     ),
     Request(
-        text="add an entity to the knowledge graph",
+        text="store new entities in a knowledge graph",
         expected="memory:create_entities",
         arguments=lambda _: {
             "entities": [
@@ -313,10 +313,16 @@ async def _show(run: runfile.RunFile, scratch: Path, out: "_Screen", report: Rep
 async def _wait_ready(gateway: Door) -> list[Json]:
     servers = await gateway.servers()
     with anyio.move_on_after(READY_S):
-        while any(row["state"] == "connecting" for row in servers):
+        while any(_is_starting(row) for row in servers):
             await anyio.sleep(0.1)
             servers = await gateway.servers()
     return servers
+
+
+def _is_starting(server: Json) -> bool:
+    return server["state"] == "connecting" or (
+        server["state"] in {"ready", "degraded"} and server.get("listed_at") is None
+    )
 
 
 async def _measure_menu(whole: Sequence[Json], client: Client, report: Report) -> None:
@@ -528,7 +534,8 @@ class _Screen:
         self._console = Console(quiet=quiet, highlight=False, emoji=False)
 
     def line(self, text: str = "", style: str = "") -> None:
-        self._console.print(Text(text, style=style))
+        """A line of its own, broken only by the terminal, so that it can be copied whole."""
+        self._console.print(Text(text, style=style), soft_wrap=True)
 
     def title(self) -> None:
         self.line("Toolgate: real MCP servers behind one endpoint", "bold")
@@ -593,8 +600,8 @@ class _Screen:
         found = f"{one.found} (relevance {one.relevance:.2f})" if one.found else "nothing"
         self.line(f"     found  {found}, {one.discovery_tokens} tokens, {one.discovery_ms:.0f} ms")
         if one.found != one.expected:
-            instead = f"; run instead: {one.ran}" if one.ran else ", which was not among the hits"
-            self.line(f"     NOTE   {one.expected} was expected to come first{instead}", "yellow")
+            place = "it came later and is run" if one.ran else "it was not among the hits"
+            self.line(f"     NOTE   expected {one.expected}; {place}", "yellow")
         if one.ran:
             mark, style = ("ran   ", "") if one.worked else ("FAILED", "red")
             self._fitting(f"     {mark} ", f"in {one.execute_ms:.0f} ms: {one.answer}", style)
@@ -602,8 +609,8 @@ class _Screen:
     def cost(self, report: Report) -> None:
         answers = sum(one.discovery_tokens for one in report.requests)
         self.line(
-            f"   Tokens for menu and {len(report.requests)} searches: "
-            f"{report.shown_tokens + answers:,} instead of {report.menu_tokens:,}."
+            f"   Menu and {len(report.requests)} searches together: "
+            f"{report.shown_tokens + answers:,} tokens instead of {report.menu_tokens:,}."
         )
 
     def recovery(self, seen: Recovered) -> None:
@@ -623,11 +630,17 @@ class _Screen:
         address = url or "http://127.0.0.1:7420/mcp"
         self.heading(5, "Your own client, with your own servers")
         if url is None:
-            self.line(f"   {program} init    finds the servers your clients know")
-            self.line(f"   {program} serve   serves them at {address}")
+            self.line(f"   {program} init")
+            self.line("     finds the servers that your clients know already; then")
+            self.line(f"   {program} serve")
+            self.line(f"     serves them at {address}. Connect a client:")
         self.line(f"   claude mcp add --transport http toolgate {address}")
-        self.line("   or in any client's JSON, which starts Toolgate itself:")
-        entry = {"mcpServers": {"toolgate": {"command": program, "args": ["stdio"]}}}
+        if url is None:
+            self.line("   or let any client start Toolgate itself, in its JSON:")
+            entry = {"mcpServers": {"toolgate": {"command": program, "args": ["stdio"]}}}
+        else:
+            self.line("   or in the JSON of a client:")
+            entry = {"mcpServers": {"toolgate": {"url": address}}}
         self.line(f"   {json.dumps(entry)}")
 
     def keeping(self, url: str) -> None:

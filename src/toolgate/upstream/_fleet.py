@@ -61,8 +61,8 @@ class Fleet:
         assert spec.name not in self._servers
         server = UpstreamServer(spec, lambda: self._make_wire(spec), self._observer, self._bridge)
         self._servers[spec.name] = server
-        work = server.run() if self.connects(spec.name) else server.rest()
-        self._running[spec.name] = asyncio.create_task(work, name=f"server:{spec.name}")
+        server.rests = not self.connects(spec.name)
+        self._running[spec.name] = asyncio.create_task(server.run(), name=f"server:{spec.name}")
         return server
 
     async def remove(self, name: str) -> None:

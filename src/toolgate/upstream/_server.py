@@ -123,7 +123,7 @@ class UpstreamServer:
         self.last_error: str | None = None
         self.restarts = 0
         self.rests = False
-        """Whether it is not to be connected by this process."""
+        """Whether it stays as it was last known, without a connection; set before `run`."""
         self.main: Leg | None = None
         self.side: Leg | None = None
         """The handshake-era connection to a server that speaks both eras, made when needed."""
@@ -185,14 +185,9 @@ class UpstreamServer:
 
     # Keeping the connection
 
-    async def rest(self) -> None:
-        """Stay as it is last known, without a connection; instead of `run`."""
-        self.rests = True
-        self._settled.set()
-
     async def run(self) -> None:
         """Connect, reconnect with growing pauses, until cancelled."""
-        if not self.spec.enabled:
+        if self.rests or not self.spec.enabled:
             return
         attempt = 0
         try:

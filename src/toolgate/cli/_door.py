@@ -9,37 +9,48 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
+
+import anyio
 
 from toolgate import __version__, runfile, settings
 from toolgate.cli._context import shared
-from toolgate.errors import ToolgateError, UnreachableError
+from toolgate.errors import ToolgateError, UnknownServerError, UnreachableError
+from toolgate.ids import utc_now
 from toolgate.runfile import RunFile
 from toolgate.settings import Settings
 from toolgate.types import Json, json_object
 
 __all__ = [
     "AnsweredError",
+    "Connect",
     "Door",
     "Exchange",
     "find_running",
     "load_settings",
     "open_door",
+    "over_http",
     "store_url",
+    "unknown_server",
 ]
 
 WAIT_S = 30.0
 """Seconds that a gateway of our own waits for servers which were never listed."""
 
 _CONNECT_S = 3.0
+_LOOK_S = 0.05
 _ANSWER_S = 900.0
 
 Exchange = Callable[[str, str, Json | None], Awaitable[tuple[int, bytes]]]
 """Method, path and body of a request; gives status and body of the answer."""
+
+Connect: TypeAlias = Literal["all", "unknown"] | Collection[str]
+"""Servers that a command needs."""
 
 ResultT = TypeVar("ResultT")
 
@@ -67,6 +78,15 @@ def store_url(loaded: Settings) -> str:
     return loaded.store.url or settings.default_store_url()
 
 
+def unknown_server(name: str, known: Iterable[str]) -> UnknownServerError:
+    """What to say about a server that is not there."""
+    return UnknownServerError(
+        f"There is no server {name!r}.",
+        allowed=f"Servers: {', '.join(sorted(known)) or 'none'}.",
+        hint="See: toolgate servers list",
+    )
+
+
 async def find_running(loaded: Settings) -> "Door | None":
     """The gateway of the same store on this machine, if one answers."""
     run = runfile.find(settings.run_dir(), store_url(loaded))
@@ -80,20 +100,20 @@ async def find_running(loaded: Settings) -> "Door | None":
 
 
 @asynccontextmanager
-async def open_door(loaded: Settings, *, only: str | None = None) -> AsyncGenerator["Door"]:
+async def open_door(loaded: Settings, *, connect: Connect = "unknown") -> AsyncGenerator["Door"]:
     """A gateway to ask: the running one, else one of our own that ends with the block.
 
     Args:
         loaded: Settings of the command.
-        only: The one server that is needed, when that is known; others are not started. Empty:
-            none is needed.
+        connect: Which servers a gateway of our own connects: `all`, those that were never listed
+            (`unknown`), or those of these names; what was last known of the others is there too.
     """
     remote = await find_running(loaded)
     if remote is not None:
         yield remote
         return
     local: Any = import_module("toolgate.cli._local")
-    async with local.open_local(loaded, only=only, wait_s=WAIT_S) as exchange:
+    async with local.open_local(loaded, connect=connect, wait_s=WAIT_S) as exchange:
         yield Door(exchange, None)
 
 
@@ -108,6 +128,22 @@ class Door:
     async def servers(self) -> list[Json]:
         """Every server with its state."""
         return cast("list[Json]", (await self._ask("GET", "servers"))["servers"])
+
+    async def servers_when_settled(self, only: str | None = None) -> list[Json]:
+        """Every server, once each (or that one) has answered and was listed, or has failed.
+
+        Waits 30 s at most. A running gateway knows how its servers are: nothing is waited for.
+        """
+        began = utc_now()
+        found = await self.servers()
+        if self.running is None:
+            with anyio.move_on_after(WAIT_S):
+                while not all(
+                    _is_settled(server, began) for server in found if only in {None, server["name"]}
+                ):
+                    await anyio.sleep(_LOOK_S)
+                    found = await self.servers()
+        return found
 
     async def tools(self, server: str | None) -> list[Json]:
         """Every tool, or those of one server."""
@@ -155,6 +191,17 @@ class Door:
         raise AnsweredError(
             str(message), kind=str(error.get("code") or ""), hint=str(error.get("hint") or "")
         )
+
+
+def _is_settled(server: Json, since: str) -> bool:
+    """Whether it is down or off, or was listed after a moment in UTC, ISO 8601."""
+    listed_at = server["listed_at"]
+    is_fresh = listed_at is not None and _moment(listed_at) >= _moment(since)
+    return server["state"] in {"down", "disabled"} or (server["state"] == "ready" and is_fresh)
+
+
+def _moment(utc: str) -> datetime:
+    return datetime.fromisoformat(utc)
 
 
 def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:

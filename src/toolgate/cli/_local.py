@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from toolgate import logs
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
-from toolgate.cli._door import Exchange
+from toolgate.cli._door import Connect, Exchange
 from toolgate.serve._asgi import Message
 from toolgate.serve.rest import Rest
 from toolgate.settings import Settings
@@ -21,17 +21,17 @@ __all__ = ["open_local", "quiet"]
 
 @asynccontextmanager
 async def open_local(
-    loaded: Settings, *, only: str | None, wait_s: float
+    loaded: Settings, *, connect: Connect, wait_s: float
 ) -> AsyncGenerator[Exchange]:
     """Requests to a gateway in this process.
 
     Args:
         loaded: Its settings.
-        only: The one server to start; None: all, empty: none.
+        connect: Which servers to connect.
         wait_s: How long to wait for servers that were never listed.
     """
     quiet(loaded)
-    async with open_app(loaded, wait_s=wait_s) as app:
+    async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
         yield _within(app)
 
 

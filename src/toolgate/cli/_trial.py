@@ -7,9 +7,8 @@ from pathlib import Path
 from time import perf_counter
 
 from toolgate.app import open_app
-from toolgate.cli._door import WAIT_S, store_url
+from toolgate.cli._door import WAIT_S, store_url, unknown_server
 from toolgate.cli._local import quiet
-from toolgate.errors import UnknownServerError
 from toolgate.settings import AuditSettings, Settings, StoreSettings, expand_home, server_spec
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec
@@ -33,11 +32,7 @@ async def try_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
     known = await _known(loaded)
     for name in names:
         if name not in known:
-            raise UnknownServerError(
-                f"There is no server {name!r}.",
-                allowed=f"Servers: {', '.join(known) or 'none'}.",
-                hint="See: toolgate servers list",
-            )
+            raise unknown_server(name, known)
     return [await _try(loaded, known[name]) for name in names]
 
 

@@ -53,9 +53,9 @@ def call(
 
 
 async def _call(key: str, given: Json, pairs: list[tuple[str, str]], as_json: bool) -> int:
-    only = key.partition(":")[0] if ":" in key else None
+    server = key.partition(":")[0] if ":" in key else key.partition("__")[0]
     with waiting(f"Calling {key}"):
-        async with open_door(load_settings(), only=only) as door:
+        async with open_door(load_settings(), connect=[server]) as door:
             schema = await _schema(door, key) if pairs else {}
             result = await door.execute(key, {**given, **read_arguments(pairs, schema)})
     if as_json:

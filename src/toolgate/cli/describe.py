@@ -28,10 +28,8 @@ def describe(
 
 
 async def _describe(keys: list[str], as_json: bool) -> int:
-    servers = {key.partition(":")[0] for key in keys}
-    only = servers.pop() if len(servers) == 1 else None
     with waiting("Looking up"):
-        async with open_door(load_settings(), only=only) as door:
+        async with open_door(load_settings()) as door:
             answer = await door.describe(keys)
     tools = cast("list[Json]", answer.get("tools") or [])
     if as_json:

@@ -7,10 +7,10 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli._door import Door, find_running, load_settings, open_door
+from toolgate.cli._door import Door, find_running, load_settings, open_door, unknown_server
 from toolgate.cli._exit import FAILED, FINE
 from toolgate.cli._output import local_time, note, print_json, print_table, print_text, waiting
-from toolgate.errors import ArgumentError, UnknownServerError
+from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
 __all__ = ["app"]
@@ -116,8 +116,8 @@ def logs(name: Name, as_json: AsJson = False) -> int:
 
 async def _list(as_json: bool) -> int:
     with waiting("Asking the servers"):
-        async with open_door(load_settings()) as door:
-            found = await door.servers()
+        async with open_door(load_settings(), connect="all") as door:
+            found = await door.servers_when_settled()
     if as_json:
         print_json(found)
     elif found:
@@ -155,7 +155,7 @@ def _remark(server: Json) -> str:
 
 async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:
     with waiting(f"Adding {name}"):
-        async with open_door(load_settings(), only="") as door:
+        async with open_door(load_settings(), connect=()) as door:
             await door.add_server(name, config, save=save)
     where = "toolgate.toml" if save else "the store"
     if as_json:
@@ -166,7 +166,7 @@ async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:
 
 
 async def _change(work: Callable[[Door], Awaitable[None]], done: str) -> int:
-    async with open_door(load_settings(), only="") as door:
+    async with open_door(load_settings(), connect=()) as door:
         await work(door)
     print_text(done)
     return FINE
@@ -202,14 +202,12 @@ async def _test(name: str, as_json: bool) -> int:
 
 
 async def _logs(name: str, as_json: bool) -> int:
-    async with open_door(load_settings(), only=name) as door:
-        found = {str(server["name"]): server for server in await door.servers()}
+    with waiting(f"Asking {name}"):
+        async with open_door(load_settings(), connect=[name]) as door:
+            servers = await door.servers_when_settled(name)
+    found = {str(server["name"]): server for server in servers}
     if name not in found:
-        raise UnknownServerError(
-            f"There is no server {name!r}.",
-            allowed=f"Servers: {', '.join(found) or 'none'}.",
-            hint="See: toolgate servers list",
-        )
+        raise unknown_server(name, found)
     lines = cast("Sequence[str]", found[name].get("stderr_tail") or ())
     if as_json:
         print_json({"name": name, "stderr_tail": list(lines)})

@@ -5,7 +5,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli._door import load_settings, open_door
+from toolgate.cli._door import load_settings, open_door, unknown_server
 from toolgate.cli._exit import FINE
 from toolgate.cli._output import note, print_json, print_table, waiting
 
@@ -27,8 +27,11 @@ def tools(
 
 async def _tools(server: str | None, as_json: bool) -> int:
     with waiting("Listing tools"):
-        async with open_door(load_settings(), only=server) as door:
+        async with open_door(load_settings(), connect=[server] if server else "all") as door:
+            servers = {str(each["name"]) for each in await door.servers_when_settled(server)}
             found = await door.tools(server)
+    if server is not None and server not in servers:
+        raise unknown_server(server, servers)
     if as_json:
         print_json(found)
         return FINE

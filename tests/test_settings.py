@@ -110,17 +110,17 @@ MALFORMED = {
     "no TOML": (
         "[serve]\nport = ",
         "toolgate.toml, line 2, column 8: this is no valid TOML: invalid value. Correct the TOML "
-        "there; what was configured before it stays as it is.",
+        "there.",
     ),
     "end of file": (
         'mode = "auto',
         "toolgate.toml, line 1, column 13: this is no valid TOML: unterminated string. Correct "
-        "the TOML there; what was configured before it stays as it is.",
+        "the TOML there.",
     ),
     "key twice": (
         '[server.a]\ncommand = "x"\n[server.a]\ncommand = "y"',
         "toolgate.toml, line 3, column 10: this is no valid TOML: cannot declare ('server', 'a') "
-        "twice. Correct the TOML there; what was configured before it stays as it is.",
+        "twice. Correct the TOML there.",
     ),
     "unknown table": (
         "[discoverey]\nmax_results = 3",

@@ -7,6 +7,7 @@ Files of other MCP clients are understood as they are.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from toolgate.settings._document import Document, parse_document, read_document, read_text
 from toolgate.settings._folders import (
     base_environment,
     child_environment,
@@ -18,6 +19,8 @@ from toolgate.settings._folders import (
     home_dir,
     run_dir,
 )
+from toolgate.settings._foreign import project_folder, server_tables, translate
+from toolgate.settings._jsonc import spans as json_spans
 from toolgate.settings._load import CONFIG_NAME, find_config, load, server_spec
 from toolgate.settings._model import (
     META_TOOLS,
@@ -35,9 +38,18 @@ from toolgate.settings._model import (
     ToolTable,
 )
 from toolgate.settings._servers import is_toolgate, redact, server_name
+from toolgate.settings._variables import fill_known
 
 if TYPE_CHECKING:
-    from toolgate.settings._edit import add_server_to_file, remove_server_from_file
+    from toolgate.settings._edit import (
+        add_server_to_file,
+        migrate_text,
+        remove_server_from_file,
+        render_table,
+        set_import,
+        without_table,
+        write_text,
+    )
     from toolgate.settings._watch import watch
 
 __all__ = [
@@ -45,6 +57,7 @@ __all__ = [
     "META_TOOLS",
     "AuditSettings",
     "DiscoverySettings",
+    "Document",
     "ImportTable",
     "LogLevel",
     "LogSettings",
@@ -63,22 +76,40 @@ __all__ = [
     "data_dir",
     "default_store_url",
     "expand_home",
+    "fill_known",
     "find_config",
     "home_dir",
     "is_toolgate",
+    "json_spans",
     "load",
+    "migrate_text",
+    "parse_document",
+    "project_folder",
+    "read_document",
+    "read_text",
     "redact",
     "remove_server_from_file",
+    "render_table",
     "run_dir",
     "server_name",
     "server_spec",
+    "server_tables",
+    "set_import",
+    "translate",
     "watch",
+    "without_table",
+    "write_text",
 ]
 
 _ON_USE = {
     "add_server_to_file": "toolgate.settings._edit",
+    "migrate_text": "toolgate.settings._edit",
     "remove_server_from_file": "toolgate.settings._edit",
+    "render_table": "toolgate.settings._edit",
+    "set_import": "toolgate.settings._edit",
     "watch": "toolgate.settings._watch",
+    "without_table": "toolgate.settings._edit",
+    "write_text": "toolgate.settings._edit",
 }
 
 

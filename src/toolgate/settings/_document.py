@@ -12,7 +12,15 @@ from toolgate.errors import SettingError
 from toolgate.settings import _jsonc
 from toolgate.types import Json, json_object
 
-__all__ = ["Document", "KeyPath", "key_of", "parse_document", "read_document", "read_text"]
+__all__ = [
+    "Document",
+    "KeyPath",
+    "key_of",
+    "parse_document",
+    "read_document",
+    "read_text",
+    "text_encoding",
+]
 
 KeyPath = tuple[str | int, ...]
 """Names (and positions in lists) from the root of a document to a value."""
@@ -80,9 +88,8 @@ def read_text(path: Path) -> str:
             f"{path} cannot be read: {reason}.",
             hint="Correct the path, or make the file readable for this user.",
         ) from error
-    encoding = "utf-16" if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
     try:
-        return raw.decode(encoding)
+        return raw.decode(text_encoding(raw))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         column = error.start - raw.rfind(b"\n", 0, error.start)
@@ -90,6 +97,13 @@ def read_text(path: Path) -> str:
             f"{path}, line {line}, column {column}: this is no text in UTF-8.",
             hint="Save the file as UTF-8.",
         ) from error
+
+
+def text_encoding(raw: bytes) -> str:
+    """The encoding that the first bytes of a text name; UTF-8 without a mark."""
+    if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return "utf-16"
+    return "utf-8-sig" if raw[:3] == b"\xef\xbb\xbf" else "utf-8"
 
 
 def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Document:
@@ -132,7 +146,7 @@ def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> Se
     kind = "TOML" if is_toml else "JSON"
     return SettingError(
         f"{where}: this is no valid {kind}: {_sentence(reason)}.",
-        hint=f"Correct the {kind} there; what was configured before it stays as it is.",
+        hint=f"Correct the {kind} there.",
     )
 
 

@@ -15,7 +15,13 @@ from typing import Any, cast
 
 from toolgate.errors import SettingError, UnknownServerError
 from toolgate.settings import _load
-from toolgate.settings._document import Document, key_of, parse_document, read_text
+from toolgate.settings._document import (
+    Document,
+    key_of,
+    parse_document,
+    read_text,
+    text_encoding,
+)
 from toolgate.settings._model import ServerTable
 from toolgate.settings._tables import read_table
 from toolgate.types import Json
@@ -24,8 +30,11 @@ __all__ = [
     "add_server_to_file",
     "migrate_text",
     "remove_server_from_file",
-    "render_server",
+    "render_table",
     "render_value",
+    "replace_file",
+    "set_import",
+    "without_table",
     "write_text",
 ]
 
@@ -57,7 +66,7 @@ def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None
         )
     wanted = {**root, "server": {**cast("Json", servers), name: _plain(config)}}
     gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-    _replace(path, f"{text}{gap}{render_server(name, config)}", wanted)
+    replace_file(path, f"{text}{gap}{render_table(('server', name), config)}", wanted)
 
 
 def remove_server_from_file(path: Path, name: str) -> None:
@@ -77,18 +86,18 @@ def remove_server_from_file(path: Path, name: str) -> None:
         )
     left = {other: config for other, config in servers.items() if other != name}
     wanted = {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
-    _replace(path, _without_table(text, ("server", name)), wanted)
+    replace_file(path, without_table(text, ("server", name)), wanted)
 
 
-def render_server(name: str, config: Mapping[str, Any]) -> str:
-    """A `[server.NAME]` table as text."""
-    lines = [f"[server.{_key(name)}]"]
-    tools: Mapping[str, Any] = config.get("tools", {})
+def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
+    """A table and its inner table `tools` as text; other inner tables stand on one line."""
+    name = ".".join(map(_key, path))
+    lines = [f"[{name}]"]
     for key, value in config.items():
         if key != "tools" and value is not None:
             lines.append(f"{_key(key)} = {render_value(value)}")
-    for tool, table in tools.items():
-        lines += ["", f"[server.{_key(name)}.tools.{_key(tool)}]"]
+    for tool, table in config.get("tools", {}).items():
+        lines += ["", f"[{name}.tools.{_key(tool)}]"]
         lines += [f"{_key(key)} = {render_value(value)}" for key, value in table.items()]
     return "\n".join(lines) + "\n"
 
@@ -109,6 +118,40 @@ def render_value(value: object) -> str:
             return f"{{ {inside} }}" if inside else "{}"
         case _:
             return f"[{', '.join(map(render_value, cast('Sequence[object]', value)))}]"
+
+
+def set_import(text: str, path: Path, values: Sequence[object]) -> str:
+    """The text of a `toolgate.toml` with `import` set to these values.
+
+    Raises:
+        SettingError: It is malformed, or `import` is written in a way that cannot be replaced.
+    """
+    document = parse_document(text, path, is_toml=True)
+    lines = text.splitlines(keepends=True)
+    inside = "".join(f"  {render_value(value)},\n" for value in values)
+    new = f"import = [\n{inside}]\n"
+    if "import" not in document.root:
+        heads = (at for at, line in enumerate(lines) if line.lstrip().startswith("["))
+        at = next(heads, len(lines))
+        while at and lines[at - 1].lstrip().startswith("#"):
+            at -= 1
+        before = "".join(lines[:at])
+        after = f"\n{''.join(lines[at:])}" if lines[at:] else ""
+        gap = "" if not before or before.endswith("\n") else "\n"
+        text = f"{before}{gap}{new}{after}"
+    else:
+        first = document.line(("import",)) - 1
+        last = first
+        while last < len(lines) and not _is_whole("".join(lines[first : last + 1])):
+            last += 1
+        text = "".join([*lines[:first], new, *lines[last + 1 :]])
+    wanted = {**document.root, "import": tomllib.loads(new)["import"]}
+    if parse_document(text, path, is_toml=True).root != wanted:
+        raise SettingError(
+            f"{path}: import is written in a way that cannot be replaced.",
+            hint=f"Write there by hand: {new}",
+        )
+    return text
 
 
 def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
@@ -136,8 +179,10 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     return text, changes
 
 
-def write_text(path: Path, text: str, *, encoding: str = "utf-8") -> None:
-    """Replace a file as a whole or not at all; its mode stays, a new one is for its owner alone.
+def write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole or not at all.
+
+    Its mode and encoding stay; a new one is in UTF-8 and for its owner alone. A link is followed.
 
     Raises:
         SettingError: The folder or the file cannot be written.
@@ -147,6 +192,7 @@ def write_text(path: Path, text: str, *, encoding: str = "utf-8") -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        encoding = text_encoding(target.read_bytes()[:3]) if target.exists() else "utf-8"
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode(encoding))
@@ -171,10 +217,15 @@ def _check(name: str, config: Mapping[str, Any]) -> None:
 
 def _plain(config: Mapping[str, Any]) -> Json:
     """The table as TOML gives it back."""
-    return tomllib.loads(render_server("x", config))["server"]["x"]
+    return tomllib.loads(render_table(("server", "x"), config))["server"]["x"]
 
 
-def _replace(path: Path, text: str, wanted: Json) -> None:
+def replace_file(path: Path, text: str, wanted: Json) -> None:
+    """Write a TOML text, if it says what is wanted.
+
+    Raises:
+        SettingError: It does not, or it cannot be written.
+    """
     try:
         fits = tomllib.loads(text) == wanted
     except ValueError:
@@ -187,28 +238,42 @@ def _replace(path: Path, text: str, wanted: Json) -> None:
     write_text(path, text)
 
 
-def _without_table(text: str, path: tuple[str, ...]) -> str:
-    """The text without the lines of a table, its inner tables, and the comments right above."""
+def _is_whole(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def without_table(text: str, path: tuple[str, ...]) -> str:
+    """The text without the lines of a table, its inner tables, and the comments right above.
+
+    Comments that open the file stay, since they speak of all of it.
+    """
     kept: list[str] = []
-    held: list[str] = []  # comments inside that may belong to the table after it
+    held: list[str] = []  # blank lines and comments inside that may belong to the table after it
     inside = False
     for line in text.splitlines(keepends=True):
         bare = line.strip()
         header = key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
         if header and header[: len(path)] == path:
+            above = len(kept)
+            while above and kept[above - 1].lstrip().startswith("#"):
+                above -= 1
+            kept = kept[:above] if above else kept
             inside, held = True, []
-            while kept and kept[-1].lstrip().startswith("#"):
-                kept.pop()
         elif header and inside:
             inside = False
+            if held and not held[0].strip() and not (kept and kept[-1].strip()):
+                held = held[1:]
             kept += held
         elif inside:
             held = [*held, line] if bare.startswith("#") else [line] if not bare else []
         if not inside:
             kept.append(line)
-    if inside:
-        while kept and not kept[-1].strip():
-            kept.pop()
+    while inside and kept and not kept[-1].strip():
+        kept.pop()
     return "".join(kept)
 
 

@@ -327,6 +327,8 @@ def _import_entry(
         return
     translation = translate(cast("Json", entry), place.document.path)
     config = translation.config
+    if name != place.path[-1]:
+        config["title"] = str(place.path[-1])
     if project is not None and "command" in config and "cwd" not in config:
         config["cwd"] = str(project)
     try:

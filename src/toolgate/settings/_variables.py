@@ -4,10 +4,19 @@
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
-__all__ = ["Missing", "Scope", "find_inputs", "is_reference", "replace", "to_input_variable"]
+__all__ = [
+    "Missing",
+    "Scope",
+    "fill_known",
+    "find_inputs",
+    "is_reference",
+    "replace",
+    "to_input_variable",
+]
 
 _VARIABLE = re.compile(
     r"\$\$\{"
@@ -69,9 +78,19 @@ def is_reference(text: str) -> bool:
     return _REFERENCES.fullmatch(text) is not None
 
 
-def rewrite(text: str, change: Callable[[re.Match[str]], str]) -> str:
-    """The text with each variable rewritten."""
-    return _VARIABLE.sub(change, text)
+def fill_known(value: object, known: Mapping[str, str]) -> object:
+    """A value, or all texts inside it, with the names of `known` replaced and no others."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(
+            lambda found: found[0] if found["kind"] else known.get(found["name"] or "", found[0]),
+            value,
+        )
+    if isinstance(value, list):
+        return [fill_known(one, known) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        pairs = cast("Mapping[str, object]", value).items()
+        return {name: fill_known(one, known) for name, one in pairs}
+    return value
 
 
 def _value(found: re.Match[str], scope: Scope) -> str:

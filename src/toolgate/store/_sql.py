@@ -21,6 +21,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal,
     select,
     tuple_,
     update,
@@ -150,17 +151,22 @@ class SqlStore:
         await self._write(lambda connection: connection.execute(statement, rows))
 
     async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
-        """Records that fit, newest first."""
+        """Records that fit, in the order asked for."""
         table = _tables.audit
-        statement = select(table).order_by(table.c.at.desc(), table.c.record_id.desc())
-        for name in ("project_id", "action", "server", "status"):
+        age = tuple_(table.c.at, table.c.record_id)
+        columns = (table.c.at, table.c.record_id)
+        order = columns if wanted.oldest_first else [column.desc() for column in columns]
+        statement = select(table).order_by(*order)
+        for name in ("project_id", "action", "server", "status", "phase"):
             value = getattr(wanted, name)
             if value is not None:
                 statement = statement.where(table.c[name] == keepable(value))
         if wanted.since is not None:
             statement = statement.where(table.c.at >= wanted.since)
-        if wanted.before is not None:
-            statement = statement.where(tuple_(table.c.at, table.c.record_id) < wanted.before)
+        if wanted.after is not None:
+            at, record_id = map(keepable, wanted.after)
+            last = tuple_(literal(at), literal(record_id))
+            statement = statement.where(age > last if wanted.oldest_first else age < last)
         statement = statement.limit(max(1, min(wanted.limit, 10_000)))
         return await self._read(
             lambda connection: [
@@ -234,6 +240,10 @@ class SqlStore:
             return {"total": self._total_bytes(connection), **rows}
 
         return await self._read(measure)
+
+    async def exists(self) -> bool:
+        """Whether there is anything to look after; makes nothing."""
+        return await self._read(lambda connection: _schema.look(connection).kind != "empty")
 
     async def check(self) -> Checkup:
         """Examine the database; changes nothing."""

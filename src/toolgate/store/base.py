@@ -103,11 +103,17 @@ class AuditFilter:
     since: str | None = None
     """UTC, ISO 8601, inclusive."""
 
-    before: tuple[str, str] | None = None
-    """`at` and `record_id` of the record to go on after: the last one of the page before."""
+    phase: str | None = None
+    """`intent` or `outcome`."""
+
+    oldest_first: bool = False
+    """The order; newest first by default."""
+
+    after: tuple[str, str] | None = None
+    """`at` and `record_id` of the last record of the page before, for the next one."""
 
     limit: int = 100
-    """Newest first, at most this many; 1 to 10,000."""
+    """At most this many; 1 to 10,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +238,7 @@ class Store(Protocol):
         ...
 
     async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
-        """Records that fit, newest first."""
+        """Records that fit, in the order asked for."""
         ...
 
     async def save_result(self, result: StoredResult) -> None:
@@ -271,6 +277,14 @@ class Upkeep(Protocol):
 
     A backup is a SQLite file, whatever the database, so that one kind of store can become another.
     """
+
+    async def exists(self) -> bool:
+        """Whether there is anything to look after; makes nothing.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        ...
 
     async def upgrade(self) -> Upgrade:
         """Bring the schema up to date; processes that try it together do it once.

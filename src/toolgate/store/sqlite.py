@@ -77,6 +77,10 @@ class SqliteStore(SqlStore):
         """Bring the schema up to date; opening does the same."""
         return await anyio.to_thread.run_sync(self._open, limiter=self._writes)
 
+    async def exists(self) -> bool:
+        """Whether there is a file with anything in it; makes none."""
+        return self._path.is_file() and await super().exists()
+
     async def check(self) -> Checkup:
         """Examine the database; changes nothing."""
         self._require_file()

@@ -318,16 +318,20 @@ class StoreContract:
         ]
         assert found[3].detail == {"path": "a"}
 
-    async def test_audit_records_come_newest_first_and_by_page(self, store: Store) -> None:
+    @pytest.mark.parametrize("oldest_first", [False, True], ids=["newest", "oldest"])
+    async def test_audit_records_come_in_order_and_by_page(
+        self, store: Store, *, oldest_first: bool
+    ) -> None:
         """Whatever the order they were written in."""
-        records = [sample_record(minute) for minute in range(50)]
+        records = [sample_record(minute // 3, record_id=new_id()) for minute in range(50)]
         await store.append_audit(records[25:])
         await store.append_audit(records[:25])
 
-        first = await store.audit(AuditFilter(limit=30))
-        rest = await store.audit(AuditFilter(before=(first[-1].at, first[-1].record_id)))
+        first = await store.audit(AuditFilter(oldest_first=oldest_first, limit=30))
+        last = (first[-1].at, first[-1].record_id)
+        rest = await store.audit(AuditFilter(oldest_first=oldest_first, after=last))
 
-        assert first + rest == records[::-1]
+        assert first + rest == (records if oldest_first else records[::-1])
 
     async def test_a_record_that_is_there_is_left_alone(self, store: Store) -> None:
         """A batch is written again when nobody knows whether it arrived."""
@@ -346,6 +350,7 @@ class StoreContract:
             (AuditFilter(server="time"), [3]),
             (AuditFilter(status="timed_out"), [4]),
             (AuditFilter(since="2026-07-28T00:03:00.000Z"), [4, 3]),
+            (AuditFilter(phase="intent"), [0]),
             (AuditFilter(limit=2), [4, 3]),
             (AuditFilter(server="git", since="2026-07-28T00:01:00.000Z", limit=2), [4, 2]),
             (AuditFilter(server=HOSTILE), []),
@@ -358,7 +363,7 @@ class StoreContract:
         """Every field narrows."""
         await store.append_audit(
             [
-                sample_record(0),
+                sample_record(0, phase="intent"),
                 sample_record(1, project_id="other"),
                 sample_record(2, action="discover"),
                 sample_record(3, server="time"),
@@ -551,6 +556,18 @@ class StoreContract:
 
         assert str(tmp_path / "backup") in str(caught.value)
         assert await store.audit(AuditFilter()) == [sample_record()]
+
+    async def test_a_store_exists_once_it_was_opened(self, make: Callable[[], Store]) -> None:
+        """Asking makes nothing."""
+        store = make()
+        assert isinstance(store, Upkeep)
+        assert not await store.exists()
+        assert not await store.exists()
+
+        await store.open()
+
+        assert await store.exists()
+        await store.close()
 
     async def test_a_sound_store_has_no_problems_and_needs_no_upgrade(self, store: Store) -> None:
         """The revision is the same before and after."""

@@ -1,0 +1,213 @@
+"""`toolgate audit`: show and export what was searched and called."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli._door import load_settings, store_url
+from toolgate.cli._exit import FINE, NOTHING
+from toolgate.cli._output import local_time, note, print_json, print_table
+from toolgate.errors import ArgumentError
+from toolgate.ids import utc_text
+from toolgate.store import AuditFilter, Upkeep, make_store
+from toolgate.types import AuditRecord
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show and export what was searched and called.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_PAGE = 1000
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+Action = Annotated[
+    str | None,
+    typer.Option(
+        "--action",
+        metavar="ACTION",
+        help="discover, describe, call, read, prompt or complete.",
+    ),
+]
+Server = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Name of a server.")]
+Status = Annotated[
+    str | None,
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help="ok, tool_error, or the code of an error such as timed_out.",
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="A moment (2026-07-28, 2026-07-28T09:30, local time) or an age (90m, 24h, 7d).",
+    ),
+]
+
+
+@app.command("list")
+def list_records(
+    action: Action = None,
+    server: Server = None,
+    status: Status = None,
+    since: Since = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="At most this many.")
+    ] = 50,
+    intents: Annotated[
+        bool, typer.Option("--intents", help="Also the records written before each call.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the records as JSON, with all fields.")
+    ] = False,
+) -> int:
+    """Show the last records, newest first. Exit status 3 when there are none.
+
+    JSON: [{"record_id", "at", "action", "phase", "parent_id", "server", "target", "status", ...}]
+    """
+    wanted = AuditFilter(
+        action=action,
+        server=server,
+        status=status,
+        since=_since(since),
+        phase=None if intents else "outcome",
+        limit=limit,
+    )
+    return anyio.run(_list, wanted, as_json)
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; - is standard output.")],
+    action: Action = None,
+    server: Server = None,
+    status: Status = None,
+    since: Since = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> int:
+    """Write all records to FILE, oldest first, one JSON object a line (JSON Lines).
+
+    Each line has the fields of `audit list --json`. Exit status 3 when there are none.
+    """
+    wanted = AuditFilter(
+        action=action, server=server, status=status, since=_since(since), oldest_first=True
+    )
+    if str(file) == "-":
+        return anyio.run(_print_lines, wanted)
+    if file.exists() and not force:
+        raise ArgumentError(
+            f"The file {file} exists.", hint="Name another one, or replace it with --force."
+        )
+    return anyio.run(_export, wanted, file)
+
+
+async def _list(wanted: AuditFilter, as_json: bool) -> int:
+    found = [record async for record in _records(wanted, wanted.limit)]
+    if as_json:
+        print_json([asdict(record) for record in found])
+    elif found:
+        print_table(
+            ("Time", "Action", "What", "Status", "Took", "Client"),
+            [_row(record) for record in found],
+            wrap=2,
+        )
+    else:
+        note("Nothing that fits has been recorded.")
+    return FINE if found else NOTHING
+
+
+async def _print_lines(wanted: AuditFilter) -> int:
+    count = 0
+    async for record in _records(wanted):
+        sys.stdout.write(_line(record))
+        count += 1
+    return FINE if count else NOTHING
+
+
+async def _export(wanted: AuditFilter, file: Path) -> int:
+    count = await _write(wanted, file)
+    note(f"Wrote {count:,} records to {file}.")
+    return FINE if count else NOTHING
+
+
+async def _write(wanted: AuditFilter, file: Path) -> int:
+    """Write a whole file or none, for this user alone."""
+    partial = file.with_name(f"{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    count = 0
+    try:
+        handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as lines:
+            async for record in _records(wanted):
+                lines.write(_line(record))
+                count += 1
+        partial.replace(file)
+    except OSError as error:
+        raise ArgumentError(f"The file {file} cannot be written: {error.strerror}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+async def _records(wanted: AuditFilter, most: int | None = None) -> AsyncGenerator[AuditRecord]:
+    """Records that fit, page by page; none where there is no store, which is not made then."""
+    store = make_store(store_url(load_settings()))
+    try:
+        if isinstance(store, Upkeep) and not await store.exists():
+            return
+        await store.open()
+        left = most
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(left, _PAGE)
+            page = await store.audit(replace(wanted, limit=size))
+            for record in page:
+                yield record
+            if len(page) < size:
+                return
+            left = None if left is None else left - size
+            wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))
+    finally:
+        await store.close()
+
+
+def _line(record: AuditRecord) -> str:
+    return json.dumps(asdict(record), separators=(",", ":")) + "\n"
+
+
+def _row(record: AuditRecord) -> tuple[str, ...]:
+    took = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
+    what = record.target or record.query or record.server or "-"
+    status = record.status if record.phase == "outcome" else "begins"
+    return local_time(record.at), record.action, what, status, took, record.client or "-"
+
+
+def _since(text: str | None) -> str | None:
+    """A moment or an age as the store compares times."""
+    if text is None:
+        return None
+    age = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    try:
+        if age is not None:
+            moment = datetime.now(UTC) - timedelta(seconds=int(age[1]) * _UNITS_S[age[2]])
+        else:
+            moment = datetime.fromisoformat(text)  # local time unless it names a zone
+        return utc_text(moment)
+    except (ValueError, OverflowError) as error:
+        raise ArgumentError(
+            f"--since {text!r} is no time.",
+            allowed="Allowed: a moment such as 2026-07-28 or 2026-07-28T09:30, an age such as 24h.",
+        ) from error

@@ -360,7 +360,8 @@ class _Stopper:
 def _listen(host: str, port: int) -> socket.socket:
     """A socket that listens; raises `PortTakenError` where that is impossible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named, or asyncio does not switch Nagle's delay off for what it accepts.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -323,10 +323,15 @@ class WireContract:
         self, unreachable_wire: Wire, recorder: Recorder
     ) -> None:
         """When it is opened, or with the first request where opening sends nothing."""
-        with pytest.raises(UnreachableError), anyio.fail_after(5):
+
+        async def connect() -> None:
             await unreachable_wire.open(recorder)
             await greet(unreachable_wire)
-        await unreachable_wire.aclose()
+
+        with anyio.fail_after(5):
+            with pytest.raises(UnreachableError):
+                await connect()
+            await unreachable_wire.aclose()
 
     async def test_everybody_who_waits_learns_at_once_that_the_server_has_ended(
         self, wire: Wire, end_server: EndServer

@@ -237,8 +237,7 @@ class _Survey:
         total = 1 + sum(self.places(value) for value in items)
         for key, value in members.items():
             if key in _ALTERNATIVES and isinstance(value, list):
-                several = cast("list[object]", value)
-                self.alternatives += sum('"$ref"' in _dumped(one) for one in several)
+                self.alternatives += sum('"$ref"' in _dumped(one) for one in value)
             if key in {"$ref", "$dynamicRef", "$recursiveRef"}:
                 total += self.places(_pointed(self.root, value))
             elif key not in _NO_SCHEMAS:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 from heapq import nlargest
+from itertools import pairwise
 
 __all__ = ["nearest"]
 
@@ -69,6 +70,6 @@ def _both_grams(known: str) -> tuple[int, int]:
 def _grams(plain: str) -> int:
     padded = f"^{plain}$"
     bits = 0
-    for pair in zip(padded, padded[1:], strict=False):
+    for pair in pairwise(padded):
         bits |= 1 << (ord(pair[0]) * 31 + ord(pair[1])) % _BITS
     return bits

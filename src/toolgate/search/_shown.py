@@ -14,10 +14,10 @@ _ESCAPE = re.compile(
 _JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of Persian, of Indic scripts and of emoji."""
 
-_READ_CHARS = 20_000
+_READ_CHARS = 5_000
 _BLANKS = re.compile(r"\s+")
 _SECTION = re.compile(
-    r"(?:^|(?<=[\n.!?:;]))\s*(?:#+ *|\*\*)?"
+    r"(?:^|(?<=[\n.!?:;]))[ \t]{0,12}(?:#{1,6} ?|\*\*)?"
     r"(?:args|arguments|parameters|params|returns?|raises|examples?|usage)(?:\*\*)? ?:(?=\s|$)",
     re.IGNORECASE,
 )
@@ -26,8 +26,9 @@ _SENTENCE = re.compile(r"[.!?](?=[\s)\"'\]]|$)|[。！？…]")
 
 def clean(text: str) -> str:
     """One line of visible characters: no control or escape sequences, no direction marks."""
-    if text.isascii() and text.isprintable():
-        return _BLANKS.sub(" ", text).strip()
+    flat = _BLANKS.sub(" ", text).strip()
+    if flat.isprintable():
+        return flat
     text = _ESCAPE.sub("", text)
     kept = "".join(
         letter

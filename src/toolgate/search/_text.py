@@ -39,6 +39,7 @@ _SIGNS = (
     "\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece"  # Indic scripts, Thai, Lao
 )
 _WORD = re.compile(rf"(?:[^\W_]|[{_SIGNS}])+(?:[_\-](?:[^\W_]|[{_SIGNS}])+)*")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:[_\-][A-Za-z0-9]+)*")
 _PART = re.compile(
     r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+"  # HTTPServer -> HTTP Server; v2 -> v 2
 )
@@ -57,7 +58,7 @@ _HAN_RUN = re.compile(rf"[{_HAN}]+")
 _LONGEST = 64
 """Characters of a word that count; base64 blobs in descriptions are no words."""
 
-_stem_word: Callable[[str], str] = Stemmer.Stemmer("english").stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_stem_word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 _stemmer_lock = threading.Lock()  # a Stemmer object is not safe to share between threads
 _known: dict[str, tuple[str, ...]] = {}
 _KNOWN_MOST = 200_000
@@ -72,12 +73,12 @@ def fold(text: str) -> str:
 
 def split_identifier(name: str) -> list[str]:
     """The words of a name as they are written: `createIssue_v2` gives create, Issue, v, 2."""
-    return [part for word in _WORD.findall(name) for part in _parts(word)]
+    return [part for word in words(name) for part in _parts(word)]
 
 
 def words(text: str) -> list[str]:
     """The words of a text as they are written, joined ones whole."""
-    return _WORD.findall(text)
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
 def terms(word: str) -> tuple[str, ...]:

@@ -127,7 +127,8 @@ class RunningGateway:
 
         def look() -> dict[str, Json] | None:
             known = self.servers()
-            return known if all(known[name]["state"] == "ready" for name in names) else None
+            listed = (known[name]["listed_at"] for name in names if known[name]["state"] == "ready")
+            return known if sum(at is not None for at in listed) == len(names) else None
 
         try:
             return wait_until(look, within_s=within_s, what=f"readiness of {', '.join(names)}")

@@ -34,7 +34,7 @@ def running(
         yield started
 
 
-def run(command: Sequence[str], running: RunningGateway, cwd: Path) -> Json:
+def run(command: Sequence[str], running: RunningGateway) -> Json:
     """Run a client; gives the JSON document that it printed."""
     done = subprocess.run(
         command,
@@ -43,7 +43,7 @@ def run(command: Sequence[str], running: RunningGateway, cwd: Path) -> Json:
         stdin=subprocess.DEVNULL,
         timeout=90,
         check=False,
-        cwd=cwd,
+        cwd=running.config.parent,  # `toolgate stdio` finds its configuration here
         env=dict(os.environ) | dict(running.env),  # noqa: TID251 - a child process
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -54,7 +54,7 @@ def doors(running: RunningGateway) -> dict[str, list[str]]:
     """The two ways in, as a client's command line names them."""
     return {
         "http": [running.url],
-        "stdio": [sys.executable, "-m", "toolgate", "stdio", "--config", str(running.config)],
+        "stdio": [str(Path(sys.executable).parent / "toolgate"), "stdio"],
     }
 
 
@@ -66,12 +66,9 @@ def test_the_typescript_sdks_list_find_and_call(
     (tmp_path / "node_modules").symlink_to(installed.modules)
     script = tmp_path / SCRIPT.name
     script.write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
+    command = [installed.node.node, str(script), generation, door, *doors(running)[door]]
 
-    seen = run(
-        [installed.node.node, str(script), generation, door, *doors(running)[door]],
-        running,
-        tmp_path,
-    )
+    seen = run(command, running)
 
     assert set(seen["tools"]) >= META_TOOLS
     assert "time:convert_time" in json.dumps(seen["found"])
@@ -81,14 +78,14 @@ def test_the_typescript_sdks_list_find_and_call(
 
 @pytest.mark.parametrize("door", ["http", "stdio"])
 def test_the_inspector_lists_and_calls(
-    door: str, installed: Installed, running: RunningGateway, tmp_path: Path
+    door: str, installed: Installed, running: RunningGateway
 ) -> None:
     launcher = installed.modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     inspector = [installed.node.node, str(launcher), "--cli", *doors(running)[door]]
     if door == "http":
         inspector += ["--transport", "http"]
 
-    listed = run([*inspector, "--method", "tools/list"], running, tmp_path)
+    listed = run([*inspector, "--method", "tools/list"], running)
     called = run(
         [
             *inspector,
@@ -97,7 +94,6 @@ def test_the_inspector_lists_and_calls(
             *("--tool-arg", 'arguments={"message":"hello"}'),
         ],
         running,
-        tmp_path,
     )
 
     assert {tool["name"] for tool in listed["tools"]} >= META_TOOLS

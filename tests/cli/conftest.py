@@ -1,18 +1,44 @@
-"""The command line as a shell starts it."""
+"""The command line as a shell starts it, in a folder with a configuration and real servers."""
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
+
+from toolgate import cli, settings
+from toolgate.cli._context import Shared, use
+
+SMALL_SERVER = Path(__file__).with_name("small_server.py")
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 """`toolgate("search", "x", NO_COLOR="1")`: words of the command line, then variables."""
 
 LoadedBy: TypeAlias = Callable[..., set[str]]
 """`loaded_by("import toolgate")`: names of the modules of a fresh process after a statement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON."""
+        return json.loads(self.out)
+
+
+Command: TypeAlias = Callable[..., Outcome]
+"""`command("tools", "--json")`: the same within this process, which is faster."""
 
 
 @pytest.fixture
@@ -58,3 +84,123 @@ def loaded_by(monkeypatch: pytest.MonkeyPatch) -> LoadedBy:
         return set(json.loads(done.stdout.splitlines()[-1]))
 
     return run
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """The command line within this process."""
+
+    def run(*argv: str) -> Outcome:
+        capsys.readouterr()
+        status = cli.run(list(argv))
+        said = capsys.readouterr()
+        return Outcome(status=status, out=said.out, err=said.err)
+
+    yield run
+    use(Shared())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder whose `toolgate.toml` has the one server `small`."""
+    place = tmp_path / "work"
+    place.mkdir()
+    (place / "toolgate.toml").write_text(server_table("small"), encoding="utf-8")
+    monkeypatch.chdir(place)
+    return place
+
+
+def server_table(name: str, *args: str, **env: str) -> str:
+    """The `small` server as a table of `toolgate.toml`."""
+    words = json.dumps([str(SMALL_SERVER), *args])
+    pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items())
+    return (
+        f"[server.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {words}\n"
+        f"env = {{ {pairs} }}\n"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """A gateway that runs in a process of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait; gives the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=25)
+
+    def line(self, part: str) -> str:
+        """The next line on standard error that contains a text."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if part in line:
+                return line
+        raise AssertionError(f"the gateway ended without saying {part!r}")
+
+
+Serve: TypeAlias = Callable[..., Serving]
+"""`serve("--host", "127.0.0.1")` starts a gateway on a free port."""
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Serve]:
+    """Gateways of the working folder, ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*argv: str) -> Serving:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "toolgate", "serve", "--port", "0", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+        )
+        started.append(process)
+        serving = Serving(process=process, address="")
+        line = serving.line(" serves http://")
+        address = next(word for word in line.split() if word.startswith("http://"))
+        return Serving(process=process, address=address.removesuffix("/mcp"))
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=10)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that a process has started and that still run."""
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[1] == str(pid) and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def small_servers(folder: Path) -> list[int]:
+    """Processes of the small server that were started in a working folder."""
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            is_small = b"small_server.py" in (entry / "cmdline").read_bytes()
+            if is_small and (entry / "cwd").readlink().is_relative_to(folder):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def run_files() -> list[Path]:
+    """What gateways of this test's home announce."""
+    return sorted(settings.run_dir().glob("*.json"))

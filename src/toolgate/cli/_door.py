@@ -112,16 +112,18 @@ async def open_door(loaded: Settings, *, connect: Connect = "unknown") -> AsyncG
     if remote is not None:
         yield remote
         return
+    began = utc_now()
     local: Any = import_module("toolgate.cli._local")
     async with local.open_local(loaded, connect=connect, wait_s=WAIT_S) as exchange:
-        yield Door(exchange, None)
+        yield Door(exchange, None, began=began)
 
 
 class Door:
     """What commands ask of a gateway."""
 
-    def __init__(self, exchange: Exchange, run: RunFile | None) -> None:
+    def __init__(self, exchange: Exchange, run: RunFile | None, *, began: str = "") -> None:
         self._exchange = exchange
+        self._began = began
         self.running = run
         """The gateway that answers; None when it was started for this command."""
 
@@ -132,14 +134,15 @@ class Door:
     async def servers_when_settled(self, only: str | None = None) -> list[Json]:
         """Every server, once each (or that one) has answered and was listed, or has failed.
 
-        Waits 30 s at most. A running gateway knows how its servers are: nothing is waited for.
+        Waits 30 s at most, and not at all for all servers of a running gateway.
         """
-        began = utc_now()
         found = await self.servers()
-        if self.running is None:
+        if self.running is None or only is not None:
             with anyio.move_on_after(WAIT_S):
                 while not all(
-                    _is_settled(server, began) for server in found if only in {None, server["name"]}
+                    _is_settled(server, self._began)
+                    for server in found
+                    if only in {None, server["name"]}
                 ):
                     await anyio.sleep(_LOOK_S)
                     found = await self.servers()
@@ -194,14 +197,13 @@ class Door:
 
 
 def _is_settled(server: Json, since: str) -> bool:
-    """Whether it is down or off, or was listed after a moment in UTC, ISO 8601."""
+    """Whether it is down or off, or was listed (after a moment in UTC, ISO 8601, if given)."""
+    if server["state"] in {"down", "disabled"}:
+        return True
     listed_at = server["listed_at"]
-    is_fresh = listed_at is not None and _moment(listed_at) >= _moment(since)
-    return server["state"] in {"down", "disabled"} or (server["state"] == "ready" and is_fresh)
-
-
-def _moment(utc: str) -> datetime:
-    return datetime.fromisoformat(utc)
+    if listed_at is None or server["state"] == "connecting":
+        return False
+    return not since or datetime.fromisoformat(listed_at) >= datetime.fromisoformat(since)
 
 
 def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:

@@ -155,13 +155,19 @@ def _remark(server: Json) -> str:
 
 async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:
     with waiting(f"Adding {name}"):
-        async with open_door(load_settings(), connect=()) as door:
+        async with open_door(load_settings(), connect=[name]) as door:
             await door.add_server(name, config, save=save)
-    where = "toolgate.toml" if save else "the store"
+            servers = await door.servers_when_settled(name)
+    server = next((each for each in servers if each["name"] == name), None)
     if as_json:
-        print_json({"name": name, "saved_in": "file" if save else "store"})
-    else:
-        print_text(f"Added {name} to {where}. Try it: toolgate servers test {name}")
+        print_json({"name": name, "saved_in": "file" if save else "store", "server": server})
+        return FINE
+    print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
+    if server is not None and server["state"] in {"ready", "degraded"}:
+        print_text(f"It answers, with {server['tools']} tools.")
+    elif server is not None and server["state"] != "disabled":
+        note(f"It does not answer yet: {server['last_error'] or 'still starting'}")
+        note(f"See: toolgate servers test {name}")
     return FINE
 
 

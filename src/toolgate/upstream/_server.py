@@ -36,6 +36,7 @@ from toolgate.types import (
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._call import ASKABLE, Call, Deadline
 from toolgate.upstream._envelope import HeaderParams, header_params
+from toolgate.upstream._functions import acting_for
 from toolgate.upstream._leg import Leg
 from toolgate.upstream.base import Wire
 
@@ -210,13 +211,23 @@ class UpstreamServer:
     async def _one_connection(self) -> tuple[str, float]:
         """Connect and stay until it ends; gives the reason and how long it lasted, seconds."""
         self._broken = asyncio.Event()
+        tried: list[Wire] = []
+
+        def tried_wire() -> Wire:
+            tried.append(self._make_wire())
+            return tried[-1]
+
         try:
             async with asyncio.timeout(_CONNECT_S):
-                leg = await Leg.connect(self.name, self._make_wire, self, era=self.spec.era)
+                leg = await Leg.connect(self.name, tried_wire, self, era=self.spec.era)
         except TimeoutError:
+            self._stderr = tried[-1].stderr_tail if tried else ()
             return f"It did not answer within {_CONNECT_S:g} seconds after its start.", 0.0
         except ToolgateError as error:
-            return str(error), 0.0
+            self._stderr = tried[-1].stderr_tail if tried else ()
+            # A greeting that was lost has done no harm: no word of what may have run.
+            is_lost = isinstance(error, ConnectionLostError)
+            return error.failed if is_lost else str(error), 0.0
         except Exception as error:  # a server must not end its own supervision
             log.exception("connecting failed unexpectedly", extra={"server": self.name})
             return f"Connecting failed: {error!r}.", 0.0
@@ -339,7 +350,8 @@ class UpstreamServer:
         call = Call(peer, deadline)
 
         async def send(current: Mapping[str, Any], via: Call) -> Json:
-            return await self._send(method, current, via, repeatable=repeatable, target=target)
+            with acting_for(caller, via.peer):  # tools in this process see for whom they run
+                return await self._send(method, current, via, repeatable=repeatable, target=target)
 
         leg = await self._leg_for(peer, target)
         if leg.era == "modern" and peer is not None and peer.era == "handshake":

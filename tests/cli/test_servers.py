@@ -1,0 +1,161 @@
+"""`toolgate servers`: list, add, remove, enable, disable, test, logs, restart."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table, small_servers
+from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+
+KEYS = {"name", "kind", "state", "era", "version", "tools", "resources", "prompts", "listed_at"}
+
+
+def test_list_shows_each_server_with_state_era_and_tools(command: Command, folder: Path) -> None:
+    listed = command("servers", "list")
+    assert listed.status == FINE
+    assert listed.out.startswith("small\tready\tstdio\t2025-11-25\t3\t")
+
+
+def test_list_as_json_is_the_whole_status(command: Command, folder: Path) -> None:
+    (server,) = command("servers", "list", "--json").json
+    assert server.keys() >= KEYS
+    assert (server["name"], server["state"], server["era"]) == ("small", "ready", "handshake")
+    assert server["listed_at"].endswith(("Z", "+00:00"))
+
+
+def test_list_says_why_a_server_is_down(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").write_text(
+        '[server.gone]\ncommand = "no-such-program"\n', encoding="utf-8"
+    )
+    listed = command("servers", "list")
+    assert listed.out.startswith("gone\tdown\tstdio")
+    assert "no-such-program" in listed.out
+
+
+def test_list_without_servers_says_how_to_add_one(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").write_text("", encoding="utf-8")
+    listed = command("servers", "list")
+    assert (listed.status, listed.out) == (FINE, "")
+    assert "toolgate servers add" in listed.err
+    assert command("servers", "list", "--json").json == []
+
+
+def test_a_server_can_be_added_used_disabled_enabled_and_removed(
+    command: Command, folder: Path
+) -> None:
+    added = command("servers", "add", "other", "--", sys.executable, str(SMALL_SERVER))
+    assert added.status == FINE, added.err
+    assert command("call", "other:echo", "--arg", "text=x").status == FINE
+    assert command("servers", "disable", "other").status == FINE
+    refused = command("call", "other:echo", "--arg", "text=x")
+    assert refused.status == FAILED
+    assert "is disabled" in refused.err
+    assert command("servers", "enable", "other").status == FINE
+    assert command("servers", "remove", "other").status == FINE
+    names = [server["name"] for server in command("servers", "list", "--json").json]
+    assert names == ["small"]
+
+
+def test_a_server_can_be_added_to_a_running_gateway_at_once(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    serve().line("small")
+    added = command("servers", "add", "other", "--json", "--", sys.executable, str(SMALL_SERVER))
+    assert (added.json["name"], added.json["saved_in"]) == ("other", "store")
+    assert added.json["server"]["tools"] == 3
+    assert command("call", "other:echo", "--arg", "text=x").status == FINE
+    assert command("servers", "restart", "other").status == FINE
+    assert command("servers", "logs", "other").out == "small server \n"
+    assert command("servers", "remove", "other").status == FINE
+    assert len(small_servers(folder)) == 1
+
+
+def test_save_writes_to_the_file_and_keeps_its_comments(command: Command, folder: Path) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text("# mine\n" + path.read_text("utf-8"), encoding="utf-8")
+    added = command("servers", "add", "web", "--url", "http://127.0.0.1:9/mcp", "--save")
+    assert added.status == FINE, added.err
+    text = path.read_text("utf-8")
+    assert text.startswith("# mine\n[server.small]")
+    assert "[server.web]" in text
+
+
+def test_header_and_variables_are_kept_as_written(command: Command, folder: Path) -> None:
+    command(
+        *("servers", "add", "web", "--url", "http://127.0.0.1:9/mcp", "--save"),
+        *("--header", "Authorization: Bearer ${env:DOCS_TOKEN:-none}", "--header", "X-A=b=c"),
+    )
+    text = (folder / "toolgate.toml").read_text("utf-8")
+    assert 'Authorization = "Bearer ${env:DOCS_TOKEN:-none}"' in text
+    assert 'X-A = "b=c"' in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["x"], "exactly one must be given"),
+        (["x", "--url", "http://h/mcp", "--", "npx"], "exactly one must be given"),
+        (["x", "--url", "http://h/mcp", "--env", "A=b"], "--env does not go with"),
+        (["x", "--header", "A=b", "--", "npx"], "--header does not go with"),
+        (["x", "--env", "A", "--", "npx"], "--env got 'A'. Allowed: NAME=VALUE."),
+        (["small", "--", "npx"], "There is a server 'small' already."),
+        (["x", "--url", "nonsense"], "no address of a server"),
+    ],
+    ids=["neither", "both", "env", "header", "pair", "twice", "url"],
+)
+def test_a_server_that_cannot_be_is_refused_with_status_2(
+    argv: list[str], sentence: str, command: Command, folder: Path
+) -> None:
+    added = command("servers", "add", *argv)
+    assert added.status == WRONG
+    assert sentence in added.err
+    assert "Traceback" not in added.err
+
+
+def test_a_secret_in_a_wrong_option_is_not_repeated(command: Command, folder: Path) -> None:
+    added = command("servers", "add", "x", "--header", "hunter2secret", "--url", "http://h/")
+    assert added.status == WRONG
+    added = command("servers", "add", "x", "--header", "=hunter2secret", "--url", "http://h/")
+    assert "hunter2secret" not in added.err
+
+
+@pytest.mark.parametrize("verb", ["remove", "enable", "disable", "test", "logs"])
+def test_an_unknown_server_has_status_3(verb: str, command: Command, folder: Path) -> None:
+    asked = command("servers", verb, "absent")
+    assert asked.status == NOTHING
+    assert "There is no server 'absent'." in asked.err
+
+
+def test_a_server_of_a_file_is_enabled_there_and_nowhere_else(
+    command: Command, folder: Path
+) -> None:
+    asked = command("servers", "disable", "small")
+    assert asked.status == WRONG
+    assert "enabled = false" in asked.err
+
+
+def test_test_says_era_tools_and_time(command: Command, folder: Path) -> None:
+    tried = command("servers", "test", "small")
+    assert tried.status == FINE
+    assert tried.out.startswith("small answers: 2025-11-25 (handshake), 3 tools, ")
+    trial = command("servers", "test", "small", "--json").json
+    assert trial["ok"] is True
+    assert 0 < trial["ready_s"] < 30
+    assert small_servers(folder) == []
+
+
+def test_test_of_a_server_that_dies_shows_what_it_wrote(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").write_text(
+        server_table("bad", "--dies", SMALL_SECRET="says this"), encoding="utf-8"
+    )
+    tried = command("servers", "test", "bad")
+    assert tried.status == FAILED
+    assert "bad does not answer" in tried.err
+    assert "small server says this" in tried.err
+
+
+def test_restart_without_a_running_gateway_says_so(command: Command, folder: Path) -> None:
+    asked = command("servers", "restart", "small")
+    assert asked.status == FAILED
+    assert "toolgate serve" in asked.err

@@ -1,0 +1,224 @@
+"""`tools`, `search`, `describe`, `call`: with a gateway of their own and with a running one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Run, Serve, server_table, small_servers
+from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.call import read_arguments
+
+
+def test_tools_lists_every_tool_by_its_key(command: Command, folder: Path) -> None:
+    listed = command("tools")
+    assert listed.status == FINE
+    assert [line.split("\t")[0] for line in listed.out.splitlines()] == [
+        "small:echo",
+        "small:add_numbers",
+        "small:fail",
+    ]
+
+
+def test_tools_as_json_has_the_documented_keys(command: Command, folder: Path) -> None:
+    first = command("tools", "--json", "--server", "small").json[0]
+    assert first == {
+        "toolKey": "small:echo",
+        "toolName": "small__echo",
+        "serverName": "small",
+        "description": "Echo a text back.",
+        "down": False,
+    }
+
+
+def test_tools_of_an_unknown_server_names_those_that_there_are(
+    command: Command, folder: Path
+) -> None:
+    asked = command("tools", "--server", "smal")
+    assert asked.status == NOTHING
+    assert "There is no server 'smal'. Servers: small." in asked.err
+
+
+def test_search_finds_the_tool_and_shows_how_it_is_called(command: Command, folder: Path) -> None:
+    found = command("search", "add", "two", "numbers", "--limit", "1")
+    assert found.status == FINE
+    assert found.out.splitlines()[0].startswith("small:add_numbers  ")
+    assert "add_numbers(a: number, b: number)" in found.out
+
+
+def test_search_as_json_is_the_answer_of_discover(command: Command, folder: Path) -> None:
+    answer = command("search", "echo", "--json").json
+    assert answer["results"][0]["toolKey"] == "small:echo"
+    assert 0 < answer["results"][0]["relevance"] <= 1
+
+
+def test_search_that_finds_nothing_says_so_with_status_3(command: Command, folder: Path) -> None:
+    found = command("search", "qzxv")
+    assert found.status == NOTHING
+    assert found.out == ""
+    assert found.err
+
+
+def test_search_starts_no_server_once_its_tools_are_known(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    """Our decision: a command starts what it needs."""
+    command("tools")
+    mark = tmp_path / "started"
+    table = server_table("small", "--mark", str(mark))
+    (folder / "toolgate.toml").write_text(table, encoding="utf-8")
+    assert command("search", "echo").status == FINE
+    assert not mark.exists()
+
+
+def test_describe_shows_every_argument(command: Command, folder: Path) -> None:
+    shown = command("describe", "small:echo")
+    assert shown.status == FINE
+    assert "    text (string; required)\n        What to say." in shown.out
+    assert "    times (integer; default 1)" in shown.out
+
+
+def test_describe_as_json_has_the_whole_schema(command: Command, folder: Path) -> None:
+    tool = command("describe", "small:echo", "--json").json["tools"][0]
+    assert tool["toolKey"] == "small:echo"
+    assert tool["inputSchema"]["required"] == ["text"]
+
+
+def test_describe_of_an_unknown_tool_suggests_the_nearest(command: Command, folder: Path) -> None:
+    shown = command("describe", "small:ecko")
+    assert shown.status == NOTHING
+    assert "small:echo" in shown.err
+
+
+def test_call_shows_texts_as_they_are(command: Command, folder: Path) -> None:
+    done = command("call", "small:echo", "--arg", "text=hello", "--arg", "times=2")
+    assert done.status == FINE
+    assert done.out.startswith('{"text": "hello", "times": 2} größer')
+
+
+def test_call_shows_data_once_as_json(command: Command, folder: Path) -> None:
+    done = command("call", "small:add_numbers", "--args", '{"a": 2, "b": 3}')
+    assert json.loads(done.out) == {"sum": 5}
+
+
+def test_call_as_json_is_the_result_as_it_came(command: Command, folder: Path) -> None:
+    result = command("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=1.5", "--json").json
+    assert result["structuredContent"] == {"sum": 2.5}
+    assert result["content"] == [{"type": "text", "text": '{"sum": 2.5}'}]
+
+
+def test_call_of_a_tool_that_fails_says_why_with_status_1(command: Command, folder: Path) -> None:
+    done = command("call", "small:fail")
+    assert done.status == FAILED
+    assert (done.out, done.err) == ("", "it did not work\n")
+
+
+def test_call_of_an_unknown_tool_suggests_the_nearest_with_status_3(
+    command: Command, folder: Path
+) -> None:
+    done = command("call", "small:ecko", "--arg", "text=x")
+    assert done.status == NOTHING
+    assert "small:echo" in done.err
+
+
+def test_call_with_arguments_that_do_not_fit_says_what_fits_with_status_2(
+    command: Command, folder: Path
+) -> None:
+    done = command("call", "small:add_numbers", "--arg", "a=one")
+    assert done.status == WRONG
+    assert "a" in done.err
+    assert "number" in done.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--args", "[1]"], "--args got '[1]'. Allowed: a JSON object"),
+        (["--args", "{"], "--args got '{'."),
+        (["--args", "@absent.json"], "The file 'absent.json' of --args cannot be read"),
+        (["--arg", "text"], "--arg got 'text'. Allowed: NAME=VALUE."),
+    ],
+    ids=["list", "broken", "file", "no-value"],
+)
+def test_call_with_words_that_are_no_arguments_is_wrong_use(
+    argv: list[str], sentence: str, command: Command, folder: Path
+) -> None:
+    done = command("call", "small:echo", *argv)
+    assert done.status == WRONG
+    assert sentence in done.err
+
+
+def test_call_reads_arguments_from_a_file_and_from_standard_input(
+    command: Command, toolgate: Run, folder: Path
+) -> None:
+    (folder / "arguments.json").write_text('{"text": "from a file"}', encoding="utf-8")
+    assert "from a file" in command("call", "small:echo", "--args", "@arguments.json").out
+    piped = toolgate("call", "small:echo", "--args", "-", stdin='{"text": "from a pipe"}')
+    assert "from a pipe" in piped.stdout
+
+
+def test_a_gateway_of_its_own_leaves_no_process_behind(command: Command, folder: Path) -> None:
+    command("call", "small:echo", "--arg", "text=x")
+    assert small_servers(folder) == []
+
+
+def test_a_running_gateway_is_used_and_its_server_not_started_again(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    serve().line("small")
+    before = small_servers(folder)
+    assert len(before) == 1
+    assert command("call", "small:echo", "--arg", "text=x").status == FINE
+    assert command("search", "echo").status == FINE
+    assert command("describe", "small:echo").status == FINE
+    assert small_servers(folder) == before
+    assert command("call", "small:ecko").status == NOTHING
+    assert command("call", "small:fail").status == FAILED
+
+
+def test_a_tool_name_in_a_terminal_without_utf8_does_not_crash(toolgate: Run, folder: Path) -> None:
+    done = toolgate(
+        "call", "small:echo", "--arg", "text=日本", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
+    )
+    assert done.returncode == FINE, done.stderr
+    assert "gr??er" in done.stdout or "gr?" in done.stdout
+    told = toolgate("call", "small:echo", "--arg", "text=x", "--json", PYTHONIOENCODING="ascii")
+    assert "größer" in json.loads(told.stdout)["content"][0]["text"]
+
+
+def test_a_broken_configuration_is_one_sentence_with_its_line_and_status_2(
+    command: Command, folder: Path
+) -> None:
+    (folder / "toolgate.toml").write_text("mode = \n", encoding="utf-8")
+    done = command("tools")
+    assert done.status == WRONG
+    assert "toolgate.toml" in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "expected"),
+    [
+        ({"type": "string"}, ["x=5"], "5"),
+        ({"type": "string"}, ['x="5"'], "5"),
+        ({"type": "string"}, ["x=a=b"], "a=b"),
+        ({"type": "integer"}, ["x=5"], 5),
+        ({"type": "integer"}, ["x=five"], "five"),
+        ({"type": "number"}, ["x=5"], 5),
+        ({"type": "boolean"}, ["x=true"], True),
+        ({"type": "integer"}, ["x=true"], "true"),
+        ({"type": ["string", "null"]}, ["x=null"], None),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, ["x=5"], 5),
+        ({"type": "array", "items": {"type": "string"}}, ["x=1", "x=2"], ["1", "2"]),
+        ({"type": "array"}, ["x=[1, 2]"], [1, 2]),
+        ({"type": "object"}, ['x={"a": 1}'], {"a": 1}),
+        ({}, ["x=5"], 5),
+        ({}, ["x=text"], "text"),
+        ({"type": "string"}, ["x="], ""),
+    ],
+)
+def test_an_argument_is_json_where_the_schema_takes_it_else_text(
+    schema: dict[str, object], given: list[str], expected: object
+) -> None:
+    pairs = [(text.partition("=")[0], text.partition("=")[2]) for text in given]
+    assert read_arguments(pairs, {"properties": {"x": schema}}) == {"x": expected}

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import anyio
 
-from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json
+from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json, json_object
 
 __all__ = ["EchoServer", "serve_http", "serve_sse"]
 
@@ -118,8 +118,8 @@ class EchoServer:
             case "tools/list":
                 await answer(result={"tools": _definitions()})
             case "tools/call":
-                name, arguments = str(params.get("name")), params.get("arguments") or {}
-                meta = params.get("_meta") or {}
+                name, arguments = str(params.get("name")), json_object(params.get("arguments"))
+                meta = json_object(params.get("_meta"))
                 if name == "raw":
                     pattern = base64.b64decode(arguments["base64"])
                     await send(pattern.replace(b"{id}", str(message_id).encode()))

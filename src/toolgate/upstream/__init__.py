@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import Any
 
 from toolgate.upstream._bridge import Bridge
-from toolgate.upstream._fleet import Fleet, FleetObserver
+from toolgate.upstream._fleet import Fleet, FleetObserver, WireMaker
+from toolgate.upstream._functions import ToolContext, acting_for, tool
 from toolgate.upstream._guard import OrphanGuard
 from toolgate.upstream._server import Listing, UpstreamServer
 from toolgate.upstream.base import CallSink, Wire, WireEvents
@@ -16,10 +17,14 @@ __all__ = [
     "FleetObserver",
     "Listing",
     "OrphanGuard",
+    "ToolContext",
     "UpstreamServer",
     "Wire",
     "WireEvents",
+    "WireMaker",
+    "acting_for",
     "new_http_session",
+    "tool",
 ]
 
 

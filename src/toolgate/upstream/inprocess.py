@@ -22,6 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
@@ -210,7 +211,7 @@ class _ServerWire(DuplexWire):
                     group.start_soon(self._serve, server_streams)
                     started.set_result(None)
                     async for item in inlet:
-                        if isinstance(item, SessionMessage):
+                        if isinstance(item, SessionMessage) and not self._is_farewell(item):
                             await self._take(_plain(item))
             self._end("The server in this process has ended.")
         except Exception as error:  # a server of a user must not take the gateway with it
@@ -218,6 +219,17 @@ class _ServerWire(DuplexWire):
             self._end(f"The server in this process failed: {excerpt(repr(error))}.")
         finally:
             self._end("The connection was closed.")
+
+    def _is_farewell(self, item: SessionMessage) -> bool:
+        """Whether the library says that the connection ends, which is no answer of the server."""
+        message = item.message
+        if not isinstance(message, JSONRPCError) or message.error.code != CONNECTION_CLOSED:
+            return False
+        if message.error.message != "Connection closed":
+            return False
+        if isinstance(message.id, int) and (call := self._calls.get(message.id)):
+            call.fail(self._lost(sent=True))
+        return True
 
     async def _serve(self, streams: MessageStream) -> None:
         await self._server.run(*streams, self._server.create_initialization_options())

@@ -190,6 +190,8 @@ class WireContract:
 
     async def test_a_slow_request_delays_no_other(self, wire: Wire) -> None:
         """The other answer is there while the slow one is still under way."""
+        answer: Json = {}
+
         with anyio.fail_after(5):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "slow", {"seconds": 60})
@@ -303,6 +305,8 @@ class WireContract:
 
     async def test_a_large_answer_comes_whole(self, wire: Wire) -> None:
         """30 MB, while other requests are answered."""
+        answer: Json = {}
+
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "echo", {"text": "beside"})

@@ -384,7 +384,7 @@ async def _kill_and_call(
     old = _pid(await gateway.servers(), request.expected)
     assert old is not None
     os.kill(old, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
-    wanted = {"toolKey": request.expected, "arguments": request.arguments(scratch)}
+    arguments = request.arguments(scratch)
     answers: dict[str, tuple[str, bool, float]] = {}
 
     async def timed(key: str, arguments: Json) -> None:
@@ -396,7 +396,7 @@ async def _kill_and_call(
         )
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(timed, request.expected, wanted["arguments"])
+        tasks.start_soon(timed, request.expected, arguments)
         tasks.start_soon(timed, other.expected, other.arguments(scratch))
     first, worked, first_ms = answers[request.expected]
     works = worked
@@ -405,6 +405,7 @@ async def _kill_and_call(
         while (new := _pid(await gateway.servers(), request.expected)) in {None, old} or not works:
             await anyio.sleep(0.1)
             if not works:
+                wanted = {"toolKey": request.expected, "arguments": arguments}
                 _, works = await _call(client, "tool_execute", wanted)
     return Recovered(
         server=server,

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from toolgate.clients import ClientFile, FoundServer
 from toolgate.errors import SettingError
 from toolgate.settings import Settings, render_table, server_name, server_spec, set_import
-from toolgate.types import Json
+from toolgate.types import Json, ServerSpec
 
 __all__ = ["Choice", "choose", "text_with_copies", "text_with_references"]
 
@@ -42,6 +42,9 @@ class Choice:
     needs: str = ""
     """A variable that is not set here, and that it needs."""
 
+    identity: str = ""
+    """Equal for servers that are reached in the same way. WARNING: may hold secrets."""
+
 
 def choose(
     files: Sequence[ClientFile],
@@ -62,8 +65,8 @@ def choose(
         every_project: Take servers of projects that are not open too.
         home: For showing paths.
     """
-    names = {spec.name: "" for spec in present.servers}
-    names |= {server_name(name): _identity(config) for name, config in written.items()}
+    names = {server_name(name): _written_identity(config) for name, config in written.items()}
+    names |= {spec.name: _identity(spec, names.get(spec.name, "")) for spec in present.servers}
     imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
     choices: list[Choice] = []
     for file in files:
@@ -75,7 +78,7 @@ def choose(
                 continue
             choice = _choice(file, server, names, cwd=cwd, every_project=every_project, home=home)
             if choice.state == "new":
-                names[choice.name] = _identity(server.config)
+                names[choice.name] = choice.identity
             choices.append(choice)
     return choices
 
@@ -143,7 +146,7 @@ def _choice(
     except SettingError as error:
         reason = error.failed.partition(": ")[2] or error.failed
         return Choice(file=file, server=server, state="broken", remarks=(reason.rstrip("."),))
-    identity = _identity(server.config)
+    identity = _identity(spec, _written_identity(server.config))
     equal = next((name for name, known in names.items() if known == identity), None)
     if equal is not None:
         return Choice(
@@ -161,7 +164,13 @@ def _choice(
     if not spec.enabled and not spec.problem:
         remarks.append("disabled")
     return Choice(
-        file=file, server=server, state="new", name=name, remarks=tuple(remarks), needs=needs
+        file=file,
+        server=server,
+        state="new",
+        name=name,
+        remarks=tuple(remarks),
+        needs=needs,
+        identity=identity,
     )
 
 
@@ -176,7 +185,15 @@ def _free_name(original: str, client: str, names: Mapping[str, str]) -> str:
     raise AssertionError("a thousand servers of one name")
 
 
-def _identity(config: Mapping[str, Any]) -> str:
+def _identity(spec: ServerSpec, written: str) -> str:
+    """How a server is reached; as it is written where a variable is missing."""
+    if spec.problem or not spec.options:
+        return written
+    options = {name: value for name, value in spec.options.items() if value not in ({}, [])}
+    return json.dumps([spec.kind, options], sort_keys=True, default=str)
+
+
+def _written_identity(config: Mapping[str, Any]) -> str:
     kept = {name: config[name] for name in _IDENTITY if config.get(name) not in (None, "", [], {})}
     if kept.get("type") == "stdio":
         del kept["type"]

@@ -86,7 +86,7 @@ def translate(entry: Json, path: Path) -> Translation:
     _take_secrets(entry, config)
     if isinstance(env_file := entry.get("envFile"), str):
         config["env_file"] = env_file
-    if config.get("type") in {"", None}:
+    if config.get("type") == "":
         config.pop("type", None)
     if entry.get("disabled") is not None and entry.get("enabled") is not None:
         config["enabled"] = bool(entry["enabled"]) and not entry["disabled"]

@@ -135,7 +135,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """Table `[audit]`."""
+    """Table `[audit]`: whether it is recorded what was searched and called."""
 
     enabled: bool = True
     """Whether discoveries and calls are recorded."""
@@ -304,7 +304,7 @@ class Settings:
     """Table `[store]`."""
 
     audit: AuditSettings = AuditSettings()
-    """Table `[audit]`."""
+    """Table `[audit]`: whether it is recorded what was searched and called."""
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""

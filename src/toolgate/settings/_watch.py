@@ -31,7 +31,7 @@ async def watch(
     """The new settings whenever they change, or the error that keeps the old ones in place.
 
     A change is read once the files have been still for one interval, so that a file which is being
-    written is not read half.
+    written is not read half. A `toolgate.toml` that goes away is an error, not an empty one.
 
     Args:
         settings: What is in force; its files, imports and overrides are read again.
@@ -45,7 +45,7 @@ async def watch(
     def again() -> Settings | SettingError:
         try:
             return load(
-                settings.config_file,
+                in_force.config_file,
                 settings.imports,
                 overrides=settings.overrides,
                 environ=environ,
@@ -54,6 +54,7 @@ async def watch(
         except SettingError as error:
             return error
 
+    in_force = settings
     current: Settings | SettingError = settings
     places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
     files = {*settings.files, *places}
@@ -65,6 +66,7 @@ async def watch(
             known = stamps
             found = await anyio.to_thread.run_sync(again)
             if isinstance(found, Settings):
+                in_force = found
                 files = {*found.files, *places}
             if not _is_same(found, current):
                 current = found

@@ -35,7 +35,7 @@ from toolgate.settings import (
 from toolgate.signing import Signer
 from toolgate.store import Store, StoredServer, make_store
 from toolgate.types import DEFAULT_PROJECT, Json, PluginSpec, ServerSpec
-from toolgate.upstream import Bridge, Fleet, OrphanGuard, Wire, new_http_session
+from toolgate.upstream import Bridge, Fleet, OrphanGuard, Wire, WireMaker, new_http_session
 
 __all__ = ["App", "open_app"]
 
@@ -87,6 +87,7 @@ async def open_app(
     *,
     wait_s: float = 0.0,
     connect: Literal["all", "unknown"] | Collection[str] = "all",
+    wires: Mapping[str, WireMaker] | None = None,
 ) -> AsyncGenerator[App]:
     """A running gateway, ended with all its servers when the block is left.
 
@@ -95,6 +96,7 @@ async def open_app(
         wait_s: Seconds to wait for servers that were never listed; 0 does not wait.
         connect: Which servers to connect; the others stay as they were last known. `unknown`:
             those that were never listed. A collection: those of these names.
+        wires: Wires by server name that stand in for those of the settings, for tests.
 
     Raises:
         ConfigError: The settings cannot work.
@@ -107,7 +109,7 @@ async def open_app(
         signer = Signer(await store.secret(_INSTALLATION_KEY))
         recorder = Recorder(store, enabled=settings.audit.enabled)
         stack.push_async_callback(recorder.aclose)
-        services = _Services()
+        services = _Services(wires or {})
         stack.push_async_callback(services.aclose)
         fleet = Fleet(services.make_wire, Bridge(signer))
         catalog = Catalog(
@@ -174,7 +176,8 @@ async def open_app(
 class _Services(Mapping[str, object]):
     """What wires may ask for; the HTTP client is made when the first of them does."""
 
-    def __init__(self) -> None:
+    def __init__(self, wires: Mapping[str, WireMaker]) -> None:
+        self._wires = wires
         self._guard = OrphanGuard()
         self._http: Any = None
         self._environment = base_environment()
@@ -182,6 +185,8 @@ class _Services(Mapping[str, object]):
 
     def make_wire(self, spec: ServerSpec) -> Wire:
         """A fresh wire for a server."""
+        if spec.name in self._wires:
+            return self._wires[spec.name](spec)
         self._max_message_bytes = spec.max_message_bytes
         plugin = PluginSpec(name=spec.kind, setting=f"server.{spec.name}", options=spec.options)
         return make("upstream", Wire, plugin, self)

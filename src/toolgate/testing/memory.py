@@ -1,0 +1,76 @@
+"""A whole gateway in memory: real stages, real store, servers that are objects of a test."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from toolgate.app import App, open_app
+from toolgate.settings import Settings, StoreSettings
+from toolgate.testing.fake_upstream import FakeUpstream
+from toolgate.types import Json, ServerSpec
+
+__all__ = ["FakePeer", "memory_app"]
+
+
+@asynccontextmanager
+async def memory_app(
+    servers: Mapping[str, object],
+    settings: Settings | None = None,
+    *,
+    store_url: str = "sqlite://",
+    wait_s: float = 5.0,
+    **options: Any,
+) -> AsyncGenerator[App]:
+    """A running gateway; `app.gateway` has the verbs.
+
+    Args:
+        servers: By name: a `FakeUpstream`, functions marked with `@tool`, or a server object of
+            FastMCP or the `mcp` library.
+        settings: Everything else; the servers and the store of it do not count.
+        store_url: The store; in memory by default.
+        wait_s: Seconds to wait until all servers are listed or have failed.
+        options: Further fields of each `ServerSpec`, such as `timeout_s`.
+    """
+    specs = tuple(
+        ServerSpec(name=name, kind="inprocess", options={"target": target}, **options)
+        for name, target in servers.items()
+    )
+    wanted = replace(settings or Settings(), servers=specs, store=StoreSettings(url=store_url))
+    wires = {name: one for name, one in servers.items() if isinstance(one, FakeUpstream)}
+    async with open_app(wanted, wait_s=wait_s, wires=wires) as app:
+        yield app
+
+
+class FakePeer:
+    """A client that remembers what it is told and answers what it is asked."""
+
+    def __init__(
+        self,
+        *,
+        era: str = "modern",
+        capabilities: Json | None = None,
+        answers: Mapping[str, Json] | None = None,
+        wants_progress: bool = False,
+        log_level: str | None = None,
+    ) -> None:
+        self.era: Any = era
+        self.capabilities: Json = capabilities or {}
+        self.answers = dict(answers or {})
+        self.wants_progress = wants_progress
+        self.log_level = log_level
+        self.told: list[tuple[str, Json]] = []
+        """What arrived, in order: `progress`, `log` or the method asked, with its parameters."""
+
+    async def progress(self, params: Json) -> None:
+        """Remember it."""
+        self.told.append(("progress", params))
+
+    async def log(self, params: Json) -> None:
+        """Remember it."""
+        self.told.append(("log", params))
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Answer as scripted."""
+        self.told.append((method, params))
+        return self.answers[method]

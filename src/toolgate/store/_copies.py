@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from sqlite3 import DatabaseError
+from sqlite3 import DatabaseError, OperationalError
 
 from sqlalchemy import Connection, MetaData, delete, insert, select
 
@@ -62,6 +62,8 @@ def opened(source: Path) -> Generator[Connection]:
         try:
             _file.copy_file(source, copy)
         except DatabaseError as error:
+            if isinstance(error, OperationalError):  # the disk, not the file
+                raise
             raise StoreError(f"The file {source} is no backup: {error}.") from error
         with _writing(copy) as backup:
             standing = _schema.look(backup)
@@ -93,7 +95,7 @@ def replace_rows(source: Connection, target: Connection) -> dict[str, int]:
 def _writing(path: Path) -> Generator[Connection]:
     engine = _file.file_engine(path, busy_timeout_s=_BUSY_TIMEOUT_S)
     try:
-        with engine.execution_options(toolgate_writes=True).begin() as connection:
+        with _file.rebuilding(engine) as connection:
             yield connection
     finally:
         engine.dispose()

@@ -2,14 +2,15 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
 
-__all__ = ["MEMORY", "copy_file", "file_engine", "prepare_file"]
+__all__ = ["MEMORY", "copy_file", "driver", "file_engine", "prepare_file", "rebuilding"]
 
 MEMORY = Path(":memory:")
 """Instead of a path: a database that lives as long as its engine."""
@@ -67,6 +68,34 @@ def _set_up(connection: Any, _record: object) -> None:
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("toolgate_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def driver(connection: Connection) -> sqlite3.Connection:
+    """The connection below SQLAlchemy's, for what has to be said outside of a transaction."""
+    below = connection.connection.driver_connection
+    assert isinstance(below, sqlite3.Connection)
+    return below
+
+
+@contextmanager
+def rebuilding(engine: Engine) -> Generator[Connection]:
+    """A writing transaction that may rebuild tables.
+
+    A table that is dropped for a moment would take along the rows that refer to it, so references
+    are checked once, at the end.
+    """
+    with engine.execution_options(toolgate_writes=True).connect() as connection:
+        below = driver(connection)
+        below.execute("PRAGMA foreign_keys = OFF")
+        if not below.execute("PRAGMA page_count").fetchone()[0]:
+            below.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
+        try:
+            with connection.begin():
+                yield connection
+                broken = below.execute("PRAGMA foreign_key_check").fetchall()
+                assert not broken, f"a migration left rows without their parents: {broken[:3]}"
+        finally:
+            below.execute("PRAGMA foreign_keys = ON")
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -74,9 +74,7 @@ def faults(connection: Connection, standing: Standing) -> list[str]:
         return ["It has tables of another program under names that Toolgate uses."]
     present = _tables.REVISIONS[-1]
     if standing.kind == "newer":
-        return [
-            f"Its schema {standing.found!r} is newer than {present!r}, which this Toolgate knows."
-        ]
+        return [f"Its schema is {standing.found!r}; this Toolgate knows up to {present!r}."]
     if standing.kind == "old":
         return [f"Its schema is {standing.found!r}; toolgate db upgrade brings it to {present!r}."]
     inspector = inspect(connection)

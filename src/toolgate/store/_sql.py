@@ -4,6 +4,7 @@ The databases are driven synchronously in worker threads: a batch of audit recor
 neither an asynchronous driver nor greenlets have to be installed, loaded and understood.
 """
 
+import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -226,7 +227,7 @@ class SqlStore:
                 snapshots, (snapshots.c.seen_at < oldest_listing) & ~_has_server()
             ),
         )
-        await self._write(self._release_space)
+        await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned
 
     async def sizes(self) -> dict[str, int]:
@@ -272,7 +273,7 @@ class SqlStore:
         """Bytes that the database takes."""
         raise NotImplementedError
 
-    def _release_space(self, connection: Connection) -> None:
+    def _release_space(self) -> None:
         """Give space that a clean-up freed back to the system, where that is needed."""
 
     async def _drop(self, table: Table, condition: ColumnElement[bool]) -> int:
@@ -330,7 +331,7 @@ class SqlStore:
     def _translated(self) -> Generator[None]:
         try:
             yield
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise StoreError(
                 f"The store {self._url} did not work: {_reason(error)}.", hint=_hint(error)
             ) from error

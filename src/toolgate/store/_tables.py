@@ -14,6 +14,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -144,5 +145,6 @@ secrets = Table(
 versions = Table(
     VERSION_TABLE,
     MetaData(),  # Alembic's own: not compared with the migrations
-    Column("version_num", String(32), primary_key=True),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
 )

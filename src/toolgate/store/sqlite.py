@@ -2,8 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +83,12 @@ class SqliteStore(SqlStore):
     async def check(self) -> Checkup:
         """Examine the database; changes nothing."""
         self._require_file()
-        return await super().check()
+        try:
+            return await super().check()
+        except StoreError as error:
+            if not _is_damage(error.__cause__):
+                raise
+            return Checkup(schema=None, problems=(str(error),))
 
     async def backup(self, target: Path) -> None:
         """Copy the file as it is at one moment."""
@@ -113,9 +117,7 @@ class SqliteStore(SqlStore):
         except StoreVersionError:
             damaged = True
         except StoreError as error:
-            damaged = isinstance(error.__cause__, DatabaseError) and not isinstance(
-                error.__cause__, OperationalError
-            )
+            damaged = _is_damage(error.__cause__)
             if not damaged:
                 raise
         if damaged:
@@ -141,7 +143,7 @@ class SqliteStore(SqlStore):
             return upgrade
 
     def _bring_up_to_date(self) -> Upgrade:
-        with self._without_foreign_keys() as connection:
+        with _file.rebuilding(self._engine) as connection:
             standing = _schema.look(connection)  # again: another process may have been faster
             _schema.refuse_unless_upgradable(standing, self._url)
             copy: Path | None = None
@@ -151,23 +153,7 @@ class SqliteStore(SqlStore):
                 copy = self._path.with_name(f"{self._path.name}.{standing.found}.bak")
                 _file.copy_file(self._path, copy)
                 _schema.migrate(connection)
-                _require_sound_references(connection)
             return Upgrade(before=standing.found, after=_tables.REVISIONS[-1], copy=copy)
-
-    @contextmanager
-    def _without_foreign_keys(self) -> Generator[Connection]:
-        """A writing transaction that may rebuild tables, which drops them for a moment."""
-        writing = self._engine.execution_options(toolgate_writes=True)
-        with writing.connect() as connection:
-            driver = _driver(connection)
-            driver.execute("PRAGMA foreign_keys = OFF")
-            if not driver.execute("PRAGMA page_count").fetchone()[0]:
-                driver.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
-            try:
-                with connection.begin():
-                    yield connection
-            finally:
-                driver.execute("PRAGMA foreign_keys = ON")
 
     def _use_wal(self) -> None:
         """Readers and a writer do not wait for each other; stays switched on in the file."""
@@ -200,17 +186,16 @@ class SqliteStore(SqlStore):
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         return pages * connection.exec_driver_sql("PRAGMA page_size").scalar_one()
 
-    def _release_space(self, connection: Connection) -> None:
-        # Every step of this statement frees one page, and SQLAlchemy takes none.
-        _driver(connection).execute("PRAGMA incremental_vacuum(10000)").fetchall()
+    def _release_space(self) -> None:
+        with self._translated():
+            connection = self._engine.raw_connection()
+            try:
+                # Each step of this statement frees one page, and `execute` takes only one.
+                connection.cursor().executescript("PRAGMA incremental_vacuum(10000)")
+            finally:
+                connection.close()
 
 
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
-
-
-def _require_sound_references(connection: Connection) -> None:
-    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-    assert not broken, f"a migration left rows without their parents: {broken[:3]}"
+def _is_damage(error: BaseException | None) -> bool:
+    """Whether the file is broken, not merely locked, full or read-only."""
+    return isinstance(error, DatabaseError) and not isinstance(error, OperationalError)

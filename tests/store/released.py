@@ -1,0 +1,84 @@
+"""Stores as released versions left them: one function for each schema, never changed afterwards."""
+
+import zlib
+from collections.abc import Callable
+
+from sqlalchemy import Connection, text
+
+from toolgate.store import StoredResult, StoredServer, StoredSnapshot, _schema
+from toolgate.types import AuditRecord
+
+__all__ = ["AUDIT", "BUILDERS", "RESULT", "SECRET", "SERVER", "SNAPSHOT"]
+
+SERVER = StoredServer(
+    server_id="01", project_id="default", name="git", config={"command": "git"}, alias="old"
+)
+SNAPSHOT = StoredSnapshot(
+    project_id="default",
+    server="git",
+    listing=b'{"tools":[]}',
+    digest="d1",
+    listed_at="2026-07-28T12:00:00.000Z",
+)
+RESULT = StoredResult(
+    handle="h1",
+    project_id="default",
+    caller_id="local",
+    body=b"a long text",
+    expires_at="2026-07-28T13:00:00.000Z",
+)
+AUDIT = AuditRecord(
+    record_id="a1",
+    at="2026-07-28T12:00:00.000Z",
+    action="call",
+    server="git",
+    target="git:log",
+    query="nul \x00",
+    duration_ms=1.5,
+    request_bytes=2**40,
+    detail={"shown": [["git:log", 0.5]]},
+)
+SECRET = bytes(range(32))
+
+
+def build_0001(connection: Connection) -> None:
+    """The first schema, with a row in every table."""
+    _schema.migrate(connection, to="0001")
+    for statement, values in (
+        (
+            "INSERT INTO servers (server_id, project_id, name, config, enabled, alias)"
+            " VALUES ('01', 'default', 'git', :config, :enabled, 'old')",
+            {"config": '{"command":"git"}', "enabled": True},
+        ),
+        (
+            "INSERT INTO snapshots (project_id, server, listing, digest, listed_at, seen_at) VALUES"
+            " ('default', 'git', :listing, 'd1', :now, :now)",
+            {"listing": zlib.compress(b'{"tools":[]}'), "now": "2026-07-28T12:00:00.000Z"},
+        ),
+        (
+            "INSERT INTO results (handle, project_id, caller_id, body, size_bytes, expires_at)"
+            " VALUES ('h1', 'default', 'local', :body, 11, :expires)",
+            {"body": b"a long text", "expires": "2026-07-28T13:00:00.000Z"},
+        ),
+        (
+            "INSERT INTO audit (record_id, at, action, phase, project_id, caller_id, client,"
+            " conversation, request_id, server, target, query, status, duration_ms, request_bytes,"
+            " detail, size_bytes) VALUES ('a1', :now, 'call', 'outcome', 'default', 'local', '',"
+            " '', '', 'git', :target, :query, 'ok', 1.5, 1099511627776, :detail, 300)",
+            {
+                "now": "2026-07-28T12:00:00.000Z",
+                "target": "git:log",
+                "query": "nul \x1a0000",
+                "detail": '{"shown":[["git:log",0.5]]}',
+            },
+        ),
+        (
+            "INSERT INTO secrets (name, value, created_at) VALUES ('installation', :value, :now)",
+            {"value": bytes(range(32)), "now": "2026-07-28T12:00:00.000Z"},
+        ),
+    ):
+        connection.execute(text(statement), values)
+
+
+BUILDERS: dict[str, Callable[[Connection], None]] = {"0001": build_0001}
+"""By revision; a new schema that is released gets a line here."""

@@ -24,7 +24,7 @@ def nearest(key: str, keys: Iterable[str], *, most: int = 3) -> list[str]:
 
     Args:
         key: What was asked for; any text.
-        keys: Keys `server:tool` that this caller may see.
+        keys: Keys `server:tool`, or exposed names, that this caller may see.
         most: How many.
     """
     wanted = _plain(key[:_LONGEST])
@@ -51,7 +51,7 @@ def _overlap(wanted: int, known: str) -> float:
 
 def _likeness(wanted: str, known: str) -> float:
     """How alike, in [0, 1]; equal names come before equal keys of another spelling."""
-    whole, name = _plain(known), _plain(known.partition(":")[2])
+    whole, name = _plain(known), _plain(_name(known))
     if wanted == whole:
         return 1.0
     return max(
@@ -64,7 +64,12 @@ def _likeness(wanted: str, known: str) -> float:
 def _both_grams(known: str) -> tuple[int, int]:
     """Letter pairs of the key and of the bare name, as bits: quick to compare with thousands."""
     whole = known[:_LONGEST]
-    return _grams(_plain(whole)), _grams(_plain(whole.partition(":")[2]))
+    return _grams(_plain(whole)), _grams(_plain(_name(whole)))
+
+
+def _name(known: str) -> str:
+    """The tool's own name in `server:tool` or `server__tool`."""
+    return known.partition(":")[2] or known.partition("__")[2]
 
 
 def _grams(plain: str) -> int:

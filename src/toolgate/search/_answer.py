@@ -25,6 +25,7 @@ FormT = TypeVar("FormT", str, Json)
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
+_SIGNATURE_CHARS = 320
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +56,20 @@ class Found:
     output_schema: Json | None = None
     """Its output schema as it is; None when it has none."""
 
+    signature: str = ""
+    """Its call in one line, `create_issue(owner, repo, title, body?)`."""
+
     input_schema: object = None
     """Its input schema as it is."""
 
     down: bool = False
     """Whether its server is down, so that a call would fail."""
 
-    def signature(self, max_chars: int = 400) -> str:
-        """Its call in one line, `create_issue(owner, repo, title, body?)`."""
-        return clean(signature(self.tool_name, self.input_schema, max_chars=max_chars))
+    def parameters(self, max_chars: int) -> str:
+        """Its parameters in one line, `(owner, repo, title, body?)`, shortened where needed."""
+        if max_chars >= _SIGNATURE_CHARS:
+            return self.signature[len(clean(self.tool_name)) :]
+        return clean(signature("", self.input_schema, max_chars=max_chars))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +171,7 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
     server, _, name = hit.key.partition(":")
     hints = definition.get("annotations")
     hints = cast("Json", hints) if isinstance(hints, dict) else {}
-    output = definition.get("outputSchema")
+    schema, output = definition.get("inputSchema"), definition.get("outputSchema")
     texts = (definition.get("description"), definition.get("title"), hints.get("title"))
     text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
     return Found(
@@ -181,7 +187,8 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
             if isinstance(value := hints.get(key), str if key == "title" else bool)
         },
         output_schema=cast("Json", output) if isinstance(output, dict) else None,
-        input_schema=definition.get("inputSchema"),
+        signature=clean(name) + clean(signature("", schema, max_chars=_SIGNATURE_CHARS)),
+        input_schema=schema,
         down=server in down,
     )
 
@@ -200,25 +207,25 @@ class _Level:
     """How much of everything is shown."""
 
     results: int
-    description: int = 300
+    description: int = 400
     """Characters."""
     output: bool = True
     siblings: int = 12
     """Names a server."""
     explanation: bool = True
-    signature: int = 320
+    signature: int = _SIGNATURE_CHARS
     """Characters of the parameters; 0 leaves them out."""
     notices: int = 240
     """Characters of a notice."""
 
 
-def _levels(results: int) -> list[_Level]:
-    """From all to the least, each step no larger than the one before.
+def _levels(full: _Level) -> list[_Level]:
+    """What follows when all is too much, each step no larger than the one before.
 
     Output shapes go first, then siblings, descriptions, explanations, parameters, at last the
     results from the end.
     """
-    full = _Level(results=results)
+    results = full.results
     plain = replace(full, output=False)
     alone = replace(plain, siblings=0)
     brief = replace(alone, description=50)
@@ -226,9 +233,8 @@ def _levels(results: int) -> list[_Level]:
     least = replace(bare, description=0, signature=80)
     none = replace(least, results=min(1, results), signature=0)
     return [
-        full,
         *(replace(plain, siblings=most) for most in (12, 6)),
-        *(replace(alone, description=chars) for chars in (300, 200, 140, 90, 50)),
+        *(replace(alone, description=chars) for chars in (400, 250, 150, 90, 50)),
         bare,
         *(replace(bare, signature=chars) for chars in (160, 80)),
         *(replace(least, results=fewer) for fewer in range(results, 0, -1)),
@@ -242,13 +248,16 @@ def _fit(
     measure: Callable[[FormT], int],
 ) -> tuple[FormT, int]:
     """The richest form within the budget, and how many results it has."""
-    levels = _levels(len(discovery.results))
-    at = bisect_left(
-        levels, True, key=lambda level: measure(render(discovery, level)) <= discovery.budget_tokens
-    )
+    budget = discovery.budget_tokens
+    full = _Level(results=len(discovery.results))
+    form = render(discovery, full)
+    if measure(form) <= budget:
+        return form, full.results
+    levels = _levels(full)
+    at = bisect_left(levels, True, key=lambda level: measure(render(discovery, level)) <= budget)
     level = levels[min(at, len(levels) - 1)]
     form = render(discovery, level)
-    if measure(form) <= discovery.budget_tokens:
+    if measure(form) <= budget:
         return form, level.results
     # Not even one name fits: a server may send names of any length.
     sorry = "The best hit has a name that does not fit into the token budget of this answer."
@@ -287,9 +296,7 @@ def _entry(one: Found, level: _Level) -> list[str]:
     marks += ["read-only"] if one.annotations.get("readOnlyHint") is True else []
     marks += ["destructive"] if _is_destructive(one.annotations) else []
     marks += ["SERVER DOWN"] if one.down else []
-    parameters = (
-        one.signature(level.signature)[len(clean(one.tool_name)) :] if level.signature else ""
-    )
+    parameters = one.parameters(level.signature) if level.signature else ""
     lines = [f"{_key(one.tool_key)}{parameters} [{', '.join(marks)}]"]
     if level.output and one.output_schema is not None:
         lines[0] += f" -> {clean(shape(one.output_schema))}"
@@ -368,7 +375,7 @@ def _result(one: Found, level: _Level) -> Json:
     if level.explanation and one.explanation:
         result["explanation"] = one.explanation
     if level.signature:
-        result["signature"] = one.signature(level.signature)
+        result["signature"] = clean(one.tool_name) + one.parameters(level.signature)
     if one.annotations:
         result["annotations"] = one.annotations
     if level.output and one.output_schema is not None:

@@ -284,7 +284,7 @@ class Bm25Search:
         scores = self._scores(state, asked, request)
         scores[~allowed] = 0
         quoted = [fold(one or other) for one, other in _QUOTED.findall(query)]
-        for position in _quoting(state, scores, quoted):
+        for position in _quoting(state, scores, [one for one in quoted if " " in one]):
             scores[position] += _PHRASE
         for position, rank in _exact(state, query, quoted).items():
             if allowed[position]:
@@ -477,7 +477,7 @@ def _quoting(state: _State, scores: NDArray[np.float32], quoted: Sequence[str]) 
     """Of the best tools, those whose texts have all the quoted strings."""
     if not quoted:
         return []
-    candidates = _best(scores, state.order, _PHRASE_CANDIDATES).tolist()
+    candidates = [int(at) for at in _best(scores, state.order, _PHRASE_CANDIDATES)]
     texts = {at: fold(" ".join(_texts(state.reads[at].tool))) for at in candidates}
     return [at for at, text in texts.items() if all(phrase in text for phrase in quoted)]
 

@@ -622,6 +622,11 @@ class Gateway:
             raise ServerDownError(
                 f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
             )
+        if server in self._catalog.never_listed():
+            raise ServerDownError(
+                f"Server {server!r} is still starting; its tools are not known yet.",
+                hint="Try again in a moment.",
+            )
         raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
 
     def _unknown_name(self, caller: Caller, name: str) -> UnknownToolError:

@@ -1,0 +1,326 @@
+"""The state machine of a server, seen through the gateway: what a call meets when things break."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from toolgate.errors import ConnectionLostError, ServerDownError, TimedOutError
+from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
+from toolgate.types import Caller, Json
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller()
+IDEMPOTENT = {"annotations": {"idempotentHint": True}}
+
+
+class Blocking:
+    """A tool that says when it runs and ends when it is let."""
+
+    def __init__(self) -> None:
+        self.started = anyio.Event()
+        self.runs = 0
+        self.release = anyio.Event()
+
+    async def __call__(self, params: Json) -> Json:
+        self.runs += 1
+        self.started.set()
+        await self.release.wait()
+        return text_result("done")
+
+
+async def state_of(app: Any, name: str, wanted: str) -> Any:
+    """Wait until a server is in a state; gives its status."""
+    with anyio.fail_after(5):
+        while True:
+            status = next(s for s in app.gateway.servers(ME) if s.name == name)
+            if status.state == wanted:
+                return status
+            await anyio.sleep(0.01)
+
+
+async def test_a_call_that_was_cut_off_is_repeated_when_the_tool_is_marked_idempotent() -> None:
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool}, definitions={"work": IDEMPOTENT})
+    async with memory_app({"a": upstream}) as app, anyio.create_task_group() as group:
+        results: list[Json] = []
+
+        async def call() -> None:
+            results.append(await app.gateway.execute(ME, "a:work", {}))
+
+        group.start_soon(call)
+        with anyio.fail_after(5):
+            await tool.started.wait()
+            tool.release.set()
+            upstream.crash()
+            while not results:
+                await anyio.sleep(0.01)
+        assert results == [text_result("done")]
+        assert tool.runs == 2
+
+
+async def test_a_call_that_was_cut_off_is_not_repeated_when_it_may_have_run() -> None:
+    """Toolgate never runs a tool twice on its own account."""
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool})
+    async with memory_app({"a": upstream}) as app:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+
+                async def call() -> None:
+                    with pytest.raises(ConnectionLostError, match="may have run") as lost:
+                        await app.gateway.execute(ME, "a:work", {})
+                    assert lost.value.sent
+
+                group.start_soon(call)
+                await tool.started.wait()
+                upstream.crash()
+        assert tool.runs == 1
+
+
+async def test_a_crashed_server_is_back_for_the_next_call() -> None:
+    upstream = FakeUpstream()
+    async with memory_app({"a": upstream}) as app:
+        upstream.crash()
+        with anyio.fail_after(5):
+            result = await app.gateway.execute(ME, "a:echo", {"text": "again"})
+        assert result == text_result("again")
+        assert (await state_of(app, "a", "ready")).restarts == 1
+
+
+async def test_a_server_that_is_down_is_not_waited_for_and_its_tools_stay_listed() -> None:
+    upstream = FakeUpstream()
+    async with memory_app({"a": upstream}) as app:
+        upstream.refuses = True
+        upstream.crash()
+        status = await state_of(app, "a", "down")
+
+        assert "refused" in (status.last_error or "")
+        assert status.tools == 1
+        assert b"a__echo" in await app.gateway.list_tools(ME)
+        with anyio.fail_after(1), pytest.raises(ServerDownError, match="is down; nothing was sent"):
+            await app.gateway.execute(ME, "a:echo", {"text": "x"})
+
+
+async def test_a_server_that_comes_back_leaves_the_state_down() -> None:
+    upstream = FakeUpstream()
+    upstream.refuses = True
+    async with memory_app({"a": upstream}, wait_s=0) as app:
+        await state_of(app, "a", "down")
+        upstream.refuses = False
+        status = await state_of(app, "a", "ready")
+        assert status.last_error is None
+
+
+async def test_a_call_without_answer_ends_at_its_deadline_and_is_cancelled_upstream() -> None:
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool})
+    async with memory_app({"a": upstream}, timeout_s=0.05) as app:
+        with anyio.fail_after(5), pytest.raises(TimedOutError, match=r"within 0\.05 seconds"):
+            await app.gateway.execute(ME, "a:work", {})
+        assert upstream.cancelled == ["tools/call"]
+
+
+async def test_a_tool_can_have_a_deadline_of_its_own() -> None:
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool})
+    async with memory_app({"a": upstream}, tool_timeouts_s={"work": 0.05}) as app:
+        with anyio.fail_after(5), pytest.raises(TimedOutError):
+            await app.gateway.execute(ME, "a:work", {})
+
+
+async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
+    """A tool that reports progress for ever is ended all the same."""
+    reports = 0
+
+    async def busy(params: Json) -> Json:
+        nonlocal reports
+        while True:
+            await params["sink"].progress({"progress": reports})
+            reports += 1
+            await anyio.sleep(0.02)
+
+    upstream = FakeUpstream({"work": busy})
+    async with memory_app({"a": upstream}, timeout_s=0.1, max_timeout_s=0.5) as app:
+        began = anyio.current_time()
+        with anyio.fail_after(5), pytest.raises(TimedOutError):
+            await app.gateway.execute(ME, "a:work", {})
+        assert anyio.current_time() - began > 0.3, "progress did not extend the deadline"
+
+
+async def test_a_hanging_server_delays_no_other() -> None:
+    hanging = FakeUpstream()
+    hanging.silent = {"server/discover", "initialize"}
+    async with memory_app({"hangs": hanging, "works": FakeUpstream()}, wait_s=0) as app:
+        with anyio.fail_after(2):
+            while app.gateway.servers(ME)[1].tools == 0:
+                await anyio.sleep(0.01)
+            result = await app.gateway.execute(ME, "works:echo", {"text": "x"})
+            assert result == text_result("x")
+            assert b"tool_discovery" in await app.gateway.list_tools(ME)
+        with pytest.raises(ServerDownError, match="still starting"):
+            await app.gateway.execute(ME, "hangs:echo", {})
+
+
+# The eras
+
+
+@pytest.mark.parametrize("speaks", ["modern", "handshake"])
+@pytest.mark.parametrize("era", ["modern", "handshake"])
+async def test_a_call_works_between_any_two_eras(speaks: Any, era: str) -> None:
+    upstream = FakeUpstream(speaks=speaks)
+    async with memory_app({"a": upstream}) as app:
+        peer = FakePeer(era=era)
+        result = await app.gateway.call(
+            ME, {"name": "a__echo", "arguments": {"text": "hi"}}, peer
+        )
+        assert result["content"] == [{"type": "text", "text": "hi"}]
+
+
+ASK = {"message": "Your name?"}
+ANSWER = {"action": "accept", "content": {"name": "ada"}}
+
+
+async def asks_in_the_middle(params: Json) -> Json:
+    """A tool of the handshake era: asks while it runs."""
+    answer = await params["sink"].ask("elicitation/create", ASK)
+    return text_result(answer["content"]["name"])
+
+
+async def asks_by_result(params: Json) -> Json:
+    """A tool of the modern era: asks by its result."""
+    answers = params.get("inputResponses")
+    if answers:
+        assert params["requestState"] == "s1"
+        return text_result(answers["q"]["content"]["name"])
+    question = {"method": "elicitation/create", "params": ASK}
+    return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "s1"}
+
+
+async def test_a_handshake_server_can_ask_a_handshake_client() -> None:
+    upstream = FakeUpstream({"work": asks_in_the_middle}, speaks="handshake")
+    peer = FakePeer(
+        era="handshake", capabilities={"elicitation": {}}, answers={"elicitation/create": ANSWER}
+    )
+    async with memory_app({"a": upstream}) as app:
+        result = await app.gateway.call(ME, {"name": "a__work"}, peer)
+    assert result == text_result("ada")
+    assert peer.told == [("elicitation/create", ASK)]
+
+
+async def test_a_modern_server_can_ask_a_handshake_client() -> None:
+    upstream = FakeUpstream({"work": asks_by_result}, speaks="modern")
+    peer = FakePeer(
+        era="handshake", capabilities={"elicitation": {}}, answers={"elicitation/create": ANSWER}
+    )
+    async with memory_app({"a": upstream}) as app:
+        result = await app.gateway.call(ME, {"name": "a__work"}, peer)
+    assert result == text_result("ada")
+
+
+async def test_a_modern_server_can_ask_a_modern_client() -> None:
+    """The result and the retry pass as they are, through `tool_execute` too."""
+    upstream = FakeUpstream({"work": asks_by_result}, speaks="modern")
+    peer = FakePeer(capabilities={"elicitation": {}})
+    async with memory_app({"a": upstream}) as app:
+        call: Json = {"name": "tool_execute", "arguments": {"toolKey": "a:work"}}
+        first = await app.gateway.call(ME, call, peer)
+        assert first["requestState"] == "s1"
+        again = call | {"inputResponses": {"q": ANSWER}, "requestState": "s1"}
+        assert await app.gateway.call(ME, again, peer) == text_result("ada")
+
+
+async def test_a_handshake_server_can_ask_a_modern_client() -> None:
+    """The call is parked, and goes on with the client's retry."""
+    upstream = FakeUpstream({"work": asks_in_the_middle}, speaks="handshake")
+    peer = FakePeer(capabilities={"elicitation": {}})
+    async with memory_app({"a": upstream}) as app:
+        call: Json = {"name": "a__work"}
+        first = await app.gateway.call(ME, call, peer)
+        assert first["resultType"] == "input_required"
+        ((key, question),) = first["inputRequests"].items()
+        assert question == {"method": "elicitation/create", "params": ASK}
+
+        again = call | {"inputResponses": {key: ANSWER}, "requestState": first["requestState"]}
+        assert await app.gateway.call(ME, again, peer) == text_result("ada")
+        assert len(upstream.calls("work")) == 1, "the call ran once"
+
+        twice = await app.gateway.call(ME, again, peer)
+        assert twice["isError"], "a state is good once"
+        assert len(upstream.calls("work")) == 1
+
+
+@pytest.mark.parametrize("change", ["tool", "caller", "altered", "invented"])
+async def test_a_parked_call_goes_on_only_for_its_own_caller_and_tool(change: str) -> None:
+    upstream = FakeUpstream(
+        {"work": asks_in_the_middle, "other": asks_in_the_middle}, speaks="handshake"
+    )
+    peer = FakePeer(capabilities={"elicitation": {}})
+    async with memory_app({"a": upstream}) as app:
+        first = await app.gateway.call(ME, {"name": "a__work"}, peer)
+        state = str(first["requestState"])
+        key = next(iter(first["inputRequests"]))
+        caller = Caller(caller_id="somebody-else") if change == "caller" else ME
+        if change == "altered":
+            state = state[:-2] + ("AA" if not state.endswith("AA") else "BB")
+        if change == "invented":
+            state = "park-1"
+        again: Json = {
+            "name": "a__other" if change == "tool" else "a__work",
+            "inputResponses": {key: ANSWER},
+            "requestState": state,
+        }
+        result = await app.gateway.call(caller, again, peer)
+        assert result["isError"]
+        assert result["_meta"]["toolgate/error"]["code"] == "handle"
+        assert len(upstream.calls("work")) == 1
+        assert not upstream.calls("other"), "nothing ran"
+
+
+async def test_a_client_that_cannot_be_asked_is_not_and_the_server_hears_so() -> None:
+    upstream = FakeUpstream({"work": asks_in_the_middle}, speaks="handshake")
+    async with memory_app({"a": upstream}) as app:
+        result = await app.gateway.call(ME, {"name": "a__work"}, FakePeer())
+    assert result["isError"]
+    assert "cannot answer" in result["content"][0]["text"]
+
+
+async def test_a_modern_server_is_told_what_this_client_can_be_asked_and_nothing_of_its_secrets() -> (
+    None
+):
+    upstream = FakeUpstream(speaks="modern")
+    async with memory_app({"a": upstream}) as app:
+        prefix = "io.modelcontextprotocol/"
+        meta = {
+            "token": "SECRET",
+            "projectId": "p",
+            "com.example/x": 1,
+            "progressToken": 7,
+            f"{prefix}clientInfo": {"name": "their client"},
+        }
+        params: Json = {"name": "a__echo", "arguments": {"text": "x"}, "_meta": meta}
+        await app.gateway.call(ME, params, FakePeer(capabilities={"roots": {}}))
+
+        (sent,) = upstream.calls("echo")
+        assert sent["_meta"]["com.example/x"] == 1
+        assert sent["_meta"][f"{prefix}clientCapabilities"] == {"roots": {}}
+        assert sent["_meta"][f"{prefix}clientInfo"]["name"] == "toolgate"
+        assert not {"token", "projectId", "progressToken"} & set(sent["_meta"])
+
+
+async def test_an_old_server_over_stdio_is_not_guessed_for_when_two_calls_could_be_meant() -> None:
+    first, second = Blocking(), Blocking()
+    upstream = FakeUpstream({"one": first, "two": second}, speaks="handshake")
+    peer = FakePeer(era="handshake", capabilities={"roots": {}}, answers={"roots/list": {}})
+    async with memory_app({"a": upstream}) as app, anyio.create_task_group() as group:
+        with anyio.fail_after(5):
+            group.start_soon(app.gateway.call, ME, {"name": "a__one"}, peer)
+            await first.started.wait()
+            assert await upstream.ask("roots/list", {}) == {}
+            group.start_soon(app.gateway.call, ME, {"name": "a__two"}, peer)
+            await second.started.wait()
+            with pytest.raises(Exception, match="2 running calls could be meant"):
+                await upstream.ask("roots/list", {})
+            first.release.set()
+            second.release.set()

@@ -15,14 +15,13 @@ from itertools import count
 from typing import cast
 
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, ToolgateError
-from toolgate.types import Json
+from toolgate.types import Json, json_object
 from toolgate.upstream._jsonrpc import (
     NEVER_CANCELLED,
     Damaged,
     answer_question,
     cancellation,
     notification_bytes,
-    object_or_empty,
     request_bytes,
     result_of,
     sniff_call_id,
@@ -255,7 +254,7 @@ class DuplexWire(ABC):
         message_id: object = message.get("id")
         if isinstance(method, str):
             if message_id is None:
-                await self._take_notification(method, object_or_empty(message.get("params")))
+                await self._take_notification(method, json_object(message.get("params")))
             elif isinstance(message_id, str | int):
                 self._take_question(message_id, message)
             else:

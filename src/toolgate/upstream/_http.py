@@ -22,7 +22,8 @@ from toolgate.errors import (
     ToolgateError,
     UnreachableError,
 )
-from toolgate.upstream._jsonrpc import excerpt, object_or_empty, read_message, result_of
+from toolgate.types import json_object
+from toolgate.upstream._jsonrpc import excerpt, read_message, result_of
 
 __all__ = [
     "BIG_BYTES",
@@ -255,7 +256,7 @@ async def finish_response(response: aiohttp.ClientResponse) -> None:
 def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -> ToolgateError:
     """What a response with an error status means for the caller."""
     status = response.status
-    message = object_or_empty(read_message(body)) if body else {}
+    message = json_object(read_message(body)) if body else {}
     if "error" in message and status not in {401, 403}:
         try:
             result_of({"error": message["error"]})

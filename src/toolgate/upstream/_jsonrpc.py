@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from toolgate.errors import CannotAskError, InvalidAnswerError, RpcError, ToolgateError
-from toolgate.types import Json
+from toolgate.types import Json, json_object
 from toolgate.upstream._text import BadText, read_json, write_json
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "cancellation",
     "excerpt",
     "notification_bytes",
-    "object_or_empty",
     "read_message",
     "request_bytes",
     "result_of",
@@ -86,13 +85,8 @@ def cancellation(call_id: int) -> bytes:
 
 def with_token(params: Json, token: int) -> Json:
     """The params with a progress token, the given ones unchanged."""
-    meta = object_or_empty(params.get("_meta"))
+    meta = json_object(params.get("_meta"))
     return {**params, "_meta": {**meta, "progressToken": token}}
-
-
-def object_or_empty(value: object) -> Json:
-    """The value when it is a JSON object, else an empty one."""
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def read_message(text: bytes) -> object:
@@ -101,7 +95,7 @@ def read_message(text: bytes) -> object:
         return read_json(text)
     except BadText as fault:
         call_id = sniff_call_id(text, text)
-        saved = object_or_empty(fault.value)
+        saved = json_object(fault.value)
         if call_id is None and "method" not in saved and type(saved.get("id")) is int:
             call_id = cast("int", saved["id"])
         is_rpc = bool(saved) or _LOOKS_LIKE_RPC.search(text, 0, 4096) is not None
@@ -152,7 +146,7 @@ async def answer_question(handler: AskHandler, question: Json) -> bytes:
     """The message that answers a request of the server; `ping` is answered here."""
     reply: Json = {"jsonrpc": "2.0", "id": question["id"]}
     method = question["method"]
-    params = object_or_empty(question.get("params"))
+    params = json_object(question.get("params"))
     try:
         return write_json(
             {**reply, "result": {} if method == "ping" else await handler(method, params)}

@@ -18,7 +18,7 @@ import aiohttp
 import anyio
 
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
-from toolgate.types import MODERN_VERSION, Json
+from toolgate.types import MODERN_VERSION, Json, json_object
 from toolgate.upstream._events import EventParser, ServerEvent
 from toolgate.upstream._http import (
     JSON_AND_EVENTS,
@@ -38,7 +38,6 @@ from toolgate.upstream._jsonrpc import (
     cancellation,
     excerpt,
     notification_bytes,
-    object_or_empty,
     request_bytes,
     result_of,
     with_token,
@@ -393,9 +392,7 @@ class HttpWire:
         message_id: object = fields.get("id")
         if isinstance(method, str):
             if message_id is None:
-                await self._take_notification(
-                    method, object_or_empty(fields.get("params")), exchange
-                )
+                await self._take_notification(method, json_object(fields.get("params")), exchange)
             elif isinstance(message_id, str | int):
                 self._take_question(message_id, fields, exchange)
             return None

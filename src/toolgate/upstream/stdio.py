@@ -205,7 +205,7 @@ class StdioWire(DuplexWire):
             for line in framer.feed(chunk):
                 if isinstance(line, Overlong):
                     self._take_overlong(line)
-                elif line[:1] in b"{[" or line.lstrip()[:1] in b"{[":
+                elif line.lstrip()[:1] in {b"{", b"["}:
                     await self._take_line(line)
                 else:
                     self._stray += bool(line.strip())

@@ -65,6 +65,7 @@ class Recorder:
         self._max_pending = max_pending
         self._pending: deque[tuple[int, AuditRecord]] = deque()
         self._taken = 0
+        self._in_flight = 0
         self._written = 0
         self._dropped = 0
         self._failing_since: str | None = None
@@ -125,7 +126,7 @@ class Recorder:
         """How it is doing."""
         return RecorderStatus(
             enabled=self._enabled,
-            pending=len(self._pending),
+            pending=len(self._pending) + self._in_flight,
             written=self._written,
             dropped=self._dropped,
             failing_since=self._failing_since,
@@ -175,6 +176,7 @@ class Recorder:
     async def _write_batch(self) -> bool:
         batch = [self._pending.popleft() for _ in range(min(_BATCH, len(self._pending)))]
         through = batch[-1][0] if batch else self._taken
+        self._in_flight = len(batch)
         try:
             await self._store.append_audit([record for _, record in batch])
         except Exception as error:  # noqa: BLE001 - whatever a store does, calls go on
@@ -184,6 +186,8 @@ class Recorder:
         except asyncio.CancelledError:
             self._put_back(batch)
             raise
+        finally:
+            self._in_flight = 0
         self._written += len(batch)
         self._note_success()
         while self._waiters and self._waiters[0][0] <= through:

@@ -1,0 +1,79 @@
+"""The store is kept within its limits while the gateway runs."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import create_task_group, fail_after
+
+from toolgate.audit import keep_house, retention_of
+from toolgate.errors import StoreError
+from toolgate.settings import StoreSettings
+from toolgate.store import AuditFilter, Pruned, Retention
+from toolgate.store.sqlite import SqliteStore
+from toolgate.testing.contracts.store import sample_record
+
+pytestmark = pytest.mark.anyio
+
+
+def test_limits_come_from_the_settings() -> None:
+    settings = StoreSettings(audit_days=1.5, audit_max_mb=2, results_max_mb=3)
+
+    assert retention_of(settings) == Retention(
+        audit_days=1.5, audit_max_bytes=2 * 2**20, results_max_bytes=3 * 2**20
+    )
+
+
+class Watched(SqliteStore):
+    """Tells when it was cleaned, and fails when told to."""
+
+    turns = 0
+    broken = False
+    reached: anyio.Event
+    until = 1
+
+    async def prune(
+        self, retention: Retention, *, now: str, configured: Collection[tuple[str, str]] = ()
+    ) -> Pruned:
+        self.turns += 1
+        try:
+            if self.broken:
+                raise StoreError("The store did not work: it is full.")
+            return await super().prune(retention, now=now, configured=configured)
+        finally:
+            if self.turns == self.until:
+                self.reached.set()
+
+
+async def test_old_records_go_in_the_background(tmp_path: Path) -> None:
+    store = Watched(tmp_path / "toolgate.db")
+    store.reached = anyio.Event()
+    await store.open()
+    await store.append_audit([sample_record(), sample_record(1, at="2999-01-01T00:00:00.000Z")])
+
+    with fail_after(10):
+        async with create_task_group() as group:
+            group.start_soon(lambda: keep_house(store, Retention, first_after_s=0, every_s=0.01))
+            await store.reached.wait()
+            group.cancel_scope.cancel()
+
+    assert [record.at[:4] for record in await store.audit(AuditFilter())] == ["2999"]
+    await store.close()
+
+
+async def test_a_failure_is_logged_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Watched(tmp_path / "toolgate.db")
+    store.reached, store.until, store.broken = anyio.Event(), 3, True
+
+    with fail_after(10):
+        async with create_task_group() as group:
+            group.start_soon(lambda: keep_house(store, Retention, first_after_s=0, every_s=0.01))
+            await store.reached.wait()
+            group.cancel_scope.cancel()
+
+    assert caplog.records[0].getMessage() == "clean-up failed"
+    assert "it is full" in caplog.records[0].__dict__["reason"]
+    await store.close()

@@ -66,7 +66,7 @@ def test_a_server_can_be_added_to_a_running_gateway_at_once(
     assert added.json["server"]["tools"] == 3
     assert command("call", "other:echo", "--arg", "text=x").status == FINE
     assert command("servers", "restart", "other").status == FINE
-    assert command("servers", "logs", "other").out == "small server \n"
+    assert command("servers", "logs", "other").out == "small server\n"
     assert command("servers", "remove", "other").status == FINE
     assert len(small_servers(folder)) == 1
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
+from datetime import datetime
 from time import monotonic
 
 import anyio
@@ -15,7 +16,7 @@ from toolgate import __version__, logs, runfile, settings
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
 from toolgate.cli._door import find_running, load_settings, store_url
-from toolgate.errors import PortTakenError, SettingError
+from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
 from toolgate.runfile import RunFile
 from toolgate.serve import http
@@ -28,6 +29,9 @@ __all__ = ["serve", "stdio"]
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.1
+
+_TELL_S = 60.0
+"""Seconds after which a server that is still starting is told of as it is."""
 
 
 def serve(host: str | None, port: int | None) -> int:
@@ -50,6 +54,7 @@ def stdio(*, standalone: bool) -> int:
 
 async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     run: RunFile | None = None
+    began = utc_now()
     _refuse_our_own_port(host or loaded.serve.host, loaded.serve.port if port is None else port)
 
     async with open_app(loaded) as app, anyio.create_task_group() as tasks:
@@ -60,15 +65,18 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
                 settings.run_dir(),
                 address=address,
                 store=store_url(loaded),
-                started_at=utc_now(),
+                started_at=began,
                 version=__version__,
             )
-            tasks.start_soon(_tell, app, address)
+            tasks.start_soon(_tell, app, address, began)
             return run.key
 
         async def reload() -> None:
             _stop_without_terminal(had_terminal)
-            await _take(app, load_settings())
+            try:
+                await _take(app, load_settings())
+            except SettingError as error:
+                await _take(app, error)
 
         had_terminal = sys.stderr.isatty()
         tasks.start_soon(_watch, app)
@@ -95,25 +103,38 @@ async def _stdio(loaded: Settings, standalone: bool) -> None:
 async def _watch(app: App) -> None:
     """Take over what changes in the files of the configuration."""
     async for changed in settings.watch(app.settings, stop=anyio.Event()):
-        if isinstance(changed, SettingError):
-            log.error("configuration cannot be used; the old one stays: %s", changed)
-        else:
-            await _take(app, changed)
+        await _take(app, changed)
 
 
-async def _take(app: App, fresh: Settings) -> None:
+async def _take(app: App, fresh: Settings | SettingError) -> None:
+    """Use new settings; what cannot be used changes nothing."""
+    if isinstance(fresh, SettingError):
+        log.error("configuration cannot be used; the old one stays: %s", fresh)
+        return
     if (fresh.serve, fresh.store) != (app.settings.serve, app.settings.store):
         log.warning("[serve] and [store] hold from the next start")
-    await app.reload(fresh)
+    try:
+        await app.reload(fresh)
+    except ToolgateError as error:
+        log.error("configuration cannot be used; the old one stays: %s", error)  # noqa: TRY400
+        return
     log.info("configuration read again", extra={"servers": len(fresh.servers)})
 
 
-async def _tell(app: App, address: str) -> None:
-    """Say where to connect, and how each server did as soon as that is known."""
+async def _tell(app: App, address: str, since: str) -> None:
+    """Say where to connect, and how each server did as soon as that is known.
+
+    Args:
+        app: The gateway.
+        address: Where it listens.
+        since: When it was started, UTC, ISO 8601; servers that were listed after it are settled.
+    """
     began = monotonic()
-    if app.settings.log.format == "json":
+    output = app.settings.log
+    if output.format == "json" or output.file:
         log.info("serving", extra={"address": address, "version": __version__})
-        return
+    if output.format == "json" and not output.file:
+        return  # standard error is read by a program
     _say(f"Toolgate {__version__} serves {address}/mcp  (Ctrl-C ends it)")
     _say(f"  Claude Code   claude mcp add --transport http toolgate {address}/mcp")
     entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
@@ -130,12 +151,25 @@ async def _tell(app: App, address: str) -> None:
     while True:
         known = app.gateway.servers(Caller())
         for server in known:
-            if server.state != "connecting" and server.name not in told:
+            is_late = monotonic() - began > _TELL_S
+            if server.name not in told and (is_late or _is_settled(server, since)):
                 told.add(server.name)
                 _say(f"  {server.name:<{width}}  {_outcome(server)}  {monotonic() - began:.1f} s")
         if all(server.name in told for server in known):
             return
         await anyio.sleep(_LOOK_S)
+
+
+def _is_settled(server: ServerStatus, since: str) -> bool:
+    """Whether it is down or off, or was listed since a moment."""
+    if server.state in {"down", "disabled"}:
+        return True
+    listed_at = server.listed_at
+    return (
+        server.state != "connecting"
+        and listed_at is not None
+        and datetime.fromisoformat(listed_at) >= datetime.fromisoformat(since)
+    )
 
 
 def _outcome(server: ServerStatus) -> str:
@@ -145,7 +179,8 @@ def _outcome(server: ServerStatus) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody listens any more
+        print(text, file=sys.stderr, flush=True)
 
 
 def _refuse_our_own_port(host: str, port: int) -> None:

@@ -1,0 +1,88 @@
+"""`toolgate config` and `toolgate paths`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The `toolgate.toml` of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "toolgate.toml"
+
+
+def test_a_good_configuration_is_fine(config: Path, toolgate: Run) -> None:
+    config.write_text(
+        '[server.a]\ncommand = "x"\n[server.b]\ncommand = "y"\nenabled = false', encoding="utf-8"
+    )
+    done = toolgate("config", "check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"Read {config}\n2 servers, 1 of them enabled.\n"
+
+
+def test_no_configuration_is_fine(config: Path, toolgate: Run) -> None:
+    done = toolgate("config", "check")
+    assert done.returncode == 0
+    assert done.stdout.startswith("There is no configuration file; the defaults hold.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[serv]\nport = 1", "line 1: the key 'serv' does not exist."),
+        ("mode = ", "line 1, column 8: this is no valid TOML"),
+        ('[server.a]\ncommand = "${NOT_SET}"', "server 'a' needs the variable NOT_SET"),
+    ],
+    ids=["unknown key", "malformed", "missing variable"],
+)
+def test_what_is_wrong_is_named_and_ends_with_2(
+    text: str, message: str, config: Path, toolgate: Run
+) -> None:
+    config.write_text(text, encoding="utf-8")
+    done = toolgate("config", "check")
+    assert done.returncode == 2
+    assert message in done.stderr
+    told = toolgate("config", "check", "--json")
+    assert told.returncode == 2
+    answer = json.loads(told.stdout)
+    assert answer["ok"] is False
+    assert message in " ".join([answer["error"] or "", *answer["problems"]])
+
+
+def test_a_configuration_that_is_up_to_date_is_not_written(config: Path, toolgate: Run) -> None:
+    config.write_text('mode = "all"', encoding="utf-8")
+    done = toolgate("config", "migrate")
+    assert (done.returncode, done.stdout) == (0, f"{config} is up to date.\n")
+    assert list(config.parent.iterdir()) == [config]
+
+
+def test_without_a_configuration_there_is_nothing_to_migrate(config: Path, toolgate: Run) -> None:
+    assert toolgate("config", "migrate").returncode == 3
+
+
+def test_paths_name_every_place_also_when_the_configuration_is_broken(
+    config: Path, toolgate: Run
+) -> None:
+    config.write_text("mode = ", encoding="utf-8")
+    done = toolgate("paths", "--json")
+    assert done.returncode == 0
+    home = Path.home()
+    assert json.loads(done.stdout) == {
+        "config_file": str(config),
+        "config_folder": str(home / ".config" / "toolgate"),
+        "data_folder": str(home / ".local" / "share" / "toolgate"),
+        "run_folder": str(home / ".local" / "share" / "toolgate" / "run"),
+        "store": f"sqlite:///{home}/.local/share/toolgate/toolgate.db",
+        "log_file": None,
+        "files": [],
+    }
+    assert f"Configuration\t{config}" in toolgate("paths").stdout
+
+
+def test_a_password_of_the_store_is_not_shown(config: Path, toolgate: Run) -> None:
+    config.write_text('[store]\nurl = "postgresql://ada:hunter2@db/t"', encoding="utf-8")
+    assert "hunter2" not in toolgate("paths").stdout

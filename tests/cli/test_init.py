@@ -1,0 +1,267 @@
+"""`toolgate init` as people run it: what it finds, what it writes, and how it is taken back."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from toolgate.settings import load
+
+CURSOR = """\
+{
+  // my servers
+  "mcpServers": {
+    "github": {
+      "command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"],
+      "env": { "GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_hunter2" },
+    },
+    "files": { "command": "npx", "args": ["-y", "server-filesystem", "/notes"] },
+  },
+  "other": [1, 2,], // mine
+}
+"""
+
+FILES = {
+    ".cursor/mcp.json": CURSOR,
+    ".config/Claude/claude_desktop_config.json": json.dumps(
+        {
+            "mcpServers": {
+                "files": {"command": "npx", "args": ["-y", "server-filesystem", "/notes"]},
+                "github": {"url": "https://api.githubcopilot.com/mcp/"},
+            }
+        }
+    ),
+    ".config/Code/User/mcp.json": json.dumps(
+        {
+            "inputs": [{"id": "db-password", "type": "promptString"}],
+            "servers": {
+                "My DB": {"command": "db", "env": {"PASSWORD": "${input:db-password}"}},
+                "toolgate": {"command": "uvx", "args": ["toolgate", "stdio"]},
+            },
+        }
+    ),
+    ".claude.json": json.dumps(
+        {
+            "projects": {
+                "/elsewhere": {"mcpServers": {"far": {"command": "far"}}},
+                "HOME/work": {
+                    "mcpServers": {"near": {"type": "stdio", "command": "near", "env": {}}}
+                },
+            }
+        }
+    ),
+    ".codex/config.toml": '# mine\n[mcp_servers.time]\ncommand = "uvx"\nargs = ["time"]\n',
+    ".gemini/settings.json": "{ broken",
+    "work/.git/HEAD": "",
+    "work/.mcp.json": json.dumps({"mcpServers": {"local": {"command": "./serve"}}}),
+}
+
+
+@pytest.fixture
+def home(clean_environment: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of somebody with several clients, standing in a project of theirs."""
+    found = Path.home()
+    for name, text in FILES.items():
+        path = found / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("HOME", str(found)), encoding="utf-8")
+    monkeypatch.chdir(found / "work")
+    return found
+
+
+def digests(home: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(home)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(home.rglob("*"))
+        if path.is_file()
+    }
+
+
+def config_of(home: Path) -> Path:
+    return home / ".config" / "toolgate" / "toolgate.toml"
+
+
+def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
+    home: Path, toolgate: Run
+) -> None:
+    before = digests(home)
+    done = toolgate("init", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [(row[0], row[2], row[4]) for row in rows] == [
+        ("Claude Desktop", "files", ""),
+        ("Claude Desktop", "github", ""),
+        ("Claude Code", "far", "left out; belongs to /elsewhere"),
+        ("Claude Code", "near", ""),
+        ("Cursor", "github", "called github-cursor here"),
+        ("Cursor", "files", "is there; equals files"),
+        (
+            "VS Code",
+            "My DB",
+            "its input 'db-password' is now the environment variable DB_PASSWORD; called "
+            "My-DB-274271 here; needs the variable DB_PASSWORD",
+        ),
+        ("VS Code", "toolgate", "left out; Toolgate itself"),
+        ("Codex", "time", ""),
+        ("Claude Code", "local", ""),
+    ]
+    assert "settings.json, line 1, column 3: this is no valid JSON" in done.stderr
+    assert "Would write: ~/.config/toolgate/toolgate.toml" in done.stderr
+    assert digests(home) == before
+
+
+def test_without_a_terminal_nothing_is_written_unless_told_to(home: Path, toolgate: Run) -> None:
+    before = digests(home)
+    done = toolgate("init")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "toolgate: This would write ~/.config/toolgate/toolgate.toml. Add --yes to do it, or "
+        "--dry-run to look first."
+    )
+    assert digests(home) == before
+
+
+def test_servers_are_copied_and_no_file_of_a_client_is_touched(home: Path, toolgate: Run) -> None:
+    before = digests(home)
+    done = toolgate("init", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "Set these variables where Toolgate runs: DB_PASSWORD." in done.stderr
+    assert "holds keys or tokens" in done.stderr
+    assert {name: digest for name, digest in digests(home).items() if name in before} == before
+    assert config_of(home).stat().st_mode & 0o777 == 0o600
+    servers = {server.name: server for server in load(config_of(home)).servers}
+    assert list(servers) == [
+        "files", "github", "near", "github-cursor", "My-DB-274271", "time", "local",
+    ]  # fmt: skip
+    assert servers["github-cursor"].options["env"] == {
+        "GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_hunter2"
+    }
+    assert servers["local"].options["command"] == str(home / "work" / "serve")
+    assert servers["near"].options["cwd"] == str(home / "work")
+    assert servers["My-DB-274271"].problem
+
+
+@pytest.mark.parametrize("again", ["--yes", "--by-reference"], ids=["copies", "references"])
+@pytest.mark.parametrize("first", ["--yes", "--by-reference"], ids=["copied", "imported"])
+def test_a_second_run_finds_nothing_to_do(
+    first: str, again: str, home: Path, toolgate: Run
+) -> None:
+    assert toolgate("init", "--yes", first).returncode == 0
+    before = digests(home)
+    done = toolgate("init", "--yes", again)
+    assert done.returncode == 0
+    assert "Nothing to do" in done.stderr
+    assert digests(home) == before
+
+
+def test_servers_can_be_imported_by_reference(home: Path, toolgate: Run) -> None:
+    assert toolgate("init", "--yes", "--by-reference").returncode == 0
+    assert "hunter2" not in config_of(home).read_text()
+    assert config_of(home).read_text().partition("version = 1\n")[2] == (
+        "import = [\n"
+        '  "~/.config/Claude/claude_desktop_config.json",\n'
+        f'  {{ file = "~/.claude.json", project = "{home}/work" }},\n'
+        '  { file = "~/.cursor/mcp.json", skip = ["files"], '
+        'rename = { github = "github-cursor" } },\n'
+        '  "~/.config/Code/User/mcp.json",\n'
+        '  "~/.codex/config.toml",\n'
+        '  "~/work/.mcp.json",\n'
+        "]\n"
+    )
+    names = [server.name for server in load(config_of(home)).servers]
+    assert names == ["files", "github", "near", "github-cursor", "My-DB-274271", "time", "local"]
+
+
+def test_an_existing_configuration_is_added_to_and_only_force_replaces_it(
+    home: Path, toolgate: Run
+) -> None:
+    config_of(home).parent.mkdir(parents=True)
+    config_of(home).write_text('# mine\nmode = "all"\n[server.github]\ncommand = "own"\n')
+    assert toolgate("init", "--yes").returncode == 0
+    text = config_of(home).read_text()
+    assert text.startswith('# mine\nmode = "all"\n[server.github]\ncommand = "own"\n\n# from ')
+    names = [server.name for server in load(config_of(home)).servers]
+    assert names[:3] == ["github", "files", "github-claude-desktop"]
+    assert toolgate("init", "--yes", "--force").returncode == 0
+    assert "# mine" not in config_of(home).read_text()
+    assert toolgate("init", "--undo", "--yes").returncode == 0
+    assert config_of(home).read_text() == (
+        '# mine\nmode = "all"\n[server.github]\ncommand = "own"\n'
+    )
+
+
+def test_writing_back_puts_toolgate_in_place_and_undo_restores_every_byte(
+    home: Path, toolgate: Run
+) -> None:
+    before = digests(home)
+    done = toolgate("init", "--yes", "--write-back")
+    assert done.returncode == 0, done.stderr
+    cursor = (home / ".cursor" / "mcp.json").read_text()
+    assert cursor.startswith('{\n  // my servers\n  "mcpServers": {\n    "toolgate": {\n')
+    assert cursor.endswith('  "other": [1, 2,], // mine\n}\n')
+    assert "npx" not in cursor
+    backup = home / ".cursor" / "mcp.json.toolgate-backup"
+    assert backup.read_text() == CURSOR
+    claude = json.loads((home / ".claude.json").read_text())
+    assert list(claude["mcpServers"]) == ["toolgate"]
+    assert claude["projects"]["/elsewhere"] == {"mcpServers": {"far": {"command": "far"}}}
+    assert (home / "work" / ".mcp.json").read_text() == FILES["work/.mcp.json"]
+    assert len(load(config_of(home)).servers) == 7
+    undone = toolgate("init", "--undo", "--yes")
+    assert undone.returncode == 0, undone.stderr
+    assert digests(home) == before
+    assert toolgate("init", "--undo", "--yes").returncode == 3
+
+
+def test_project_files_are_written_back_only_when_asked(home: Path, toolgate: Run) -> None:
+    assert toolgate("init", "--yes", "--write-back", "--project-files").returncode == 0
+    local = json.loads((home / "work" / ".mcp.json").read_text())
+    assert list(local["mcpServers"]) == ["toolgate"]
+
+
+def test_undo_keeps_what_was_changed_since(home: Path, toolgate: Run) -> None:
+    assert toolgate("init", "--yes", "--write-back").returncode == 0
+    changed = home / ".cursor" / "mcp.json"
+    changed.write_text('{"mcpServers": {"new": {"command": "x"}}}')
+    done = toolgate("init", "--undo", "--yes")
+    assert changed.read_text() == CURSOR
+    kept = home / ".cursor" / "mcp.json.before-undo"
+    assert kept.read_text() == '{"mcpServers": {"new": {"command": "x"}}}'
+    assert f"was changed since; that version is kept as {kept}" in done.stdout
+
+
+def test_references_and_write_back_exclude_each_other(home: Path, toolgate: Run) -> None:
+    done = toolgate("init", "--yes", "--write-back", "--by-reference")
+    assert done.returncode == 2
+    assert "exclude each other" in done.stderr
+
+
+def test_a_broken_configuration_is_not_written_over(home: Path, toolgate: Run) -> None:
+    config_of(home).parent.mkdir(parents=True)
+    config_of(home).write_text("mode = ")
+    done = toolgate("init", "--yes")
+    assert done.returncode == 2
+    assert "line 1, column 8: this is no valid TOML" in done.stderr
+    assert config_of(home).read_text() == "mode = "
+
+
+def test_without_any_client_nothing_is_found(toolgate: Run, tmp_path: Path) -> None:
+    done = toolgate("init", "--yes", HOME=str(tmp_path))
+    assert done.returncode == 3
+    assert "No MCP servers were found" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_answer_for_programs_has_no_secret(home: Path, toolgate: Run) -> None:
+    done = toolgate("init", "--yes", "--json")
+    assert "hunter2" not in done.stdout
+    answer = json.loads(done.stdout)
+    assert answer["written"] == [str(config_of(home))]
+    states = {(one["client"], one["found_as"]): one["state"] for one in answer["servers"]}
+    assert states["cursor", "files"] == "same"
+    assert states["vscode", "toolgate"] == "self"
+    assert states["claude-code", "far"] == "elsewhere"
+    assert [file["error"] is None for file in answer["files"]].count(False) == 1

@@ -1,0 +1,250 @@
+"""`toolgate serve` and `toolgate stdio`: how they start, are found, take over changes and end."""
+
+import json
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import (
+    Command,
+    LoadedBy,
+    Run,
+    Serve,
+    children_of,
+    run_files,
+    server_table,
+    small_servers,
+)
+from toolgate.cli._exit import FINE, WRONG
+from toolgate.cli._plain import PlainCommand
+from toolgate.cli.serve import command as serve_command
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+ECHO = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "small__echo", "arguments": {"text": "hi"}},
+}
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_serve_says_where_to_connect_and_how_each_server_is(serve: Serve) -> None:
+    gateway = serve()
+    assert f"toolgate {gateway.address}/mcp" in gateway.line("Claude Code")
+    entry = json.loads(gateway.line("mcpServers").partition("{")[2].join(["{", ""]))
+    assert entry == {"mcpServers": {"toolgate": {"url": f"{gateway.address}/mcp"}}}
+    assert "ready, 2025-11-25, 3 tools" in gateway.line("small")
+    assert get(f"{gateway.address}/readyz") == {"ready": True}
+
+
+@POSIX
+def test_the_run_file_is_for_its_user_alone_and_goes_with_the_gateway(serve: Serve) -> None:
+    gateway = serve()
+    (path,) = run_files()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    said = json.loads(path.read_text("utf-8"))
+    assert said["address"] == gateway.address
+    assert said["pid"] == gateway.process.pid
+    assert len(said["key"]) >= 32
+    assert gateway.end() == FINE
+    assert run_files() == []
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_serve_ends_cleanly_with_its_children(
+    number: signal.Signals, serve: Serve, folder: Path
+) -> None:
+    gateway = serve()
+    gateway.line("small")
+    children = children_of(gateway.process.pid)
+    assert children
+    assert gateway.end(number) == FINE
+    assert gateway.process.stderr is not None
+    assert "Traceback" not in gateway.process.stderr.read()
+    assert small_servers(folder) == []
+    assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
+
+
+@POSIX
+def test_a_killed_gateway_leaves_no_child_and_its_run_file_misleads_nobody(
+    serve: Serve, command: Command, folder: Path
+) -> None:
+    gateway = serve()
+    gateway.line("small")
+    gateway.end(signal.SIGKILL)
+    assert len(run_files()) == 1
+    assert command("call", "small:echo", "--arg", "text=x").status == FINE
+    assert run_files() == []
+
+
+@POSIX
+def test_a_hang_up_reads_the_configuration_again(serve: Serve, folder: Path) -> None:
+    gateway = serve()
+    gateway.line("small")
+    path = folder / "toolgate.toml"
+    path.write_text(path.read_text("utf-8") + server_table("second"), encoding="utf-8")
+    gateway.process.send_signal(signal.SIGHUP)
+    assert "servers=2" in gateway.line("configuration read again")
+    names = [server["name"] for server in get(f"{gateway.address}/api/v1/servers")["servers"]]
+    assert names == ["small", "second"]
+
+
+def test_a_changed_file_is_taken_over_and_a_broken_one_changes_nothing(
+    serve: Serve, folder: Path
+) -> None:
+    gateway = serve()
+    gateway.line("small")
+    path = folder / "toolgate.toml"
+    before = path.read_text("utf-8")
+    path.write_text("[server.", encoding="utf-8")
+    assert "toolgate.toml" in gateway.line("configuration cannot be used")
+    path.write_text(before + server_table("second"), encoding="utf-8")
+    gateway.line("configuration read again")
+    names = [server["name"] for server in get(f"{gateway.address}/api/v1/servers")["servers"]]
+    assert names == ["small", "second"]
+
+
+def test_a_port_that_our_own_gateway_has_is_named_with_it(serve: Serve, toolgate: Run) -> None:
+    gateway = serve()
+    port = gateway.address.rpartition(":")[2]
+    second = toolgate("serve", "--port", port)
+    assert second.returncode == WRONG
+    assert f"taken by the Toolgate gateway with process id {gateway.process.pid}" in second.stderr
+    assert second.stderr.count("\n") == 1
+
+
+def test_a_port_that_another_program_has_is_one_sentence_with_what_to_do(
+    toolgate: Run, folder: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = toolgate("serve", "--port", str(other.getsockname()[1]))
+    assert done.returncode == WRONG
+    assert "taken by another program" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert small_servers(folder) == []
+
+
+def test_the_log_can_be_json_in_a_file_for_its_user_alone(serve: Serve, folder: Path) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text(
+        f'[log]\nformat = "json"\nfile = {json.dumps(str(folder / "gateway.log"))}\n'
+        + path.read_text("utf-8"),
+        encoding="utf-8",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgate", "serve", "--port", "0"], stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        assert b"serves http://" in process.stderr.readline()
+    finally:
+        process.terminate()
+        assert process.wait(timeout=25) == FINE
+        process.stderr.close()
+    lines = (folder / "gateway.log").read_text("utf-8").splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert "serving" in events
+
+
+def test_the_serving_process_loads_no_library_of_the_command_line(loaded_by: LoadedBy) -> None:
+    """Our decision: alembic, typer and rich stay out of the process that serves."""
+    modules = loaded_by("import toolgate.cli.serve, toolgate.cli._serving")
+    assert not {"typer", "rich", "alembic"} & modules
+
+
+def test_the_options_of_serve_are_data_with_one_reader() -> None:
+    assert isinstance(serve_command, PlainCommand)
+    assert [option.name for option in serve_command.options] == ["host", "port"]
+
+
+def converse(*argv: str, close: bool = True) -> tuple[list[dict[str, Any]], str, int]:
+    """A client that starts `toolgate stdio`, calls a tool and closes the pipe."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgate", "stdio", *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    answers: list[dict[str, Any]] = []
+    try:
+        for message in (INITIALIZE, INITIALIZED, ECHO):
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+            while "id" in message and not any(a.get("id") == message["id"] for a in answers):
+                answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        rest = process.stdout.read()
+        status = process.wait(timeout=25)
+        answers += [json.loads(line) for line in rest.splitlines()]
+        return answers, process.stderr.read(), status
+    finally:
+        process.kill()
+        process.wait(timeout=10)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_stdio_serves_with_nothing_but_protocol_on_its_output(folder: Path) -> None:
+    answers, _, status = converse()
+    results = {answer.get("id"): answer.get("result") for answer in answers}
+    assert results[1]["serverInfo"]["name"] == "toolgate"
+    assert results[2]["content"][0]["text"].startswith('{"text": "hi"}')
+    assert status == FINE
+    assert small_servers(folder) == []
+
+
+def test_stdio_attaches_to_the_running_gateway_of_the_same_store(
+    serve: Serve, folder: Path
+) -> None:
+    serve().line("small")
+    before = small_servers(folder)
+    answers, said, status = converse()
+    assert "attached" in said
+    assert any("hi" in json.dumps(answer) for answer in answers)
+    assert status == FINE
+    assert small_servers(folder) == before
+
+
+def test_stdio_alone_uses_no_running_gateway(serve: Serve, folder: Path) -> None:
+    serve().line("small")
+    answers, said, status = converse("--standalone")
+    assert "attached" not in said
+    assert any("hi" in json.dumps(answer) for answer in answers)
+    assert status == FINE
+
+
+@POSIX
+def test_a_gateway_without_terminal_or_parent_does_not_wait_for_input(serve: Serve) -> None:
+    """Started by a service manager: standard input is closed."""
+    gateway = serve()
+    assert gateway.process.poll() is None
+    assert gateway.end() == FINE

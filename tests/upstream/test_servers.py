@@ -172,9 +172,7 @@ async def test_a_call_works_between_any_two_eras(speaks: Any, era: str) -> None:
     upstream = FakeUpstream(speaks=speaks)
     async with memory_app({"a": upstream}) as app:
         peer = FakePeer(era=era)
-        result = await app.gateway.call(
-            ME, {"name": "a__echo", "arguments": {"text": "hi"}}, peer
-        )
+        result = await app.gateway.call(ME, {"name": "a__echo", "arguments": {"text": "hi"}}, peer)
         assert result["content"] == [{"type": "text", "text": "hi"}]
 
 

@@ -57,7 +57,7 @@ REQUESTS = 4
 _HIT = re.compile(r'^("(?:[^"\\]|\\.)*"|[^\s()"]+)(?:\(.*\))? \[(\d\.\d\d)')
 """A line of an answer of `tool_discovery`: key, signature, relevance."""
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,15 +204,34 @@ class Report:
     """All that the demo showed; what `--json` prints."""
 
     servers: list[Json] = field(default_factory=list[Json])
+    """State of each server once all had started."""
+
     problems: list[str] = field(default_factory=list[str])
+    """Why servers are missing, a sentence each."""
+
     ready_s: float = 0.0
+    """Seconds from the first look until no server was starting any more."""
+
     menu_tools: int = 0
+    """Tools of all servers together."""
+
     menu_tokens: int = 0
+    """Estimated tokens of all their definitions."""
+
     shown_tools: list[str] = field(default_factory=list[str])
+    """Names that `tools/list` answered."""
+
     shown_tokens: int = 0
+    """Estimated tokens of those definitions."""
+
     requests: list[Answered] = field(default_factory=list[Answered])
+    """How each request went."""
+
     recovery: Recovered | None = None
+    """What happened after a kill; None when there was nothing to kill."""
+
     url: str = ""
+    """Address of the gateway's MCP endpoint."""
 
     @property
     def fine(self) -> bool:

@@ -1,0 +1,76 @@
+"""Writes `commands.md` from the command line itself: `python docs/generate_commands.py`."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from toolgate.cli._root import COMMANDS, app, load
+
+FOLDER = Path(__file__).parent
+
+INTRODUCTION = """\
+# Commands
+
+<!-- Made by docs/generate_commands.py from src/toolgate/cli; change it there. -->
+
+Exit status: 0 fine, 1 what was asked for failed, 2 wrong use or configuration, 3 nothing found,
+4 not allowed. Errors go to standard error as one sentence with what to do; `--json` prints one JSON
+document on standard output. `search`, `call` and their like use the gateway that is running, and
+otherwise start what they need for the moment.
+"""
+
+EVERYWHERE = {"help", "install_completion", "show_completion"}
+
+
+def commands() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, "## Options of every command\n", _options(get_command(app))]
+    for name in COMMANDS:
+        command: Any = load(name)
+        parts.append(_section(f"toolgate {name}", command, depth=2))
+        parts += [
+            _section(f"toolgate {name} {sub}", child, depth=3)
+            for sub, child in getattr(command, "commands", {}).items()
+        ]
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _section(title: str, command: Any, *, depth: int) -> str:
+    names = [_argument(one) for one in command.params if one.param_type_name == "argument"]
+    lines = [f"{'#' * depth} `{title}`", "", _text(command.help or command.short_help)]
+    if names:
+        lines += ["", "```console", f"$ {title} {' '.join(names)}", "```"]
+    options = _options(command)
+    return "\n".join([*lines, "", options] if options else lines)
+
+
+def _options(command: Any) -> str:
+    rows = [
+        f"| `{_spelling(one)}` | {_text(getattr(one, 'help', ''))} |"
+        for one in command.params
+        if one.name not in EVERYWHERE
+    ]
+    return "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+
+
+def _spelling(one: Any) -> str:
+    if one.param_type_name == "argument":
+        return _argument(one)
+    value = "" if getattr(one, "is_flag", False) else f" {one.metavar or 'VALUE'}"
+    return ", ".join([*one.opts, *one.secondary_opts]) + value
+
+
+def _argument(one: Any) -> str:
+    return str(one.metavar or one.name.upper())
+
+
+def _text(text: str | None) -> str:
+    """One paragraph per paragraph, without the line breaks of the source."""
+    paragraphs = inspect.cleandoc(text or "").replace("\b", "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in paragraphs).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    (FOLDER / "commands.md").write_text(commands(), encoding="utf-8")

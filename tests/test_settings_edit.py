@@ -103,6 +103,15 @@ def test_a_server_is_removed_with_the_comments_above_it(tmp_path: Path) -> None:
         remove_server_from_file(path, "b")
 
 
+def test_a_server_is_removed_by_the_name_that_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "toolgate.toml"
+    path.write_text('[server."My GitHub"]\ncommand = "x"\n')
+    with pytest.raises(SettingError, match="stands in"):
+        add_server_to_file(path, "My-GitHub-4fcf40", {"command": "y"})
+    remove_server_from_file(path, "My-GitHub-4fcf40")
+    assert path.read_text() == ""
+
+
 @pytest.mark.parametrize(
     "text",
     [

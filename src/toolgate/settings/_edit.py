@@ -23,8 +23,9 @@ from toolgate.settings._document import (
     text_encoding,
 )
 from toolgate.settings._model import ServerTable
+from toolgate.settings._servers import server_name
 from toolgate.settings._tables import read_table
-from toolgate.types import Json
+from toolgate.types import Json, json_object
 
 __all__ = [
     "add_server_to_file",
@@ -59,7 +60,7 @@ def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None
     text = read_text(path) if path.exists() else _HEADER
     root = parse_document(text, path, is_toml=True).root
     servers = root.get("server", {})
-    if isinstance(servers, dict) and name in servers:
+    if server_name(name) in map(server_name, json_object(servers)):
         raise SettingError(
             f"The server name {name!r} stands in {path} already.",
             hint="Take another name, or change the server there.",
@@ -79,14 +80,16 @@ def remove_server_from_file(path: Path, name: str) -> None:
     """
     text = read_text(path)
     root = parse_document(text, path, is_toml=True).root
-    servers: Json = root.get("server", {})
-    if name not in servers:
+    servers = json_object(root.get("server"))
+    # A server may be called by the name that Toolgate gave it.
+    written = next((one for one in servers if name in {one, server_name(one)}), None)
+    if written is None:
         raise UnknownServerError(
             f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
         )
-    left = {other: config for other, config in servers.items() if other != name}
+    left = {other: config for other, config in servers.items() if other != written}
     wanted = {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
-    replace_file(path, without_table(text, ("server", name)), wanted)
+    replace_file(path, without_table(text, ("server", written)), wanted)
 
 
 def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:

@@ -121,7 +121,7 @@ class UpstreamServer:
     ) -> None:
         self.spec = spec
         self.state: ServerState = "connecting" if spec.enabled else "disabled"
-        self.last_error: str | None = None
+        self.last_error: str | None = spec.problem or None
         self.restarts = 0
         self.rests = False
         """Whether it stays as it was last known, without a connection; set before `run`."""

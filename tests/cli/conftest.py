@@ -105,7 +105,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder whose `toolgate.toml` has the one server `small`."""
     place = tmp_path / "work"
     place.mkdir()
-    (place / "toolgate.toml").write_text(server_table("small"), encoding="utf-8")
+    # A free port: a gateway of whoever runs the tests may have the usual one.
+    text = "[serve]\nport = 0\n" + server_table("small")
+    (place / "toolgate.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(place)
     return place
 

@@ -77,7 +77,7 @@ def test_save_writes_to_the_file_and_keeps_its_comments(command: Command, folder
     added = command("servers", "add", "web", "--url", "http://127.0.0.1:9/mcp", "--save")
     assert added.status == FINE, added.err
     text = path.read_text("utf-8")
-    assert text.startswith("# mine\n[server.small]")
+    assert text.startswith("# mine\n[serve]")
     assert "[server.web]" in text
 
 

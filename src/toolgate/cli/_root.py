@@ -36,9 +36,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": (USE, "Run a tool."),
     "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
     "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),
-    "paths": (LOOK_AFTER, "Show where Toolgate keeps its files."),
-    "db": (LOOK_AFTER, "Upgrade, check, back up and restore the store."),
-    "audit": (LOOK_AFTER, "Show what was searched and called."),
+    "paths": (LOOK_AFTER, "Show where Toolgate keeps its files; none of them has to exist."),
+    "db": (
+        LOOK_AFTER,
+        "Upgrade, check, back up and restore the store; all of it while a gateway runs.",
+    ),
+    "audit": (LOOK_AFTER, "Show and export what was searched and called."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),
 }
 """Every command: the panel of the help that it stands in, and its one line there."""

@@ -1,0 +1,207 @@
+"""`toolgate doctor`: what it finds, what it says to do, and what its archive does not contain."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Serve, server_table, small_servers
+from toolgate import runfile, settings
+from toolgate.cli._bundle import Scrubber
+from toolgate.cli._exit import FAILED, FINE
+from toolgate.types import ServerSpec
+
+
+def test_doctor_finds_nothing_wrong_with_what_works(command: Command, folder: Path) -> None:
+    done = command("doctor")
+    assert done.status == FINE, done.out
+    assert "ok       server small: Answers in " in done.out
+    assert done.err == "Everything works.\n"
+    assert small_servers(folder) == []
+
+
+def test_doctor_as_json_names_every_check(command: Command, folder: Path) -> None:
+    report = command("doctor", "--json").json
+    assert report["ok"] is True
+    names = [check["name"] for check in report["checks"]]
+    assert names == [
+        "versions",
+        "terminal",
+        "configuration",
+        "disk",
+        "store",
+        "port",
+        "server small",
+    ]
+    assert {check.keys() >= {"name", "state", "found", "hint"} for check in report["checks"]} == {
+        True
+    }
+
+
+def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: Path) -> None:
+    gateway = serve()
+    gateway.line("small")
+    before = small_servers(folder)
+    done = command("doctor")
+    assert done.status == FINE, done.out
+    assert f"The gateway runs at {gateway.address} (process {gateway.process.pid}" in done.out
+    assert "server small: Ready, 2025-11-25 (handshake), 3 tools." in done.out
+    assert small_servers(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "hint"),
+    [
+        ("[server.x]\ncommand = \n", "toolgate.toml, line 2", "Correct the TOML there."),
+        ("[serve]\nprot = 1\n", "'prot'", "Did you mean 'port'?"),
+        ("[server.x]\ncommand = 'npx-not-here'\n", "'npx-not-here' was not found", "Install"),
+        (
+            "[server.x]\ncommand = 'sh'\nenv = { A = '${env:NOT_SET_ANYWHERE}' }\n",
+            "NOT_SET_ANYWHERE, which is not set",
+            "",
+        ),
+        ("[server.x]\nurl = 'http://127.0.0.1:9/mcp'\n", "127.0.0.1:9", "toolgate servers test x"),
+        ("[store]\nurl = 'mysql://x'\n", "mysql", "Allowed: sqlite:///PATH"),
+        ("[store]\nurl = 'sqlite:////proc/x/y.db'\n", "/proc/x/y.db", ""),
+    ],
+    ids=["toml", "key", "command", "variable", "unreachable", "scheme", "store"],
+)
+def test_doctor_says_what_to_do_about_a_problem(
+    text: str, found: str, hint: str, command: Command, folder: Path
+) -> None:
+    (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+    if "/proc/x" in text:
+        (folder / "no").mkdir()
+        (folder / "no" / "y.db").write_bytes(b"this is no database" * 100)
+        text = text.replace("/proc/x", str(folder / "no"))
+        (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+        found = "y.db"
+    done = command("doctor")
+    assert done.status == FAILED
+    assert "PROBLEM" in done.out
+    assert found in done.out
+    assert hint in done.out
+    assert "Traceback" not in done.out + done.err
+
+
+def test_doctor_names_the_server_that_dies_with_what_it_wrote(
+    command: Command, folder: Path
+) -> None:
+    (folder / "toolgate.toml").write_text(
+        server_table("bad", "--dies", SMALL_SECRET="last words"), encoding="utf-8"
+    )
+    done = command("doctor")
+    assert done.status == FAILED
+    assert "PROBLEM  server bad: " in done.out
+    assert "It last wrote: small server last words" in done.out
+
+
+def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        text = f"[serve]\nport = {port}\n"
+        (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+        done = command("doctor")
+    assert done.status == FAILED
+    assert f"Port {port} on 127.0.0.1 is taken by another program." in done.out
+
+
+def test_doctor_without_configuration_points_to_init(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").unlink()
+    assert "toolgate init" in command("doctor", "--quick").out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="whether a process lives is not asked there")
+def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    run = runfile.write(
+        settings.run_dir(), address="http://127.0.0.1:1", store="x", started_at="", version=""
+    )
+    text = run.path.read_text("utf-8").replace(f'"pid": {os.getpid()}', f'"pid": {ended.pid}')
+    run.path.write_text(text, encoding="utf-8")
+    done = command("doctor")
+    assert "1 run file(s) belong to gateways that were killed." in done.out
+
+
+SECRETS = {
+    "env": "planted-env-value-1",
+    "header": "planted-header-value-2",
+    "argument": "planted-argument-3",
+    "flag": "planted-flag-4",
+    "query": "planted-query-5",
+    "account": "planted-account-6",
+    "logged": "ghp_plantedtoken7abcdefghij",
+    "stderr": "sk-plantedkey8abcdefghijkl",
+}
+
+
+def test_the_archive_contains_what_is_needed_and_no_planted_secret(
+    command: Command, folder: Path
+) -> None:
+    """Issue: a redacted support archive."""
+    log = folder / "toolgate.log"
+    log.write_text(
+        f"call with token={SECRETS['logged']} and {SECRETS['env']}\n"
+        f"Authorization: Bearer {SECRETS['header']}\n",
+        encoding="utf-8",
+    )
+    config = (
+        f"[log]\nfile = {json.dumps(str(log))}\n"
+        + server_table("bad", "--dies", SMALL_SECRET=f"{SECRETS['stderr']} {SECRETS['env']}")
+        + server_table("other", "--dies", "--api-key", SECRETS["argument"], TOKEN=SECRETS["env"])
+        + server_table("third", "--dies", f"--password={SECRETS['flag']}")
+        + "[server.web]\n"
+        + f"url = 'http://user:{SECRETS['account']}@127.0.0.1:9/mcp?key={SECRETS['query']}'\n"
+        + f"headers = {{ Authorization = 'Bearer {SECRETS['header']}' }}\n"
+    )
+    (folder / "toolgate.toml").write_text(config, encoding="utf-8")
+    done = command("doctor", "--bundle", "out/report.zip")
+    assert done.status == FAILED
+    with zipfile.ZipFile(folder / "out" / "report.zip") as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert parts.keys() == {
+        "made_at.txt",
+        "versions.json",
+        "configuration.json",
+        "doctor.json",
+        "servers.json",
+        "log.txt",
+    }
+    everything = "\n".join(parts.values())
+    assert [name for name, secret in SECRETS.items() if secret in everything] == []
+    assert json.loads(parts["configuration.json"])["serve"]["port"] == 7420
+    assert "small_server.py" in parts["configuration.json"]
+    assert {server["name"] for server in json.loads(parts["servers.json"])} >= {"bad", "web"}
+    assert len(parts["log.txt"].splitlines()) == 2
+
+
+def test_the_archive_is_written_even_when_the_configuration_is_broken(
+    command: Command, folder: Path
+) -> None:
+    (folder / "toolgate.toml").write_text("[", encoding="utf-8")
+    assert command("doctor", "--bundle", "report.zip").status == FAILED
+    with zipfile.ZipFile(folder / "report.zip") as archive:
+        assert "doctor.json" in archive.namelist()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password=hunter2", "password=***"),
+        ('{"api_key": "abc"}', '{"api_key": "***"}'),
+        ("postgresql://me:pw@host/db", "postgresql://***@host/db"),
+        ("GITHUB_TOKEN: abc def", "GITHUB_TOKEN: *** def"),
+        ("Bearer abcdefghijkl", "***"),
+        ("a known-value b", "a *** b"),
+        ("nothing here", "nothing here"),
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden_in_texts(text: str, shown: str) -> None:
+    spec = ServerSpec(name="x", kind="stdio", options={"env": {"A": "known-value"}})
+    assert Scrubber([spec])(text) == shown

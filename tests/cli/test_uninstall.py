@@ -1,0 +1,57 @@
+"""`toolgate uninstall`: what it shows, and what it removes only when it is told to."""
+
+from pathlib import Path
+
+from tests.cli.conftest import Command, Serve
+from toolgate import settings
+from toolgate.cli._exit import FAILED, FINE
+
+
+def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder: Path) -> None:
+    command("tools")
+    settings.config_dir().mkdir(parents=True)
+    (settings.config_dir() / "toolgate.toml").write_text("", encoding="utf-8")
+    done = command("uninstall", "--dry-run")
+    assert done.status == FINE
+    assert str(settings.data_dir()) in done.out
+    assert str(settings.config_dir()) in done.out
+    assert "(stays" in done.out  # the file in the working folder belongs to its project
+    assert settings.data_dir().exists()
+    listed = command("uninstall", "--json").json
+    assert listed["dry_run"] is True
+    assert {item["removed"] for item in listed["items"]} == {False}
+
+
+def test_yes_removes_what_is_ours_and_leaves_the_project(command: Command, folder: Path) -> None:
+    command("tools")
+    done = command("uninstall", "--yes")
+    assert done.status == FINE, done.err
+    assert not settings.data_dir().exists()
+    assert (folder / "toolgate.toml").exists()
+    assert "pip uninstall toolgate" in done.err
+
+
+def test_a_store_elsewhere_is_found(command: Command, folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "elsewhere" / "kept.db"
+    path = folder / "toolgate.toml"
+    path.write_text(f"[store]\nurl = 'sqlite:///{store}'\n" + path.read_text("utf-8"), "utf-8")
+    command("tools")
+    assert store.exists()
+    assert str(store) in command("uninstall").out
+    assert command("uninstall", "--yes").status == FINE
+    assert not store.exists()
+
+
+def test_nothing_is_removed_while_a_gateway_runs(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    gateway = serve()
+    done = command("uninstall", "--yes")
+    assert done.status == FAILED
+    assert f"kill {gateway.process.pid}" in done.err
+    assert settings.data_dir().exists()
+
+
+def test_a_machine_without_toolgate_has_nothing_to_remove(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").unlink()
+    assert command("uninstall").err.startswith("There is nothing to remove.")

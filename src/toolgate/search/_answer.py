@@ -358,8 +358,9 @@ def _as_json(discovery: Discovery, level: _Level) -> Json:
         body["siblings"] = {server: names for server, names in others.items() if names}
     if notices := _left_out(discovery, level):
         body["notice"] = " ".join(notices)
-    body["estimatedTokens"] = 10_000
-    body["estimatedTokens"] = _json_tokens(body)
+    body["estimatedTokens"] = 0
+    while (size := _json_tokens(body)) > body["estimatedTokens"]:
+        body["estimatedTokens"] = size
     return body
 
 

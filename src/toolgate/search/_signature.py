@@ -85,9 +85,11 @@ class _Reader:
             return "any" if schema is True else "never" if schema is False else "string"
         node = cast("Json", schema)
         if isinstance(ref := node.get("$ref"), str):
-            target = None if ref in seen or len(seen) > 8 else _resolve(self.root, ref)
-            if target is None:
+            if ref in seen or len(seen) > 8:
                 return _name(ref.rsplit("/", 1)[-1])[:40] or "any"
+            target = _resolve(self.root, ref)
+            if target is None:
+                return "any"
             return self.kind(target, (*seen, ref), depth)
         if "const" in node:
             return _literal(node["const"])
@@ -101,7 +103,7 @@ class _Reader:
             return self._either(
                 [{**node, "type": one} for one in cast("list[Any]", kind)[:6]], seen, depth
             )
-        if kind == "array" or (kind is None and "items" in node):
+        if kind == "array" or (kind is None and ("items" in node or "prefixItems" in node)):
             return self._array(node, seen, depth)
         if kind == "object" or (kind is None and ("properties" in node or "allOf" in node)):
             return self._object(node, seen, depth)

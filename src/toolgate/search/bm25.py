@@ -246,7 +246,7 @@ class Bm25Search:
     def _build(self, tools: tuple[SearchableTool, ...]) -> _State:
         last = self._state
         vocabulary, before = last.vocabulary, {read.tool.key: read for read in last.reads}
-        if last.index and len(vocabulary) > 4 * last.index.n_used + 100_000:
+        if last.index and len(vocabulary) > 4 * last.index.n_used + 10_000:
             vocabulary, before = {}, {}  # most of its words belong to tools that are gone
         reader = _Reader(vocabulary)
         reads: list[_Read] = []

@@ -52,6 +52,7 @@ SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 LAST_EVENT: Final = "last-event-id"
 
+SHORTEST_DELAY_S = 0.1
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 MOST_RESUMPTIONS = 5
@@ -477,21 +478,26 @@ class HttpWire:
                         self._end("The server has forgotten the session.", expired=True)
                     if 400 <= response.status < 500:
                         return  # 405: the server has nothing to say unasked
-                    if media_type(response) == "text/event-stream":
-                        delay_s = FIRST_DELAY_S
-                        await self._hear(response, standing)
+                    if media_type(response) == "text/event-stream" and await self._hear(
+                        response, standing
+                    ):
+                        delay_s = max(standing.delay_s, SHORTEST_DELAY_S)
                 finally:
                     response.close()
-            await anyio.sleep(max(delay_s, standing.delay_s))
+            await anyio.sleep(delay_s)
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
 
-    async def _hear(self, response: aiohttp.ClientResponse, standing: _Exchange) -> None:
+    async def _hear(self, response: aiohttp.ClientResponse, standing: _Exchange) -> bool:
+        """Hand over what the stream brings; whether it brought anything."""
         parser = EventParser(max_bytes=self._max_message_bytes)
+        heard = False
         async for piece in pieces(response):
             for event in parser.feed(piece):
                 standing.note(event)
+                heard = True
                 if event.name == "message" and event.data and not event.is_overlong:
                     await self._take(await read_big_message(event.data), None)
+        return heard
 
 
 def _means_no_session(status: int, error: ToolgateError) -> bool:

@@ -57,9 +57,7 @@ def searchable(row: dict[str, Any]) -> SearchableTool:
 async def measure(folder: Path) -> tuple[dict[str, Any], dict[str, Discovery]]:
     rows, queries = read(folder / "tools.jsonl"), read(folder / "queries.jsonl")
     tools = [searchable(row) for row in rows]
-    definitions = {
-        tool.key: definition_of(row) for tool, row in zip(tools, rows, strict=True)
-    }
+    definitions = {tool.key: definition_of(row) for tool, row in zip(tools, rows, strict=True)}
     siblings: dict[str, list[str]] = {}
     for tool in tools:
         siblings.setdefault(tool.server, []).append(tool.name)

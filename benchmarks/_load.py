@@ -1,0 +1,59 @@
+"""The load generator as a program of its own, so that it takes no time of what is measured."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+__all__ = ["load", "own_cpu_s", "own_rss_mb"]
+
+GENERATOR = Path(__file__).parent / "vendored" / "gateway_bench.py"
+
+
+def load(
+    url: str,
+    *,
+    era: str = "modern",
+    method: str = "tools/call",
+    tool: str = "echo",
+    arguments: dict[str, Any] | None = None,
+    concurrency: int = 1,
+    calls: int = 500,
+    pids: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Load an endpoint; the row of the generator.
+
+    Raises:
+        AssertionError: A call failed.
+    """
+    metered = [word for pid in pids for word in ("--pid", str(pid))]
+    done = subprocess.run(
+        [
+            *(sys.executable, str(GENERATOR), "--json", "--own", "--url", url, "--era", era),
+            *("--method", method, "--tool", tool, "--args", json.dumps(arguments or {})),
+            *("--concurrency", str(concurrency), "--calls", str(calls), *metered),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    row = json.loads(done.stdout.splitlines()[-1])
+    assert not row["errors"], row["first_error"]
+    return row
+
+
+def own_cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far, without its children."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def own_rss_mb(pid: int) -> float:
+    """Resident memory of a process, without its children."""
+    return psutil.Process(pid).memory_info().rss / 2**20

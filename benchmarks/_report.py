@@ -1,0 +1,172 @@
+"""A benchmark's figures: as a table for people, as JSON for machines, with where they come from."""
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+__all__ = ["Report", "Target", "main", "print_all", "surroundings"]
+
+_LIBRARIES = ("mcp", "aiohttp", "uvicorn", "orjson", "SQLAlchemy", "bm25s", "numpy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A figure that was promised, and what it is here."""
+
+    what: str
+    """What is measured, with its unit."""
+
+    measured: float
+    """What it is."""
+
+    limit: float
+    """What was promised."""
+
+    at_least: bool = False
+    """Whether more is better; otherwise less is."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the promise holds in this run."""
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What one benchmark found."""
+
+    name: str
+    """Name of its module."""
+
+    title: str
+    """What it measures, as a sentence without its full stop."""
+
+    rows: Sequence[Mapping[str, Any]]
+    """The table; the keys of the first row are its head."""
+
+    targets: Sequence[Target] = ()
+    """What was promised."""
+
+    notes: Sequence[str] = ()
+    """What a reader has to know."""
+
+    load: tuple[float, float] = field(default=(0.0, 0.0))
+    """One-minute load of the machine before and after; filled in by `main`."""
+
+
+def surroundings() -> dict[str, Any]:
+    """Machine, date and versions."""
+    return {
+        "machine": {
+            "cpu": _cpu_name(),
+            "cores": os.cpu_count(),
+            "memory_mb": round(psutil.virtual_memory().total / 2**20),
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "toolgate": version("toolgate"),
+            "python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
+    }
+
+
+def main(name: str, measure: Callable[[bool], Report]) -> None:
+    """The command line of a single benchmark."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; the figures are rough")
+    given = parser.parse_args()
+    print_all([run(measure, quick=given.quick)], as_json=given.json)
+
+
+def run(measure: Callable[[bool], Report], *, quick: bool) -> Report:
+    """Measure, and note how loaded the machine was around it."""
+    before = os.getloadavg()[0]
+    found = measure(quick)
+    fields = {one: getattr(found, one) for one in found.__dataclass_fields__}
+    return Report(**{**fields, "load": (round(before, 2), round(os.getloadavg()[0], 2))})
+
+
+def print_all(reports: Sequence[Report], *, as_json: bool) -> None:
+    """Print reports in one form or the other."""
+    around = surroundings()
+    if as_json:
+        found = {"benchmarks": [_as_json(report) for report in reports]}
+        print(json.dumps({**around, **found}, indent=2))
+        return
+    machine, versions = around["machine"], around["versions"]
+    print(
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mb']} MB, "
+        f"{machine['system']}\n{around['date']}, "
+        + ", ".join(f"{name} {number}" for name, number in versions.items())
+    )
+    for report in reports:
+        _print(report)
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    targets = [{**asdict(target), "met": target.met} for target in report.targets]
+    return {
+        "benchmark": report.name,
+        "title": report.title,
+        "load": report.load,
+        "rows": [dict(row) for row in report.rows],
+        "targets": targets,
+        "notes": list(report.notes),
+    }
+
+
+def _print(report: Report) -> None:
+    print(f"\n{report.title} (load {report.load[0]} to {report.load[1]})")
+    if report.rows:
+        _print_table(list(report.rows[0]), [list(row.values()) for row in report.rows])
+    if report.targets:
+        print()
+        sign = {True: ">=", False: "<="}
+        rows = [
+            [t.what, t.measured, f"{sign[t.at_least]} {t.limit:g}", "met" if t.met else "MISSED"]
+            for t in report.targets
+        ]
+        _print_table(["target", "measured", "promised", ""], rows)
+    for note in report.notes:
+        print(f"  {note}")
+
+
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    cells = [[_shown(value) for value in row] for row in rows]
+    widths = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
+    is_text = [all(isinstance(row[i], str) for row in rows) for i in range(len(head))]
+    for line in [list(head), *cells]:
+        aligned = [
+            value.ljust(width) if left else value.rjust(width)
+            for value, width, left in zip(line, widths, is_text, strict=True)
+        ]
+        print("  " + "  ".join(aligned).rstrip())
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown CPU"

@@ -1,0 +1,167 @@
+"""What a call costs: CPU of the gateway process, calls a second, added time; beside a direct call.
+
+    python -m benchmarks.calls [--quick] [--json]
+
+One probe server over streamable HTTP and one over stdio stand behind `toolgate serve`. Every round
+measures every row once, direct calls of the same probe server included; of the rounds the table
+shows the median and, for CPU, the least disturbed one.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks._load import load
+from benchmarks._report import Report, Target, main
+from tests.real.processes import PROBE_SERVER, free_port, gateway, listening
+
+CONCURRENCIES = (1, 16, 64)
+ARGUMENTS = {"text": "hi"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A way to call `echo`."""
+
+    name: str
+    era: str = "modern"
+    tool: str = "echo"
+    arguments: dict[str, Any] = field(default_factory=lambda: dict(ARGUMENTS))
+    direct: bool = False
+
+
+CASES = (
+    Case(name="direct, modern", direct=True),
+    Case(name="HTTP upstream, modern", tool="a__echo"),
+    Case(name="stdio upstream, modern", tool="b__echo"),
+    Case(
+        name="HTTP upstream, tool_execute",
+        tool="tool_execute",
+        arguments={"toolKey": "a:echo", "arguments": ARGUMENTS},
+    ),
+    Case(
+        name="stdio upstream, tool_execute",
+        tool="tool_execute",
+        arguments={"toolKey": "b:echo", "arguments": ARGUMENTS},
+    ),
+    Case(name="direct, legacy", era="legacy", direct=True),
+    Case(name="HTTP upstream, legacy", era="legacy", tool="a__echo"),
+    Case(name="stdio upstream, legacy", era="legacy", tool="b__echo"),
+)
+
+
+def measure(quick: bool) -> Report:
+    """Run the rounds; gives the table."""
+    rounds, calls = (1, 300) if quick else (5, 1000)
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    with _set_up() as (direct, served, pids):
+        for _ in range(rounds):
+            for concurrency in CONCURRENCIES:
+                for case in CASES:
+                    row = load(
+                        direct if case.direct else served,
+                        era=case.era,
+                        tool=case.tool,
+                        arguments=case.arguments,
+                        concurrency=concurrency,
+                        calls=calls,
+                        pids=pids,
+                    )
+                    pid = pids[0] if case.direct else pids[1]
+                    row["cpu_ms"] = row["cpu_ms_per_call"][str(pid)]
+                    found.setdefault((case.name, concurrency), []).append(row)
+    rows = [_row(case, concurrency, found) for concurrency in CONCURRENCIES for case in CASES]
+    return Report(
+        name="calls",
+        title=f"A tools/call of `echo`, {rounds} rounds of {calls} calls a row",
+        rows=rows,
+        targets=_targets(found),
+        notes=(
+            "CPU ms: of the gateway process alone, in direct rows of the probe server; its least"
+            " and median of the rounds.",
+            "added ms: p50 less the direct p50 of the same era and round, median of the rounds.",
+        ),
+    )
+
+
+@contextmanager
+def _set_up() -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """Gives the address of the probe server, that of the gateway, and both process ids."""
+    port = free_port()
+    python, script = PROBE_SERVER
+    servers = {
+        "a": {"url": f"http://127.0.0.1:{port}/mcp"},
+        "b": {"command": python, "args": [script, "--name", "b"]},
+    }
+    command = (*PROBE_SERVER, "--transport", "http", "--port", str(port))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            listening(command, port, log=folder / "http.log") as probe,
+            gateway(folder / "gateway", servers, {"mode": "all"}) as running,
+        ):
+            running.wait_ready("a", "b")
+            yield f"http://127.0.0.1:{port}/mcp", running.url, (probe.pid, running.run.pid)
+
+
+def _row(
+    case: Case, concurrency: int, found: dict[tuple[str, int], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    rounds = found[case.name, concurrency]
+    cpu = [row["cpu_ms"] for row in rounds]
+    reference = [row["cpu_ms"] for row in found[f"direct, {case.era}", concurrency]]
+    return {
+        "call": case.name,
+        "at once": concurrency,
+        "CPU ms": min(cpu),
+        "median": median(cpu),
+        "of direct": min(cpu) / min(reference),
+        "calls/s": median(row["calls_per_s"] for row in rounds),
+        "p50 ms": median(row["p50_ms"] for row in rounds),
+        "p99 ms": median(row["p99_ms"] for row in rounds),
+        "added ms": None if case.direct else _added_ms(case.name, case.era, concurrency, found),
+    }
+
+
+def _added_ms(
+    name: str, era: str, concurrency: int, found: dict[tuple[str, int], list[dict[str, Any]]]
+) -> float:
+    pairs = zip(found[name, concurrency], found[f"direct, {era}", concurrency], strict=True)
+    return median(row["p50_ms"] - direct["p50_ms"] for row, direct in pairs)
+
+
+def _targets(found: dict[tuple[str, int], list[dict[str, Any]]]) -> list[Target]:
+    http, stdio = "HTTP upstream, modern", "stdio upstream, modern"
+
+    def cpu(name: str) -> float:
+        """The cheapest level counts: all of them run the same code, some are disturbed."""
+        return min(row["cpu_ms"] for level in CONCURRENCIES for row in found[name, level])
+
+    return [
+        Target(what="CPU ms per call, HTTP upstream", measured=cpu(http), limit=1.6),
+        Target(what="CPU ms per call, stdio upstream", measured=cpu(stdio), limit=1.2),
+        Target(
+            what="calls/s at 64 over HTTP, best round",
+            measured=max(row["calls_per_s"] for row in found[http, 64]),
+            limit=450,
+            at_least=True,
+        ),
+        Target(
+            what="ms added to the p50 at 1, HTTP upstream",
+            measured=_added_ms(http, "modern", 1, found),
+            limit=2.5,
+        ),
+        Target(
+            what="ms added to the p50 at 1, stdio upstream",
+            measured=_added_ms(stdio, "modern", 1, found),
+            limit=2.5,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    main("calls", measure)

@@ -14,6 +14,7 @@ from toolgate.jsontext import dumps
 from toolgate.types import Json, json_object
 
 __all__ = [
+    "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
     "METHOD_NOT_FOUND",
@@ -30,9 +31,12 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 """What orjson would read as a float although it is an integer of arbitrary size."""
+
+_BRACKET_OR_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class BadMessageError(Exception):
@@ -55,14 +59,10 @@ def read(body: bytes | bytearray, *, max_depth: int) -> Any:
         BadMessageError: It is no JSON, is nested deeper than `max_depth`, or holds a number or a
             text that cannot be passed on.
     """
-    value = _parse(body)
+    value = _parse(body, max_depth)
     # As many brackets as levels would be needed; nearly every message is below that.
     if body.count(b"{") + body.count(b"[") > max_depth and is_deeper(value, max_depth):
-        raise BadMessageError(
-            INVALID_REQUEST,
-            f"The message is nested deeper than {max_depth} levels (setting serve.max_depth).",
-            request_id=_id_in(value),
-        )
+        raise _too_deep(max_depth, _id_in(value))
     return value
 
 
@@ -136,13 +136,36 @@ def is_deeper(value: object, levels: int) -> bool:
     return True
 
 
-def _parse(body: bytes | bytearray) -> Any:
+def _parse(body: bytes | bytearray, max_depth: int) -> Any:
     if _LONG_NUMBER.search(body) is None:
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
             pass
+    # Python's parser recurses; what is far too deep must not reach it.
+    if body.count(b"{") + body.count(b"[") > max_depth and _nesting(body) > max_depth:
+        raise _too_deep(max_depth)
     return _parse_slowly(body)
+
+
+def _nesting(body: bytes | bytearray) -> int:
+    """Levels of brackets in a JSON text, those within strings left out."""
+    level = deepest = 0
+    for token in _BRACKET_OR_STRING.finditer(body):
+        if token[0] in {b"[", b"{"}:
+            level += 1
+            deepest = max(deepest, level)
+        elif token[0] in {b"]", b"}"}:
+            level -= 1
+    return deepest
+
+
+def _too_deep(max_depth: int, request_id: str | int | None = None) -> BadMessageError:
+    return BadMessageError(
+        INVALID_REQUEST,
+        f"The message is nested deeper than {max_depth} levels (setting serve.max_depth).",
+        request_id=request_id,
+    )
 
 
 def _parse_slowly(body: bytes | bytearray) -> Any:

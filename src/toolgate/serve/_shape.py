@@ -7,7 +7,7 @@ from typing import Any, cast
 import toolgate
 from toolgate.errors import RpcError, ToolgateError
 from toolgate.logs import REQUEST_ID
-from toolgate.serve._message import INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
+from toolgate.serve._message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
 from toolgate.types import Era, Json
 
 __all__ = [
@@ -42,7 +42,6 @@ TTL_MS = 0
 
 HEADER_MISMATCH = -32020
 RESOURCE_NOT_FOUND = -32002
-INTERNAL_ERROR = -32603
 
 _CACHED = frozenset(
     {

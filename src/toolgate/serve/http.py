@@ -6,6 +6,7 @@ wait for the fraction of a second that the import takes.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import hmac
@@ -28,6 +29,7 @@ from toolgate.errors import PortTakenError
 from toolgate.logs import REQUEST_ID
 from toolgate.serve._asgi import (
     DisconnectedError,
+    Message,
     Receive,
     Scope,
     Send,
@@ -40,6 +42,7 @@ from toolgate.serve._asgi import (
 from toolgate.serve._caller import RELAYED, request_id_of
 from toolgate.serve._guard import Guard, header
 from toolgate.serve._message import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     BadMessageError,
     check_envelope,
@@ -62,6 +65,8 @@ CLOSE_S = 2.0
 """Seconds that responses get to be written once all calls are over."""
 
 _SHUTTING_DOWN = "The gateway is shutting down and takes no new calls."
+_ENDED = "The gateway shut down before the answer came. Whether the request took effect is unknown."
+_FAILED = "Internal error; the log of the gateway says more."
 
 
 def build_app(app: App, *, host: str | None = None, key: str = "") -> Door:
@@ -109,6 +114,7 @@ async def serve(
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what goes wrong in a request is logged here
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=CLOSE_S,  # pyright: ignore[reportArgumentType] - a number of s
@@ -141,22 +147,23 @@ class Door:
         self._front: Front | None = None
         self._sdk: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._has_sdk = anyio.Event()
-        self._running = 0
+        self._stop = anyio.Event()
+        self._running: set[asyncio.Task[Any]] = set()
         self._idle = anyio.Event()
         self._is_draining = False
+        self._is_ending = False
         self.key = key
         """What a relay of the same user shows; empty: nobody can be one."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Hold what serves requests; needed around any of them."""
-        stop = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._load, stop)
+            tasks.start_soon(self._load)
             try:
                 yield
             finally:
-                stop.set()
+                self._stop.set()
                 if not self._has_sdk.is_set():
                     tasks.cancel_scope.cancel()
 
@@ -171,6 +178,13 @@ class Door:
                 await self._idle.wait()
         return not self._running
 
+    def end(self) -> None:
+        """End what still runs, with an answer that says so, and all sessions."""
+        self._is_draining = self._is_ending = True
+        self._stop.set()
+        for task in self._running:
+            task.cancel()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
         if scope["type"] == "lifespan":
@@ -178,7 +192,16 @@ class Door:
         elif scope["type"] == "http":
             request_id = request_id_of(header(scope["headers"], b"x-request-id"))
             REQUEST_ID.set(request_id)
-            await self._route(scope, receive, send, request_id)
+            response = _Response(send)
+            try:
+                await self._route(scope, receive, response, request_id)
+            except asyncio.CancelledError:
+                if not self._is_ending:
+                    raise
+                await response.fail(503, _ENDED, "shutting_down")
+            except Exception:
+                log.exception("request failed")
+                await response.fail(500, _FAILED, "internal")
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         path: str = scope["path"]
@@ -209,13 +232,14 @@ class Door:
 
     async def _mcp(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
+        tagged = with_header(send, b"x-request-id", request_id.encode("ascii"))
         refusal = self._guard.check(headers)
         if refusal is not None:
             body = error_bytes(None, INVALID_REQUEST, refusal.message)
-            await send_json(send, refusal.status, body)
+            await send_json(tagged, refusal.status, body)
             return
         if scope["method"] != "POST":
-            await self._to_sdk(scope, receive, send, request_id)
+            await self._to_sdk(scope, receive, tagged)
             return
         try:
             body = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
@@ -226,15 +250,15 @@ class Door:
             error = too_long(self._settings.max_body_bytes)
             body = error_bytes(None, error.rpc_code, error.message)
             closing = ((b"connection", b"close"),)
-            await send_json(send, 413, body, headers=closing)
+            await send_json(tagged, 413, body, headers=closing)
             return
         except BadMessageError as error:
             body = error_bytes(error.request_id, error.rpc_code, error.message)
-            await send_json(send, 400, body)
+            await send_json(tagged, 400, body)
             return
         if self._is_draining and "method" in message and "id" in message:
             body = error_bytes(message["id"], -31040, _SHUTTING_DOWN)
-            await send_json(send, 503, body, headers=((b"retry-after", b"5"),))
+            await send_json(tagged, 503, body, headers=((b"retry-after", b"5"),))
             return
         RELAYED.set(self._is_relay(headers))
         with self._counted():
@@ -245,12 +269,11 @@ class Door:
             if request is not None:
                 await self._lane.serve(request, receive, send, request_id)
             else:
-                await self._to_sdk(scope, replay(body, receive), send, request_id)
+                await self._to_sdk(scope, replay(body, receive), tagged)
 
-    async def _to_sdk(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._has_sdk.wait()
         assert self._sdk is not None
-        send = with_header(send, b"x-request-id", request_id.encode("ascii"))
         await self._sdk(scope, receive, send)
 
     def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:
@@ -261,23 +284,25 @@ class Door:
 
     @contextlib.contextmanager
     def _counted(self) -> Generator[None]:
-        self._running += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
         try:
             yield
         finally:
-            self._running -= 1
+            self._running.discard(task)
             if not self._running:
                 self._idle.set()
 
-    async def _load(self, stop: anyio.Event) -> None:
-        """Import the SDK beside the first requests and keep its sessions until `stop`."""
+    async def _load(self) -> None:
+        """Import the SDK beside the first requests and keep its sessions until the end."""
         module: Any = await anyio.to_thread.run_sync(import_module, "toolgate.serve.mcp")
         self._front = front = cast("Front", module.Front(self._gateway))
         manager = front.http(max_body_bytes=self._settings.max_body_bytes)
         async with manager.run():
             self._sdk = manager.handle_request
             self._has_sdk.set()
-            await stop.wait()
+            await self._stop.wait()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Run under any ASGI server."""
@@ -286,6 +311,27 @@ class Door:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+class _Response:
+    """A `send` that knows whether something was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send (ASGI)."""
+        self._has_begun = True
+        await self._send(message)
+
+    async def fail(self, status: int, message: str, code: str) -> None:
+        """Answer with an error in the form of JSON-RPC, if it is not too late for any answer."""
+        if self._has_begun:
+            return
+        data = {"code": code, "retryable": False, "requestId": REQUEST_ID.get()}
+        body = error_bytes(None, INTERNAL_ERROR, message, data)
+        await send_json(self._send, status, body)
 
 
 class _Server(uvicorn.Server):
@@ -339,13 +385,14 @@ class _Stopper:
                         tasks.start_soon(self._stop)
                     else:
                         log.warning("ending at once")
-                        self._server.force_exit = True
+                        self._door.end()
                         self._server.should_exit = True
 
     async def _stop(self) -> None:
         log.info("shutting down", extra={"drain_s": self._drain_s})
         if not await self._door.drain(self._drain_s):
             log.warning("calls were still running")
+        self._door.end()
         self._server.should_exit = True
 
     async def _reload(self) -> None:

@@ -115,7 +115,7 @@ class Lane:
 
     def wants(self, headers: list[tuple[bytes, bytes]]) -> bool:
         """Whether the headers are those of a request that the lane may answer."""
-        version = method = accept = None
+        version = method = accept = kind = None
         seen = 0
         for name, value in headers:
             if name == b"mcp-method":
@@ -126,12 +126,16 @@ class Lane:
                 seen += 8
             elif name == b"accept":
                 accept = value if accept is None else b""
+            elif name == b"content-type":
+                kind = value
             elif name.startswith((b"mcp-param-", b"mcp-session-id")):
                 return False
         return (
             version == _VERSION
             and seen in {2, 10}
             and method in {b"tools/call", b"tools/list", b"server/discover"}
+            and kind is not None
+            and kind.startswith(b"application/json")
             and accept is not None
             and b"application/json" in accept
             and b"text/event-stream" in accept

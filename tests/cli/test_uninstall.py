@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.cli.conftest import Command, Serve
 from toolgate import settings
 from toolgate.cli._exit import FAILED, FINE
+from toolgate.cli._undo import change_file
 
 
 def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder: Path) -> None:
@@ -55,3 +56,14 @@ def test_nothing_is_removed_while_a_gateway_runs(
 def test_a_machine_without_toolgate_has_nothing_to_remove(command: Command, folder: Path) -> None:
     (folder / "toolgate.toml").unlink()
     assert command("uninstall").err.startswith("There is nothing to remove.")
+
+
+def test_files_of_clients_are_shown_and_restored(command: Command, folder: Path) -> None:
+    client = folder / "client.json"
+    client.write_text('{"mcpServers": {"mine": {}}}', encoding="utf-8")
+    change_file(client, '{"mcpServers": {"toolgate": {}}}')
+    assert f"client         {client}  would be restored" in command("uninstall").out
+    done = command("uninstall", "--yes")
+    assert done.status == FINE
+    assert f"Restored {client}." in done.err
+    assert client.read_text("utf-8") == '{"mcpServers": {"mine": {}}}'

@@ -14,7 +14,7 @@ class Shared:
     config: Path | None = None
     """`--config FILE`: read this file instead of looking for one."""
 
-    imports: tuple[Path, ...] = ()
+    imports: tuple[str, ...] = ()
     """`--import FILE`: further files with servers, in the order given."""
 
     verbose: int = 0

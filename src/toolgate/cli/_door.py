@@ -70,7 +70,7 @@ def load_settings() -> Settings:
         SettingError: They cannot be read.
     """
     options = shared()
-    return settings.load(options.config, [str(path) for path in options.imports])
+    return settings.load(options.config, options.imports)
 
 
 def store_url(loaded: Settings) -> str:

@@ -54,7 +54,6 @@ SHARED_OPTIONS = (
     Option(
         flags=("--import",),
         metavar="FILE",
-        kind=Path,
         repeated=True,
         help="Also use the servers of this file (toolgate.toml or mcpServers JSON). Repeatable.",
     ),
@@ -161,7 +160,7 @@ def split_globals(argv: Sequence[str]) -> tuple[Shared, list[str]]:
                 if not waiting or waiting[0] == "--":
                     raise UsageProblemError(f"Option {flag} needs a file name after it.")
                 value = waiting.pop(0)
-            _keep(values, option, option.kind(value).expanduser())
+            _keep(values, option, option.kind(value))
     shared = Shared(
         config=values.get("config"),
         imports=tuple(values.get("import", ())),

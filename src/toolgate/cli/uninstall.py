@@ -13,6 +13,7 @@ from toolgate import runfile, settings
 from toolgate.cli._door import load_settings, store_url
 from toolgate.cli._exit import FAILED, FINE
 from toolgate.cli._output import note, print_json, print_text
+from toolgate.cli._undo import read_touched, take_back
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 
@@ -20,7 +21,7 @@ __all__ = ["app"]
 
 app = typer.Typer()
 
-Kind: TypeAlias = Literal["store", "data", "configuration", "log", "database"]
+Kind: TypeAlias = Literal["client", "store", "data", "configuration", "log", "database"]
 """What lies there."""
 
 
@@ -54,6 +55,7 @@ def uninstall(
     items = list(_items())
     if removes and _running():
         return FAILED
+    told = take_back() if removes else []
     failed = [item.path for item in items if removes and item.removable and not _remove(item)]
     if as_json:
         listed = [
@@ -69,12 +71,14 @@ def uninstall(
     else:
         for item in items:
             rest = "" if item.removable else "  (stays: remove it where it is kept)"
-            print_text(f"{item.kind:<13}  {item.path}  {_size(item.size_bytes)}{rest}")
+            what = "would be restored" if item.kind == "client" else _size(item.size_bytes)
+            print_text(f"{item.kind:<13}  {item.path}  {what}{rest}")
         if not items:
             note("There is nothing to remove.")
         elif not removes:
             note("Nothing was removed. To remove all this: toolgate uninstall --yes")
-            note("Entries in your MCP clients: toolgate init --undo  (do that before)")
+    for sentence in told:
+        note(sentence)
     for path in failed:
         note(f"Could not remove {path}.")
     if removes and not failed:
@@ -84,6 +88,8 @@ def uninstall(
 
 def _items() -> Iterable[Item]:
     """All that there is, without looking into files that are not ours."""
+    for path in dict.fromkeys(touched.path for touched in read_touched()):
+        yield Item(kind="client", path=str(path))
     loaded: Settings | None = None
     try:
         loaded = load_settings()
@@ -127,6 +133,8 @@ def _running() -> bool:
 
 
 def _remove(item: Item) -> bool:
+    if item.kind == "client":
+        return True  # restored before
     path = Path(item.path)
     try:
         if path.is_dir() and not path.is_symlink():

@@ -317,6 +317,8 @@ class Gateway:
         await self._index.bring_to(snapshot.version, snapshot.tools)
         strategy = self._index.strategy
         notices: list[str] = []
+        if request.group:
+            notices.append("There are no groups of tools here; all tools were searched.")
         down = self._catalog.down()
         mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
         settings = self.settings.discovery
@@ -701,8 +703,10 @@ class Gateway:
             count = len(snapshot.servers[name].tools) if name in snapshot.servers else 0
             what = f"its {count} tools are withheld" if count else "its tools are not known"
             notices.append(f"Server {name} is down; {what}.")
-        for name in sorted(self._catalog.never_listed()):
-            notices.append(f"Server {name} is still starting; its tools are not known yet.")
+        notices.extend(
+            f"Server {name} is still starting; its tools are not known yet."
+            for name in sorted(self._catalog.never_listed())
+        )
         if allowed is None and not hidden and len(keys) == len(snapshot.tools):
             return None
         mask = np.fromiter(

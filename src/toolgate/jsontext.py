@@ -13,6 +13,7 @@ import orjson
 __all__ = ["dumps", "loads"]
 
 _HUGE_NUMBER = re.compile(rb"[0-9]{19}")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -27,7 +28,7 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value)
     except TypeError:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode("utf-8", "replace")
+        return _LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
 def loads(data: bytes | str) -> Any:

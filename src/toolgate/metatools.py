@@ -129,6 +129,10 @@ class DiscoverRequest:
     threshold: float = 0.0
     """Lowest relevance in [0, 1] that counts."""
 
+    group: str = ""
+    """Only tools of this capability group. There are no groups yet, so it narrows nothing and the
+    answer says so."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DescribeRequest:
@@ -182,14 +186,13 @@ def read_discover(arguments: object) -> DiscoverRequest:
         raise _misfit("tool_discovery", "threshold", repr(threshold), "a number from 0 to 1")
     if not 0 <= threshold <= 1:
         raise _misfit("tool_discovery", "threshold", repr(threshold), "a number from 0 to 1")
-    if "group" in given:
-        raise _misfit("tool_discovery", "group", "a value", "absent: this gateway has no groups")
     return DiscoverRequest(
         queries=queries,
         context=_text("tool_discovery", given, "context"),
         max_results=None if limit is None else int(limit),
         servers=_texts("tool_discovery", given, "server", required=False),
         threshold=float(threshold),
+        group=_text("tool_discovery", given, "group"),
     )
 
 

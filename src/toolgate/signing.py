@@ -16,6 +16,7 @@ from toolgate.types import Json, json_object
 __all__ = ["Signer"]
 
 _MAC_BYTES = 16
+_VERSION = "tg1"
 
 
 class Signer:
@@ -27,7 +28,7 @@ class Signer:
     def sign(self, purpose: str, payload: Json) -> str:
         """A string that `check` accepts for the same purpose: `tg1.<payload>.<mac>`, URL-safe."""
         body = _encode(json.dumps(payload, separators=(",", ":"), ensure_ascii=True).encode())
-        return f"tg1.{body}.{_encode(self._mac(purpose, body))}"
+        return f"{_VERSION}.{body}.{_encode(self._mac(purpose, body))}"
 
     def made(self, purpose: str, text: str) -> bool:
         """Whether a string was made here for this purpose and is unaltered."""
@@ -44,8 +45,10 @@ class Signer:
             HandleError: It was not made here, was altered, or was made for another purpose.
         """
         try:
-            _, body, mac = text.split(".")
-            genuine = hmac.compare_digest(_decode(mac), self._mac(purpose, body))
+            version, body, mac = text.split(".")
+            genuine = version == _VERSION and hmac.compare_digest(
+                mac.encode(), _encode(self._mac(purpose, body)).encode()
+            )
             payload = json_object(json.loads(_decode(body))) if genuine else None
         except (ValueError, Base64Error):
             payload = None

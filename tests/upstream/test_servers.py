@@ -284,9 +284,7 @@ async def test_a_client_that_cannot_be_asked_is_not_and_the_server_hears_so() ->
     assert "cannot answer" in result["content"][0]["text"]
 
 
-async def test_a_modern_server_is_told_what_this_client_can_be_asked_and_nothing_of_its_secrets() -> (
-    None
-):
+async def test_a_modern_server_hears_what_this_client_can_be_asked_and_no_secrets() -> None:
     upstream = FakeUpstream(speaks="modern")
     async with memory_app({"a": upstream}) as app:
         prefix = "io.modelcontextprotocol/"

@@ -154,14 +154,17 @@ def isolated(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def gateway(
-    folder: Path, servers: Mapping[str, Json], settings: Mapping[str, Any] | None = None
+    folder: Path,
+    servers: Mapping[str, Json],
+    settings: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[RunningGateway]:
     """A gateway process in front of `servers`, with everything it keeps below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "toolgate.toml"
     document = dict(settings or {}) | {"serve": {"port": 0}, "server": dict(servers)}
     config.write_text(tomlkit.dumps(document), encoding="utf-8")
-    env = isolated(folder)
+    env = isolated(folder) | dict(env or {})
     log = folder / "gateway.log"
 
     def announced() -> runfile.RunFile | None:

@@ -171,14 +171,18 @@ class SseWire(DuplexWire):
         try:
             await self._post(text, headers)
         except ConnectionLostError as error:
-            call.sent = error.sent
-            call.fail(error)
+            call.fail(error)  # before all others, since only this one may not have been sent
+            self._end(error.failed, expired=error.expired)
         except ToolgateError as error:
             call.fail(error)
 
     async def _send(self, text: bytes, headers: Mapping[str, str]) -> None:
         with anyio.move_on_after(POST_S):
-            await self._post(text, headers)
+            try:
+                await self._post(text, headers)
+            except ConnectionLostError as error:
+                self._end(error.failed, expired=error.expired)
+                raise
 
     def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:
         if self._end_reason is None:
@@ -192,32 +196,36 @@ class SseWire(DuplexWire):
             if earlier:
                 await asyncio.wait(earlier, timeout=POST_S / 2)
             try:
-                await self._post(text, headers)
+                await self._send(text, headers)
             except ToolgateError as error:
                 log.debug("message not sent", extra={"reason": str(error)})
 
     async def _post(self, text: bytes, headers: Mapping[str, str]) -> None:
-        """Post one message; a failure that is not about this message ends the connection."""
+        """Post one message.
+
+        Raises:
+            ConnectionLostError: The connection has ended with it.
+            ToolgateError: The server refuses this message, but not others.
+        """
         if self._end_reason is not None or self._target is None or not self._target.done():
             raise self._lost(sent=False)
         target = self._target.result()
-        try:
-            response = await target.send(
-                "POST", {"content-type": "application/json", **headers}, text
-            )
-        except ConnectionLostError as error:
-            self._end(error.failed)
-            raise
+        response = await target.send("POST", {"content-type": "application/json", **headers}, text)
         try:
             if response.status >= 400:
-                body = await read_body(response, self._max_message_bytes)
-                error = refusal(target, response, body)
-                if response.status in _ONE_MESSAGE_REFUSED and "session" not in str(error).lower():
-                    raise error
-                self._end(str(error), expired=True)
-                raise ConnectionLostError(str(error), sent=False, expired=True)
+                raise await self._refused(target, response)
         finally:
             await finish_response(response)
+
+    async def _refused(self, target: Endpoint, response: aiohttp.ClientResponse) -> ToolgateError:
+        body = await read_body(response, self._max_message_bytes)
+        error = refusal(target, response, body)
+        is_gone = response.status in {404, 410} or (
+            response.status == 400 and "session" in str(error).lower()
+        )
+        if response.status in _ONE_MESSAGE_REFUSED and not is_gone:
+            return error
+        return ConnectionLostError(str(error), sent=response.status >= 500, expired=is_gone)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="toolgate-sse-post")

@@ -18,7 +18,7 @@ from typing import Any, cast
 import jsonschema_rs
 
 from toolgate.errors import ArgumentError
-from toolgate.types import Json
+from toolgate.types import Json, json_array, json_object
 
 __all__ = ["check", "without_nulls"]
 
@@ -221,9 +221,7 @@ class _Survey:
 
     def places(self, node: object) -> int:
         """Places with references written out, cut at a little over the limit."""
-        members = cast("Json", node) if isinstance(node, dict) else {}
-        items = cast("list[object]", node) if isinstance(node, list) else []
-        mark = id(cast("object", node))
+        members, items, mark = json_object(node), json_array(node), id(node)
         if not members and not items:
             return 0
         if mark in self.open:
@@ -236,8 +234,8 @@ class _Survey:
         self.open.add(mark)
         total = 1 + sum(self.places(value) for value in items)
         for key, value in members.items():
-            if key in _ALTERNATIVES and isinstance(value, list):
-                self.alternatives += sum('"$ref"' in _dumped(one) for one in value)
+            if key in _ALTERNATIVES:
+                self.alternatives += sum('"$ref"' in _dumped(one) for one in json_array(value))
             if key in {"$ref", "$dynamicRef", "$recursiveRef"}:
                 total += self.places(_pointed(self.root, value))
             elif key not in _NO_SCHEMAS:
@@ -318,20 +316,13 @@ def _known_names(root: Json, schema_path: Sequence[str | int]) -> list[str]:
     """Names of the properties beside the keyword that failed."""
     node: object = root
     for step in schema_path[:-1]:
-        if isinstance(node, dict):
-            inner: object = cast("Json", node).get(str(step))
-            node = _pointed(root, inner) if step == "$ref" else inner
-        elif (
-            isinstance(node, list) and isinstance(step, int) and step < len(cast("list[Any]", node))
-        ):
-            node = cast("list[Any]", node)[step]
+        if isinstance(step, int):
+            several = json_array(node)
+            node = several[step] if step < len(several) else None
         else:
-            return []
-    if isinstance(node, dict) and isinstance(
-        properties := cast("Json", node).get("properties"), dict
-    ):
-        return list(cast("Json", properties))
-    return []
+            node = json_object(node).get(step)
+            node = _pointed(root, node) if step == "$ref" else node
+    return list(json_object(json_object(node).get("properties")))
 
 
 def _allowed(error: Any) -> str:

@@ -61,6 +61,7 @@ class FakeGateway:
     )
     calls: list[tuple[Caller, Json]] = field(default_factory=list)
     peers: list[Peer | None] = field(default_factory=list)
+    discovered: list[Any] = field(default_factory=list)
     subscribed: list[str] = field(default_factory=list)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -189,13 +190,22 @@ class FakeGateway:
 
     # REST
 
+    async def discover(self, caller: Caller, request: Any) -> Any:
+        self.discovered.append(request)
+        results = [{"toolKey": "a:echo", "relevance": 0.9}]
+        return SimpleNamespace(text="a:echo", structured=lambda: {"results": results})
+
+    async def describe(self, caller: Caller, keys: Sequence[str]) -> Any:
+        found = [{"toolKey": key} for key in keys]
+        return SimpleNamespace(text="", structured=lambda: {"tools": found})
+
     def tools(self, caller: Caller) -> list[Any]:
         return [
             SimpleNamespace(
                 key=t["name"].replace("__", ":"),
                 exposed=t["name"],
                 server="a",
-                definition={**t, "name": t["name"].partition("__")[2]},
+                definition=t,
                 down=False,
             )
             for t in self.listed
@@ -211,21 +221,27 @@ class FakeGateway:
             caller, {"name": key.replace(":", "__"), "arguments": arguments}, peer
         )
 
+    def status(self, name: str) -> ServerStatus:
+        state = "ready" if self.enabled[name] else "disabled"
+        return ServerStatus(name=name, kind="stdio", state=state)
+
     async def add_server(
         self, caller: Caller, name: str, config: Json, *, save: bool = False
-    ) -> None:
+    ) -> ServerStatus:
         self.enabled[name] = True
+        return self.status(name)
 
     async def remove_server(self, caller: Caller, name: str) -> None:
         if name not in self.enabled:
             raise UnknownServerError(f"There is no server {name!r}.")
         del self.enabled[name]
 
-    async def enable_server(self, caller: Caller, name: str, enabled: bool) -> None:
+    async def enable_server(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:
         self.enabled[name] = enabled
+        return self.status(name)
 
-    async def restart_server(self, caller: Caller, name: str) -> None:
-        self.enabled[name] = True
+    async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
+        return self.status(name)
 
 
 @dataclass

@@ -52,6 +52,9 @@ _STATUS: Mapping[str, int] = {
 }
 """HTTP status by `ToolgateError.code`, of the error itself or of the nearest ancestor."""
 
+_FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
+"""What pages of other origins can send without being asked: never taken, not even empty."""
+
 _Handler = Callable[["Rest", "_Call"], Awaitable[tuple[int, object]]]
 
 
@@ -178,18 +181,18 @@ class Rest:
 
     async def _body(self, scope: Scope, receive: Receive) -> Json:
         """The JSON object of a request; empty when there is no body."""
-        kind = header(scope["headers"], b"content-type")
+        given = header(scope["headers"], b"content-type") or ""
+        kind = given.partition(";")[0].strip().lower()
         raw = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
-        if not raw and kind is None:
-            return {}
-        if (kind or "").partition(";")[0].strip().lower() != "application/json":
-            # Also keeps pages of other origins out: a browser asks before it sends this type.
+        if kind != "application/json" and (raw or kind in _FORM_TYPES):
             raise _RefusedError(
                 415,
                 "media_type",
-                f"The Content-Type is {kind!r}.",
+                f"The Content-Type is {given!r}.",
                 "Send the body as application/json.",
             )
+        if not raw:
+            return {}
         body = read(raw, max_depth=self._settings.max_depth)
         if not isinstance(body, dict):
             raise _RefusedError(400, "bad_request", "The body must be a JSON object.")

@@ -14,6 +14,12 @@ from rich.text import Text
 
 __all__ = ["local_time", "note", "print_json", "print_table", "print_text", "waiting"]
 
+_GAP = 2
+"""Columns between two cells of a table."""
+
+_READABLE = 16
+"""Columns that the cell which is cut needs at least to say something."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -31,28 +37,44 @@ def print_text(text: str = "") -> None:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1) -> None:
     """Print rows under headings: aligned on a terminal, separated by tabs in a pipe.
 
+    A terminal that is too narrow for that gets a paragraph for each row.
+
     Args:
         headings: One for each column.
         rows: Texts, one for each column.
-        wrap: The column that gives way when the terminal is narrow; counted as Python does.
+        wrap: The column that is cut when the terminal is narrow; counted as Python does.
     """
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(_one_line(cell) for cell in row))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    giving_way = wrap % len(headings)
-    for index, heading in enumerate(headings):
-        is_giving = index == giving_way
-        table.add_column(
-            heading,
-            overflow="ellipsis" if is_giving else "fold",
-            no_wrap=is_giving,
-            ratio=1 if is_giving else None,
-        )
+    console = _console(sys.stdout)
+    cells = [[Text(harmless(_one_line(cell))) for cell in row] for row in rows]
+    cut = wrap % len(headings)
+    widths = [
+        max([len(heading), *(row[at].cell_len for row in cells)])
+        for at, heading in enumerate(headings)
+    ]
+    fixed = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
+    if fixed + min(widths[cut], _READABLE) > console.width:
+        _print_paragraphs(console, headings, cells)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    for at, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if at == cut else None)
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print_paragraphs(
+    console: Console, headings: Sequence[str], rows: Sequence[Sequence[Text]]
+) -> None:
     for row in rows:
-        table.add_row(*(Text(harmless(_one_line(cell))) for cell in row))
-    _console(sys.stdout).print(table)
+        console.print(row[0], style="bold")
+        for heading, cell in zip(headings[1:], row[1:], strict=True):
+            if cell.plain not in {"", "-"}:
+                console.print(Text.assemble(f"  {heading}: ", cell))
 
 
 def note(text: str) -> None:

@@ -23,9 +23,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 NAMES = st.sampled_from(
-    (
-        "query context maxResults server threshold group toolKey toolKeys arguments handle offset"
-    ).split()
+    ["query", "context", "maxResults", "server", "threshold", "group", "toolKey", "toolKeys", "arguments", "handle", "offset"]
 )
 ARGUMENTS = JSON | st.dictionaries(NAMES, JSON)
 

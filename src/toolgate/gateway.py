@@ -23,6 +23,7 @@ from toolgate.access import Access
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog, CatalogChange, Entry, Menu, MenuRules, Snapshot
 from toolgate.errors import (
+    ArgumentError,
     ForbiddenError,
     HandleError,
     RpcError,
@@ -46,6 +47,7 @@ from toolgate.metatools import (
     read_execute,
     read_result_read,
 )
+from toolgate.observe import observe
 from toolgate.search import (
     Description,
     Discovery,
@@ -322,28 +324,29 @@ class Gateway:
         down = self._catalog.down()
         mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
         settings = self.settings.discovery
-        answer = await strategy.search(
-            SearchRequest(
-                queries=request.queries,
-                context=request.context,
-                limit=request.max_results or settings.max_results,
-                servers=request.servers,
-                mask=mask,
-                threshold=request.threshold,
-                project_id=caller.project_id,
-            )
+        wanted = SearchRequest(
+            queries=request.queries,
+            context=request.context,
+            limit=request.max_results or settings.max_results,
+            servers=request.servers,
+            mask=mask,
+            threshold=request.threshold,
+            project_id=caller.project_id,
         )
+        with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
+            answer = await strategy.search(wanted)
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
-        found = compose(
-            answer,
-            lambda key: snapshot.by_key[key].definition,
-            siblings=self._siblings(caller, snapshot),
-            budget_tokens=settings.budget_tokens,
-            down=down,
-            notices=notices,
-        )
+        with observe("answer", hits=len(answer.hits)):
+            found = compose(
+                answer,
+                lambda key: snapshot.by_key[key].definition,
+                siblings=self._siblings(caller, snapshot),
+                budget_tokens=settings.budget_tokens,
+                down=down,
+                notices=notices,
+            )
         self._receipts.discovery(
             caller,
             request.queries,
@@ -560,25 +563,27 @@ class Gateway:
         async with self._receipts.around(
             caller, "call", entry.server, entry.key, digest=entry.digest, arguments=arguments
         ) as done:
-            result = await self._catalog.request(
-                entry.server,
-                "tools/call",
-                sent,
-                caller=caller,
-                peer=peer,
-                repeatable=entry.repeatable,
-            )
+            with observe("server", tool=entry.key):
+                result = await self._catalog.request(
+                    entry.server,
+                    "tools/call",
+                    sent,
+                    caller=caller,
+                    peer=peer,
+                    repeatable=entry.repeatable,
+                )
             done(result)
             return result
 
     def _check(self, entry: Entry, arguments: Json) -> None:
         schema = json_object(entry.definition.get("inputSchema"))
-        check_arguments(
-            schema,
-            arguments,
-            digest=entry.digest,
-            signature=signature(entry.name, schema),
-        )
+        with observe("arguments", tool=entry.key):
+            try:
+                check_arguments(schema, arguments, digest=entry.digest)
+            except ArgumentError:
+                expected = signature(entry.name, schema)
+                check_arguments(schema, arguments, digest=entry.digest, signature=expected)
+                raise
 
     async def _paged(self, caller: Caller, result: Json) -> Json:
         settings = self.settings.results

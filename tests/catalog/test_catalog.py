@@ -7,7 +7,7 @@ import anyio
 import orjson
 import pytest
 
-from toolgate.errors import SettingError, UnknownServerError
+from toolgate.errors import SettingError, UnknownServerError, UpstreamError
 from toolgate.gateway import Change
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -185,3 +185,27 @@ async def test_a_watched_resource_is_told_of_after_a_reconnect_too() -> None:
         assert events is not None
         await events.on_notification("notifications/resources/updated", {"uri": "x://doc"})
         assert Change(kind="resource", uri="x://doc") in heard
+
+
+async def test_a_restarted_server_keeps_its_place_and_its_running_call_fails_at_once() -> None:
+    started = anyio.Event()
+
+    async def waits(params: Json) -> Json:
+        started.set()
+        await anyio.Event().wait()
+        return {}
+
+    servers = {"a": FakeUpstream({"waits": waits}), "b": FakeUpstream({"echo": echo})}
+    async with memory_app(servers, ALL) as app:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+
+                async def call() -> None:
+                    with pytest.raises(UpstreamError):
+                        await app.gateway.execute(ME, "a:waits", {})
+
+                group.start_soon(call)
+                await started.wait()
+                await app.gateway.restart_server(ME, "a")
+            await until_listed(app, ["a__waits", "b__echo"])
+        assert [status.name for status in app.gateway.servers(ME)] == ["a", "b"]

@@ -137,8 +137,7 @@ class Catalog:
 
     async def replace(self, spec: ServerSpec) -> None:
         """Give a server new settings; it is connected anew, its entries stay meanwhile."""
-        await self._fleet.remove(spec.name)
-        self._fleet.add(spec)
+        await self._fleet.replace(spec)
         self._publish()
 
     def server(self, name: str) -> UpstreamServer:

@@ -65,6 +65,15 @@ class Fleet:
         self._running[spec.name] = asyncio.create_task(server.run(), name=f"server:{spec.name}")
         return server
 
+    async def replace(self, spec: ServerSpec) -> UpstreamServer:
+        """Give a server new settings, or the same ones: it is connected anew, in its place."""
+        self.get(spec.name)
+        order = list(self._servers)
+        await self.remove(spec.name)
+        server = self.add(spec)
+        self._servers = {name: self._servers[name] for name in order if name in self._servers}
+        return server
+
     async def remove(self, name: str) -> None:
         """End a server and everything that belongs to it; calls that run on it fail."""
         self.get(name)

@@ -150,6 +150,7 @@ class UpstreamServer:
         self._subscriptions: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._connections = 0
+        self._ended = False
 
     @property
     def name(self) -> str:
@@ -202,6 +203,8 @@ class UpstreamServer:
                     self._settled.set()
                 await self._pause(attempt)
         finally:
+            self._ended = True
+            self._up.set()  # whoever waits for a connection hears that there will be none
             with anyio.CancelScope(shield=True):
                 await self._drop_legs()
                 for task in list(self._tasks):
@@ -399,11 +402,11 @@ class UpstreamServer:
 
     async def _leg_for(self, peer: Peer | None, target: str) -> Leg:
         """The connection to use; waits a bounded time for one that is being made."""
-        if not self._up.is_set():
-            if self.state == "connecting":
+        if not self._up.is_set() or self._ended:
+            if self.state == "connecting" and not self._ended:
                 with anyio.move_on_after(_CONNECT_WAIT_S):
                     await self._up.wait()
-            if not self._up.is_set():
+            if not self._up.is_set() or self._ended:
                 raise self._down()
         leg = self.main
         assert leg is not None
@@ -455,6 +458,11 @@ class UpstreamServer:
             return ServerDownError(
                 f"Server {self.name!r} is disabled.",
                 hint=f"Run: toolgate servers enable {self.name}",
+            )
+        if self._ended:
+            return ServerDownError(
+                f"Server {self.name!r} was removed or restarted while the call ran.",
+                hint="Call again, after checking whether it took effect.",
             )
         why = f" Last error: {self.last_error}" if self.last_error else ""
         status = self.status()

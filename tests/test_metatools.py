@@ -23,7 +23,17 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 NAMES = st.sampled_from(
-    ["query", "context", "maxResults", "server", "threshold", "group", "toolKey", "toolKeys", "arguments", "handle", "offset"]
+    [
+        "query",
+        "context",
+        "maxResults",
+        "server",
+        "threshold",
+        "group",
+        "toolKey",
+        "toolKeys",
+        "offset",
+    ]
 )
 ARGUMENTS = JSON | st.dictionaries(NAMES, JSON)
 

@@ -11,6 +11,7 @@ from toolgate import logs
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
 from toolgate.cli._door import Connect, Exchange
+from toolgate.ids import new_id
 from toolgate.serve._asgi import Message
 from toolgate.serve.rest import Rest
 from toolgate.settings import Settings
@@ -72,6 +73,7 @@ def _within(app: App) -> Exchange:
             "query_string": parts.query.encode(),
             "headers": headers,
         }
+        logs.REQUEST_ID.set(new_id())
         await rest(scope, receive, send)
         return status, bytes(answer)
 

@@ -61,7 +61,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, wrap:
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     for at, heading in enumerate(headings):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if at == cut else None)
+        # a width of its own keeps a column whole; rich would cut all in proportion
+        width = min(widths[at], console.width - fixed) if at == cut else widths[at]
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
     for row in cells:
         table.add_row(*row)
     console.print(table)

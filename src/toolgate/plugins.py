@@ -12,6 +12,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -67,25 +68,28 @@ def make(
     return built
 
 
-def _shipped(kind: str) -> set[str]:
+@cache
+def _shipped(kind: str) -> frozenset[str]:
     folder = import_module(f"toolgate.{kind}")
     found = {module.name for module in pkgutil.iter_modules(folder.__path__) if not module.ispkg}
-    return {name for name in found if name != "base" and not name.startswith("_")}
+    return frozenset(name for name in found if name != "base" and not name.startswith("_"))
 
 
+@cache
 def _installed(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"toolgate.{kind}")}
 
 
 def _import(kind: str, spec: PluginSpec) -> ModuleType:
-    names = available(kind)
-    if spec.name not in names:
+    shipped = spec.name in _shipped(kind)
+    # Looking for entry points reads the metadata of every installed package: only when needed.
+    if not shipped and spec.name not in _installed(kind):
+        names = available(kind)
         raise UnknownPluginError(
             f"{kind} {spec.name!r} does not exist.",
             allowed=f"Available: {', '.join(names) or 'none'}.",
             hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
         )
-    shipped = spec.name in _shipped(kind)
     path = f"toolgate.{kind}.{spec.name}" if shipped else _installed(kind)[spec.name].module
     try:
         return import_module(path)
@@ -95,7 +99,9 @@ def _import(kind: str, spec: PluginSpec) -> ModuleType:
             raise  # our own module is missing: a bug, not a library to install
         raise MissingExtraError(
             f"{kind} {spec.name!r} needs the library {missing!r}, which is not installed.",
-            hint=f'Run: pip install "toolgate[{spec.name}]"' if shipped else f"Install {missing!r}.",
+            hint=f'Run: pip install "toolgate[{spec.name}]"'
+            if shipped
+            else f"Install {missing!r}.",
         ) from error
 
 

@@ -1,7 +1,7 @@
 """An unknown key is answered with those that were probably meant."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolgate.execute import nearest
@@ -53,6 +53,7 @@ def test_exposed_names_are_compared_as_keys_are() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=10))
 def test_any_text_is_answered_from_the_keys(asked: str, keys: list[str]) -> None:
     found = nearest(asked, keys)

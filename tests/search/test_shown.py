@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolgate.search._shown import clean, cut, summary
@@ -29,6 +29,7 @@ def test_only_visible_characters_are_shown(raw: str, shown: str) -> None:
     assert clean(raw) == shown
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_any_text_becomes_one_visible_line(text: str) -> None:
     line = clean(text)
@@ -74,6 +75,7 @@ def test_texts_are_cut_at_sentence_ends(text: str, most: int, short: str) -> Non
     assert cut(text, most) == short
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200), st.integers(0, 100))
 def test_a_cut_text_is_within_its_size(text: str, most: int) -> None:
     assert len(cut(text, most)) <= most

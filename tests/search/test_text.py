@@ -1,7 +1,7 @@
 """Words are cut the same way on both sides, so that what is written one way is found in another."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolgate.search._text import fold, split_identifier, terms, words
@@ -43,6 +43,7 @@ def test_the_parts_of_a_name_keep_their_spelling() -> None:
     assert split_identifier("createIssue_v2") == ["create", "Issue", "v", "2"]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_has_terms_that_are_folded(text: str) -> None:
     """Idempotent, so a term of a tool and a term of a request are compared alike."""
@@ -51,6 +52,7 @@ def test_any_text_has_terms_that_are_folded(text: str) -> None:
         assert fold(term) == term
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(categories=["L", "Nd"]), min_size=1, max_size=40))
 def test_letters_and_digits_of_any_script_are_never_lost(text: str) -> None:
     assert terms_of(text)

@@ -5,7 +5,6 @@ exactly (`server:tool`, `server__tool`, `tool`) come first, then quoted strings,
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -385,19 +384,17 @@ class _Reader:
 
     def read(self, tool: SearchableTool) -> _Read:
         """The tool with its words as numbers."""
-        place: dict[int, int] = {}
-        rows: list[Counter[int]] = []
-        for name, text in zip(_FIELDS, _texts(tool), strict=True):
+        counts: dict[int, list[int]] = {}
+        for row, (name, text) in enumerate(zip(_FIELDS, _texts(tool), strict=True)):
             numbers = self._prose if name in _PROSE else self._name
-            found: list[int] = []
             for word in words(text[: _CUT.get(name, 1_000)]):
-                found.extend(numbers(word))
-            rows.append(Counter(found))
-            for number in rows[-1]:
-                place.setdefault(number, len(place))
-        counts = [[counted.get(number, 0) for number in place] for counted in rows]
-        ids = np.fromiter(place, np.int32, len(place))
-        return _Read(tool, ids, np.array(counts, np.uint16), _ways(tool))
+                for number in numbers(word):
+                    if number not in counts:
+                        counts[number] = [0] * len(_FIELDS)
+                    counts[number][row] += 1
+        table = np.array(list(counts.values()), np.uint16).reshape(-1, len(_FIELDS)).T
+        ids = np.fromiter(counts, np.int32, len(counts))
+        return _Read(tool, ids, np.ascontiguousarray(table), _ways(tool))
 
     def _name(self, word: str) -> tuple[int, ...]:
         known = self._all.get(word)

@@ -70,7 +70,7 @@ _NOTHING = _Nothing()
 
 
 def observe(stage: str, **fields: Any) -> "Observation | _Nothing":
-    """Mark the run of a stage, as in `with observe("search", queries=2)`."""
+    """Mark the run of a stage by a `with` block; the fields travel with it."""
     return Observation(stage, fields) if _observers else _NOTHING
 
 

@@ -101,8 +101,8 @@ def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
         (
             "VS Code",
             "My DB",
-            "its input 'db-password' is now the environment variable DB_PASSWORD; called "
-            "My-DB-274271 here; needs the variable DB_PASSWORD",
+            "its input 'db-password' is now ${env:DB_PASSWORD}; called My-DB-274271 here; needs "
+            "DB_PASSWORD, which is not set",
         ),
         ("VS Code", "toolgate", "left out; Toolgate itself"),
         ("Codex", "time", ""),

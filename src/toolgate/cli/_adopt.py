@@ -160,7 +160,7 @@ def _choice(
     if spec.problem:
         variable = spec.problem.partition(" needs the variable ")[2].partition(",")[0]
         needs = variable
-        remarks.append(f"needs the variable {variable}" if variable else "needs its editor")
+        remarks.append(f"needs {variable}, which is not set" if variable else "needs its editor")
     if not spec.enabled and not spec.problem:
         remarks.append("disabled")
     return Choice(

@@ -218,12 +218,16 @@ def _show(files: Sequence[ClientFile], choices: Sequence[Choice], machine: Machi
     for file in files:
         if file.error:
             note(file.error)
-    if choices:
-        print_table(
-            ("Client", "File", "Server", "Starts", "Remark"),
-            [_row(choice, machine) for choice in choices],
-            wrap=3,
-        )
+    rows = [(choice.file, _row(choice, machine)) for choice in choices]
+    if not sys.stdout.isatty():
+        print_table(("Client", "File", "Server", "Starts", "Remark"), [row for _, row in rows])
+        return
+    for file in files:
+        here = [row[2:] for owner, row in rows if owner is file]
+        if here:
+            print_text(f"{file.client.title}: {_shown(file.path, machine)}")
+            print_table(("Server", "Starts", "Remark"), here, wrap=1)
+            print_text()
 
 
 def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:

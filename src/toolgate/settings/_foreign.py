@@ -197,7 +197,7 @@ def _rewritten(value: object, notices: list[str], *, bare: bool) -> object:
         for input_id in find_inputs(value):
             variable = to_input_variable(input_id)
             value = value.replace(f"${{input:{input_id}}}", f"${{env:{variable}}}")
-            notices.append(f"its input {input_id!r} is now the environment variable {variable}")
+            notices.append(f"its input {input_id!r} is now ${{env:{variable}}}")
         if bare:
             value = re.sub(r"\$([A-Za-z_][A-Za-z0-9_]*)", r"${\1}", value)
         return value

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,6 +80,34 @@ async def test_tools_with_a_quoted_string_come_before_better_words() -> None:
 
     assert answer.hits[0].key == "b:other"
     assert answer.hits[0].relevance >= answer.hits[1].relevance
+
+
+async def test_a_weak_match_of_a_short_request_is_said() -> None:
+    """One common word of three is found: better said than left to a number."""
+    strategy = build(Options())
+    await strategy.update(sample_tools())
+
+    weak = await strategy.search(SearchRequest(queries=("issue a passport zeppelin visa",)))
+    good = await strategy.search(SearchRequest(queries=("weather forecast for Tokyo",)))
+
+    assert weak.notices == ("Weak match: no tool here mentions 'passport', 'zeppelin', 'visa'.",)
+    assert weak.hits
+    assert good.notices == ()
+
+
+async def test_a_weak_match_does_not_tell_what_hidden_tools_have() -> None:
+    strategy = build(Options())
+    request = SearchRequest(queries=("issue a passport zeppelin visa",))
+    passport = SearchableTool(key="x:passport", server="x", name="passport")
+    await strategy.update(sample_tools())
+    without = await strategy.search(request)
+    await strategy.update([*sample_tools(), passport])
+    mask = np.array([key != passport.key for key in strategy.keys])
+
+    hidden = await strategy.search(replace(request, mask=mask))
+
+    assert all(word in hidden.notices[0] for word in ("passport", "zeppelin", "visa"))
+    assert len(hidden.notices[0]) == len(without.notices[0])
 
 
 async def test_priors_add_a_tool_that_no_word_matches() -> None:

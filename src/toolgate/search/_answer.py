@@ -26,6 +26,8 @@ _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWor
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 _SIGNATURE_CHARS = 320
+_SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
+"""Output shapes that server libraries put around every text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,8 +300,8 @@ def _entry(one: Found, level: _Level) -> list[str]:
     marks += ["SERVER DOWN"] if one.down else []
     parameters = one.parameters(level.signature) if level.signature else ""
     lines = [f"{_key(one.tool_key)}{parameters} [{', '.join(marks)}]"]
-    if level.output and one.output_schema is not None:
-        lines[0] += f" -> {clean(shape(one.output_schema))}"
+    if level.output and (output := clean(shape(one.output_schema or {}))) not in _SAYS_NOTHING:
+        lines[0] += f" -> {output}"
     about = cut(one.description, level.description)
     if level.explanation and one.explanation:
         about = f"{about} ({one.explanation})".strip()

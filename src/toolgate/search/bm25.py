@@ -28,6 +28,8 @@ _CUT = {"description": 8_000, "parameter texts": 4_000}
 _PROSE = frozenset({"description", "parameter texts"})
 _QUERY_CHARS = 4_000
 _HALF = 0.1
+_WEAK = 0.15
+_SHORT = 8
 
 # Three tiers of scores: the share of the request in [0, 1), the same and a quoted string, a name.
 _PHRASE = 1.0
@@ -144,6 +146,11 @@ class _Index(bm25s.BM25):
         }
         self.n_used = int(np.count_nonzero(df))
 
+    def owners(self, number: int) -> NDArray[np.int32]:
+        """Positions of the tools that have a term."""
+        begin, end = self.scores["indptr"][number : number + 2]
+        return self.scores["indices"][begin:end]
+
     def worth(self, found: Sequence[int], unknown: int) -> float:
         """The highest score that a request of these words could have; `unknown` are in no tool."""
         rarest = float(np.log1p((self.scores["num_docs"] + 0.5) / 0.5))
@@ -179,8 +186,8 @@ class _Asked:
 
     found: dict[int, str]
     """The word as it was written, by the number of its term."""
-    unknown: int = 0
-    """Terms that no tool has."""
+    unknown: tuple[str, ...] = ()
+    """Words, as they were written, of terms that no tool has."""
     only_common: bool = False
     """Whether it has words, but none that says anything."""
 
@@ -298,6 +305,8 @@ class Bm25Search:
             )
         elif not hits:
             notice = _nothing(asked)
+        elif not notice and scores[best[0]] < _WEAK:
+            notice = _weak(state, asked, allowed)
         if notice and len(request.queries) > 1:
             notice = f"{query[:60]!r}: {notice}"
         return hits, notice
@@ -318,7 +327,7 @@ class Bm25Search:
 def _asked(state: _State, text: str) -> _Asked:
     """The words of a request that count."""
     found: dict[int, str] = {}
-    unknown: set[str] = set()
+    unknown: dict[str, str] = {}
     common = False
     n_terms = state.index.n_terms if state.index else 0
     for word in words(text):
@@ -330,8 +339,8 @@ def _asked(state: _State, text: str) -> _Asked:
                 if number < n_terms:
                     found.setdefault(number, word)
                 else:
-                    unknown.add(term)
-    return _Asked(found, len(unknown), common and not found and not unknown)
+                    unknown.setdefault(term, word)
+    return _Asked(found, tuple(unknown.values()), common and not found and not unknown)
 
 
 def _covered(state: _State, asked: _Asked) -> NDArray[np.float32]:
@@ -340,7 +349,7 @@ def _covered(state: _State, asked: _Asked) -> NDArray[np.float32]:
         return np.zeros(len(state.keys), np.float32)
     found = list(asked.found)
     scores: NDArray[np.float32] = state.index.get_scores_from_ids(found)  # pyright: ignore[reportUnknownMemberType]
-    scores /= state.index.worth(found, asked.unknown)
+    scores /= state.index.worth(found, len(asked.unknown))
     return scores
 
 
@@ -519,6 +528,20 @@ def _dealt(lists: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
             if turn < len(hits) and len(dealt) < limit:
                 dealt.setdefault(hits[turn].key, best[hits[turn].key])
     return list(dealt.values())
+
+
+def _weak(state: _State, asked: _Asked, allowed: NDArray[np.bool_]) -> str:
+    """Which words of a short request no visible tool has; long requests tell a story."""
+    if state.index is None or len(asked.found) + len(asked.unknown) > _SHORT:
+        return ""
+    # Words of hidden tools count as missing: a notice must not tell that they are somewhere.
+    hidden = (
+        word
+        for number, word in asked.found.items()
+        if not allowed[state.index.owners(number)].any()
+    )
+    missing = ", ".join(repr(word[:40]) for word in dict.fromkeys((*asked.unknown, *hidden)))
+    return f"Weak match: no tool here mentions {missing}." if missing else ""
 
 
 def _nothing(asked: _Asked) -> str:

@@ -21,6 +21,7 @@ from toolgate.upstream._jsonrpc import (
     Damaged,
     answer_question,
     cancellation,
+    may_be_answer,
     notification_bytes,
     request_bytes,
     result_of,
@@ -233,7 +234,7 @@ class DuplexWire(ABC):
         if call_id is not None:
             if call := self._calls.get(call_id):
                 call.fail(error)
-        elif message.tail is not None and b'"method"' not in message.head[:200]:
+        elif message.tail is not None and may_be_answer(message.head):
             for call in self._calls.values():  # whose it is cannot be seen, and one would hang
                 if call.sent:
                     call.fail(error)

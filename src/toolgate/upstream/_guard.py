@@ -102,7 +102,16 @@ class OrphanGuard:
         if not sys.executable:
             log.warning("no orphan guard: this Python does not know its own path")
             return
-        self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter and program
+        try:
+            self._process = self._spawn()
+        except OSError:
+            log.exception("no orphan guard could be started")
+            return
+        for group in self._groups:
+            self._write(f"+{group}\n")
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 -- our own interpreter and program
             [sys.executable, "-I", "-S", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -112,5 +121,3 @@ class OrphanGuard:
             start_new_session=True,
             bufsize=0,
         )
-        for group in self._groups:
-            self._write(f"+{group}\n")

@@ -26,7 +26,6 @@ from toolgate.types import json_object
 from toolgate.upstream._jsonrpc import excerpt, read_message, result_of
 
 __all__ = [
-    "BIG_BYTES",
     "JSON_AND_EVENTS",
     "Endpoint",
     "check_address",
@@ -34,7 +33,6 @@ __all__ = [
     "media_type",
     "open_http_session",
     "pieces",
-    "read_big_message",
     "read_body",
     "refusal",
 ]
@@ -43,9 +41,6 @@ JSON_AND_EVENTS: Final = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
 }
-
-BIG_BYTES = 2**18
-"""Messages from this size on are read in a thread, between whose steps the loop runs."""
 
 CONNECT_S = 10.0
 KEPT_OPEN_S = 4.0
@@ -230,13 +225,6 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
                 hint="Ask for less, or raise max_message_bytes of this server.",
             )
         parts.append(part)
-
-
-async def read_big_message(text: bytes) -> object:
-    """The message, as `read_message` gives it; a large one is read in a thread."""
-    if len(text) < BIG_BYTES:
-        return read_message(text)
-    return await anyio.to_thread.run_sync(read_message, text)
 
 
 async def finish_response(response: aiohttp.ClientResponse) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
+from anyio import to_thread
+
 from toolgate.errors import CannotAskError, InvalidAnswerError, RpcError, ToolgateError
 from toolgate.types import Json, json_object
 from toolgate.upstream._text import BadText, read_json, write_json
@@ -17,7 +19,9 @@ __all__ = [
     "answer_question",
     "cancellation",
     "excerpt",
+    "may_be_answer",
     "notification_bytes",
+    "read_big_message",
     "read_message",
     "request_bytes",
     "result_of",
@@ -33,6 +37,8 @@ AskHandler: TypeAlias = Callable[[str, Json], Awaitable[Json]]
 NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """Requests that are given up in silence: the first by the specification, the second because a
 server of the handshake era may not take a notification before its handshake."""
+
+BIG_BYTES = 2**18
 
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
@@ -102,6 +108,13 @@ def read_message(text: bytes) -> object:
         return Damaged(reason=fault.reason, call_id=call_id, is_rpc=is_rpc)
 
 
+async def read_big_message(text: bytes) -> object:
+    """As `read_message`; a large one in a thread, between whose steps the loop runs."""
+    if len(text) < BIG_BYTES:
+        return read_message(text)
+    return await to_thread.run_sync(read_message, text)
+
+
 def sniff_call_id(head: bytes, tail: bytes) -> int | None:
     """The id of a message from its first and last bytes, where servers write it; None if unseen.
 
@@ -109,6 +122,12 @@ def sniff_call_id(head: bytes, tail: bytes) -> int | None:
     """
     found = _ID_FIRST.match(head) or _ID_LAST.search(tail[-512:])
     return int(found[1]) if found else None
+
+
+def may_be_answer(head: bytes) -> bool:
+    """Whether a message that starts so may answer a request, as far as can be seen."""
+    start = head[:200].lstrip()
+    return start[:1] in {b"{", b"["} and b'"method"' not in start
 
 
 def result_of(answer: Json) -> Json:

@@ -27,7 +27,6 @@ from toolgate.upstream._http import (
     finish_response,
     media_type,
     pieces,
-    read_big_message,
     read_body,
     refusal,
 )
@@ -37,7 +36,9 @@ from toolgate.upstream._jsonrpc import (
     answer_question,
     cancellation,
     excerpt,
+    may_be_answer,
     notification_bytes,
+    read_big_message,
     request_bytes,
     result_of,
     with_token,
@@ -184,7 +185,9 @@ class HttpWire:
                 sent=True,
                 hint="The call had been sent and may have run; check before repeating it.",
             ) from None
-        except asyncio.CancelledError:
+        except ToolgateError:
+            raise
+        except BaseException:  # nobody waits for the answer any more
             self._tell_cancelled(exchange)
             raise
         finally:
@@ -253,10 +256,10 @@ class HttpWire:
 
     async def _converse(self, exchange: _Exchange, text: bytes) -> Json:
         response = await self._post(text, exchange.headers)
-        if exchange.method == "initialize" and SESSION in response.headers:
-            self._session = response.headers[SESSION]
         try:
             await self._check_status(response)
+            if exchange.method == "initialize":
+                self._session = response.headers.get(SESSION)
             if media_type(response) == "text/event-stream":
                 answer = await self._follow(response, exchange)
                 while answer is None:
@@ -333,7 +336,7 @@ class HttpWire:
         return None
 
     def _refuse_overlong(self, event: ServerEvent) -> None:
-        if b'"method"' not in event.data[:200]:
+        if may_be_answer(event.data):
             raise InvalidAnswerError(
                 f"The server sent a message of more than {self._max_message_bytes:,} bytes.",
                 hint="Ask for less, or raise max_message_bytes of this server.",

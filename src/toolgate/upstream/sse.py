@@ -23,10 +23,10 @@ from toolgate.upstream._http import (
     finish_response,
     media_type,
     pieces,
-    read_big_message,
     read_body,
     refusal,
 )
+from toolgate.upstream._jsonrpc import read_big_message
 from toolgate.upstream._lines import Overlong
 from toolgate.upstream.base import WireEvents
 

@@ -21,7 +21,7 @@ from toolgate.errors import OptionError
 from toolgate.upstream._child import READ_BYTES, Child
 from toolgate.upstream._duplex import Call, DuplexWire
 from toolgate.upstream._guard import OrphanGuard
-from toolgate.upstream._jsonrpc import read_message
+from toolgate.upstream._jsonrpc import read_big_message
 from toolgate.upstream._lines import LineFramer, Overlong
 from toolgate.upstream.base import WireEvents
 
@@ -40,9 +40,6 @@ NOTIFY_S = 2.0
 
 MOST_UNWRITTEN_BYTES = 4 * 2**20
 """Unread bytes beyond which small messages are dropped instead of kept for a child."""
-
-BIG_BYTES = 2**18
-"""Messages from this size on are read in a thread, between whose steps the loop runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,12 +203,6 @@ class StdioWire(DuplexWire):
                 if isinstance(line, Overlong):
                     self._take_overlong(line)
                 elif line.lstrip()[:1] in {b"{", b"["}:
-                    await self._take_line(line)
+                    await self._take(await read_big_message(line))
                 else:
                     self._stray += bool(line.strip())
-
-    async def _take_line(self, line: bytes) -> None:
-        if len(line) < BIG_BYTES:
-            await self._take(read_message(line))
-        else:
-            await self._take(await anyio.to_thread.run_sync(read_message, line))

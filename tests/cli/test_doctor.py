@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -205,3 +206,23 @@ def test_the_archive_is_written_even_when_the_configuration_is_broken(
 def test_what_looks_like_a_secret_is_hidden_in_texts(text: str, shown: str) -> None:
     spec = ServerSpec(name="x", kind="stdio", options={"env": {"A": "known-value"}})
     assert Scrubber([spec])(text) == shown
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes as files")
+def test_doctor_names_children_that_a_killed_gateway_left(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").write_text(
+        "[server.left]\ncommand = 'sleep'\nargs = ['3600.25']\n", encoding="utf-8"
+    )
+    shell = subprocess.run(
+        ["sh", "-c", "sleep 3600.25 >/dev/null 2>&1 & echo $!"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    pid = int(shell.stdout)
+    try:
+        done = command("doctor", "--quick")
+        assert f"Process {pid} is this server without a gateway." in done.out
+        assert f"End it: kill {pid}" in done.out
+    finally:
+        os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Command, Run, Serve, server_table, small_servers
 from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
-from toolgate.cli.call import read_arguments
+from toolgate.cli.call import read_arguments, show
 
 
 def test_tools_lists_every_tool_by_its_key(command: Command, folder: Path) -> None:
@@ -222,3 +222,21 @@ def test_an_argument_is_json_where_the_schema_takes_it_else_text(
 ) -> None:
     pairs = [(text.partition("=")[0], text.partition("=")[2]) for text in given]
     assert read_arguments(pairs, {"properties": {"x": schema}}) == {"x": expected}
+
+
+def test_a_tool_that_asks_its_user_is_not_taken_for_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A command has nobody to ask: protocol 2026-07-28 answers with the questions then."""
+    show(
+        {
+            "resultType": "input_required",
+            "inputRequests": {
+                "q": {"method": "elicitation/create", "params": {"message": "Your name?"}}
+            },
+        }
+    )
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "asks its user" in said.err
+    assert "'Your name?'" in said.err

@@ -3,7 +3,6 @@
 import importlib.metadata
 import platform
 import shutil
-import socket
 import sys
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from toolgate import __version__, runfile, settings
 from toolgate.cli._door import Door, find_running, load_settings, store_url
+from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
@@ -213,11 +213,9 @@ def _port(loaded: Settings, remote: Door | None) -> Check:
                 details=details,
             )
         return Check(name="port", state="ok", found=text, details=details)
-    if port == 0 or _can_listen(host, port):
+    if can_listen(host, port):
         return Check(name="port", state="ok", found=f"Port {port} on {host} is free.")
-    run = next(
-        (r for r in runfile.read_all(settings.run_dir()) if r.address.endswith(f":{port}")), None
-    )
+    run = gateway_on(host, port)
     who = f"the gateway of process {run.pid}, over {run.store}" if run else "another program"
     return Check(
         name="port",
@@ -326,7 +324,7 @@ def _orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
         except (OSError, IndexError):
             continue
         server = wanted.get((Path(words[0]).name, *words[1:])) if words else None
-        if server is not None and parent == "1":
+        if server is not None and _is_init(parent):
             yield Check(
                 name=f"server {server}",
                 state="warning",
@@ -336,23 +334,21 @@ def _orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
             )
 
 
+def _is_init(pid: str) -> bool:
+    """Whether a process is one of those that orphans are given to."""
+    if pid == "1":
+        return True
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8").strip() in {"systemd", "init"}
+    except OSError:
+        return False
+
+
 def _failed(name: str, error: ToolgateError) -> Check:
     hint = " ".join(part for part in (error.allowed, error.hint) if part)
     return Check(
         name=name, state="problem", found=error.failed, hint=hint, details={"code": error.code}
     )
-
-
-def _can_listen(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        if sys.platform != "win32":
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host.strip("[]"), port))
-        except OSError:
-            return False
-    return True
 
 
 def _store_folder(loaded: Settings) -> Path:

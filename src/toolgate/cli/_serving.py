@@ -16,6 +16,7 @@ from toolgate import __version__, logs, runfile, settings
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
 from toolgate.cli._door import find_running, load_settings, store_url
+from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
 from toolgate.runfile import RunFile
@@ -61,14 +62,18 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 
         def ready(address: str) -> str:
             nonlocal run
-            run = runfile.write(
-                settings.run_dir(),
-                address=address,
-                store=store_url(loaded),
-                started_at=began,
-                version=__version__,
-            )
             tasks.start_soon(_tell, app, address, began)
+            try:
+                run = runfile.write(
+                    settings.run_dir(),
+                    address=address,
+                    store=store_url(loaded),
+                    started_at=began,
+                    version=__version__,
+                )
+            except OSError as error:
+                log.warning("commands will not find this gateway: %s", error)
+                return ""
             return run.key
 
         async def reload() -> None:
@@ -185,14 +190,16 @@ def _say(text: str) -> None:
 
 def _refuse_our_own_port(host: str, port: int) -> None:
     """Name the gateway that has the port, before anything is started."""
-    for run in runfile.read_all(settings.run_dir()):
-        if port and run.is_alive() and run.address == f"http://{host}:{port}":
-            raise PortTakenError(
-                f"Port {port} on {host} is taken by the Toolgate gateway with process id {run.pid},"
-                f" which has run since {run.started_at} over {run.store}.",
-                hint=f"Connect to it at {run.address}/mcp, stop it (kill {run.pid}), or choose"
-                " another port with --port.",
-            )
+    run = gateway_on(host, port)
+    if run is None or can_listen(host, port):
+        return
+    since = datetime.fromisoformat(run.started_at).astimezone().isoformat(" ", "seconds")
+    raise PortTakenError(
+        f"Port {port} on {host} is taken by the Toolgate gateway with process id {run.pid},"
+        f" which has run since {since} over {run.store}.",
+        hint=f"Connect to it at {run.address}/mcp, stop it (kill {run.pid}), or choose"
+        " another port with --port.",
+    )
 
 
 def _stop_without_terminal(had_terminal: bool) -> None:

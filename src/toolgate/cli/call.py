@@ -62,7 +62,12 @@ async def _call(key: str, given: Json, pairs: list[tuple[str, str]], as_json: bo
         print_json(result)
     else:
         show(result)
-    return FAILED if result.get("isError") else FINE
+    return FAILED if result.get("isError") or _asks(result) else FINE
+
+
+def _asks(result: Json) -> bool:
+    """Whether the tool wants an answer of its user before it goes on."""
+    return result.get("resultType") == "input_required"
 
 
 def read_arguments(pairs: list[tuple[str, str]], schema: Json) -> Json:
@@ -94,6 +99,16 @@ def show(result: Json) -> None:
             print_text(text)
     if structured is not None:
         print_json(structured)
+    if _asks(result):
+        questions = [
+            json_object(json_object(each).get("params")).get("message")
+            for each in json_object(result.get("inputRequests")).values()
+        ]
+        asked = " ".join(f"{question!r}" for question in questions if question)
+        note(
+            f"The tool asks its user before it goes on, which this command cannot answer: {asked}"
+            " Call it from an MCP client that can."
+        )
 
 
 def _block(block: Json) -> str:

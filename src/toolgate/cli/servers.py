@@ -150,7 +150,9 @@ def _remark(server: Json) -> str:
         return str(server["last_error"])
     if server["state"] == "connecting":
         return "has not answered yet"
-    return f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
+    restarts = server.get("restarts")
+    since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
+    return f"{since}, {restarts} restart(s)" if restarts else since
 
 
 async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:

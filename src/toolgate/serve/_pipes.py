@@ -30,7 +30,7 @@ def claim_standard_streams() -> Generator[tuple[int, int]]:
     sys.stdout.flush()
     reading, writing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0, inheritable=False)
+    os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     try:

@@ -82,6 +82,7 @@ def test_the_inspector_lists_and_calls(
 ) -> None:
     launcher = installed.modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     inspector = [installed.node.node, str(launcher), "--cli", *doors(running)[door]]
+    inspector += ["--connect-timeout", "60000"]  # of milliseconds; tests share their machine
     if door == "http":
         inspector += ["--transport", "http"]
 

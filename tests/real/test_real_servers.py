@@ -75,7 +75,7 @@ def test_every_server_is_listed_in_its_own_era(running: RunningGateway) -> None:
 
 CALLS: dict[str, tuple[str, Json, str]] = {
     "everything": ("echo", {"message": "grüß dich 中"}, "grüß dich 中"),
-    "excel": ("list_workbooks", {}, "workbook"),
+    "excel": ("list_workbooks", {"directory": "{scratch}/files"}, "{}"),
     "filesystem": ("read_text_file", {"path": "{scratch}/files/note.txt"}, "remember the milk"),
     "git": ("git_log", {"repo_path": "{scratch}/files"}, "First step"),
     "memory": ("read_graph", {}, "entities"),

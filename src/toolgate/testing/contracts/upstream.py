@@ -167,7 +167,7 @@ class WireContract:
         """Unknown fields, `_meta` and numbers over 64 bits included."""
         result: Json = {
             "content": [{"type": "text", "text": "ünï ✓", "unknown": [None, 1.5, True]}],
-            "_meta": {"com.example/big": 2**70, "com.example/small": -(2**63)},
+            "_meta": {"com.example/big": 2**70 + 1, "com.example/small": -(2**63)},
             "isError": False,
         }
 
@@ -195,6 +195,7 @@ class WireContract:
         with anyio.fail_after(5):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "slow", {"seconds": 60})
+                await happened(wire, "started")
                 answer = await call(wire, "echo", {"text": "quick"})
                 group.cancel_scope.cancel()
 

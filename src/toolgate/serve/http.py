@@ -50,6 +50,7 @@ from toolgate.serve._message import (
     read,
     too_long,
 )
+from toolgate.serve._parser import HttpParser
 from toolgate.serve._signals import received
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
@@ -109,16 +110,15 @@ async def serve(
     door = build_app(app, host=host)
     config = uvicorn.Config(
         door,
-        # httptools keeps trailing blanks in header values, which then differ from the body.
-        http="h11",
+        http=HttpParser,
         ws="none",
         lifespan="off",
         log_config=None,
         log_level="critical",  # what goes wrong in a request is logged here
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nothing here asks where a request comes from
         timeout_graceful_shutdown=CLOSE_S,  # pyright: ignore[reportArgumentType] - a number of s
-        h11_max_incomplete_event_size=256 * 2**10,
     )
     server = _Server(config)
     async with door.running(), anyio.create_task_group() as tasks:
@@ -127,7 +127,13 @@ async def serve(
         await server.open([listener])
         if on_ready is not None:
             door.key = on_ready(_address(host, listener)) or ""
-        await server.work([listener])
+        try:
+            await server.main_loop()
+        finally:
+            # Also when cancelled: nobody may be left connected to a gateway that is gone.
+            door.end()
+            with anyio.CancelScope(shield=True):
+                await server.shutdown([listener])
         tasks.cancel_scope.cancel()
 
 
@@ -335,7 +341,7 @@ class _Response:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its own handling of signals, in two steps."""
+    """Uvicorn without its own handling of signals; `main_loop` and `shutdown` follow `open`."""
 
     async def open(self, sockets: list[socket.socket]) -> None:
         """Listen."""
@@ -343,11 +349,6 @@ class _Server(uvicorn.Server):
             self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
         await self.startup(sockets=sockets)
-
-    async def work(self, sockets: list[socket.socket]) -> None:
-        """Serve until told to stop."""
-        await self.main_loop()
-        await self.shutdown(sockets=sockets)
 
 
 class _Stopper:

@@ -1,5 +1,6 @@
 """A real PostgreSQL server for the tests that need one: started once, stopped at the end."""
 
+import signal
 import tempfile
 import warnings
 from collections.abc import Generator, Iterator
@@ -52,10 +53,11 @@ def running_server() -> Generator[PostgresServer]:
         running.execute("SELECT pg_reload_conf()")
         yield running
     finally:
-        main = psutil.Process(server.get_pid())
-        server.cleanup()
         with suppress(psutil.NoSuchProcess):
-            main.wait(10)
+            main = psutil.Process(server.get_pid())
+            main.send_signal(signal.SIGQUIT)  # at once: nothing has to be written any more
+            main.wait(20)
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")

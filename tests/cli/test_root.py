@@ -126,5 +126,13 @@ def test_every_command_loads_and_says_of_itself_what_the_overview_says(name: str
     assert " ".join(text.split()) == COMMANDS[name][1]
 
 
+@pytest.mark.parametrize("argv", [[], ["servers"]], ids=["toolgate", "servers"])
+def test_no_words_at_all_show_the_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(argv) == WRONG
+    said = capsys.readouterr()
+    assert "Usage: toolgate" in said.out
+    assert said.err == ""
+
+
 def test_nothing_found_has_a_status_of_its_own() -> None:
     assert NOTHING == 3

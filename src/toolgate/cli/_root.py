@@ -119,6 +119,8 @@ def run(argv: list[str]) -> int:
         path = getattr(getattr(problem, "ctx", None), "command_path", None)
         see = f" See: {path} --help" if path else ""
         text = problem.format_message().rstrip()
+        if not text:  # no words at all: the help was shown
+            return 2
         text = text if not see or text.endswith((".", "?", "!", ")")) else f"{text}."
         print(f"toolgate: {text}{see}", file=sys.stderr)
         return int(problem.exit_code) if path else 2

@@ -32,7 +32,7 @@ def add(
     name: Name,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND ARGS...]", help="Program that speaks MCP on stdio."),
+        typer.Argument(metavar="-- COMMAND ARGS", help="Program that speaks MCP on stdio."),
     ] = None,
     url: Annotated[
         str, typer.Option("--url", metavar="URL", help="Address of a server over HTTP.")

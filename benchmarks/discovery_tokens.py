@@ -103,7 +103,7 @@ def spread(values: list[Any]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Tokens of discovery answers.")
     parser.add_argument("data", type=Path, help="folder with tools.jsonl and queries.jsonl")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--show", metavar="ID", help="print the answer to one request")

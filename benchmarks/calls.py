@@ -54,7 +54,7 @@ CASES = (
 )
 
 
-def measure(quick: bool) -> Report:
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
     """Run the rounds; gives the table."""
     rounds, calls = (1, 300) if quick else (5, 1000)
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}

@@ -1,0 +1,29 @@
+"""Run the benchmarks and print their tables: `python -m benchmarks [NAME …] [--quick] [--json]`."""
+
+import argparse
+import sys
+from importlib import import_module
+
+from benchmarks._report import print_all, run
+
+NAMES = ("calls", "listing", "footprint", "large", "discovery")
+
+
+def main() -> None:
+    """Run those that are named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; the figures are rough")
+    given = parser.parse_args()
+    unknown = set(given.names) - set(NAMES)
+    if unknown:
+        parser.error(f"There is no benchmark {sorted(unknown)}. Choose from {', '.join(NAMES)}.")
+    reports = []
+    for name in given.names or NAMES:
+        print(f"==> {name}", file=sys.stderr, flush=True)
+        reports.append(run(import_module(f"benchmarks.{name}").measure, quick=given.quick))
+    print_all(reports, as_json=given.json)
+
+
+main()

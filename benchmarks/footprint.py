@@ -1,0 +1,120 @@
+"""What the gateway itself takes with 20 real stdio servers: memory, and the start.
+
+    python -m benchmarks.footprint [--quick] [--json]
+
+The first start lists the servers. Every further one finds the catalog in its store and has one
+server more, which never answers; it is ready when `tools/list` gives what it gave before.
+"""
+
+import json
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from benchmarks._load import load, own_cpu_s, own_rss_mb
+from benchmarks._real import HANGING, twenty_servers
+from benchmarks._report import Report, Target, main
+from tests.real.processes import RunningGateway, gateway
+from toolgate.types import Json
+
+QUERIES = ("read a file", "what time is it in Tokyo", "commit my changes", "remember a fact")
+
+
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+    """Start, measure, start again; gives the table."""
+    starts = 2 if quick else 7
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        servers = twenty_servers(folder)
+        with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
+            known = running.wait_ready(*servers, within_s=240)
+            rows = [_memory(running, "20 servers listed")]
+            expected = _listed(running)
+            _use(running)
+            rows.append(_memory(running, "after 400 discoveries and calls"))
+        begun = [_start(folder, {**servers, "hangs": HANGING}, expected) for _ in range(starts)]
+    cpu = [start["cpu_s"] for start in begun]
+    rows.append(
+        {
+            "when": "started again, one server hanging",
+            "own MB": median(start["rss_mb"] for start in begun),
+            "children MB": None,
+            "CPU s": min(cpu),
+            "CPU s, median": median(cpu),
+            "wall s": median(start["wall_s"] for start in begun),
+        }
+    )
+    tools = sum(status["tools"] for status in known.values())
+    return Report(
+        name="footprint",
+        title=f"The gateway with {len(servers)} real stdio servers and {tools} tools",
+        rows=rows,
+        targets=(
+            Target(what="own MB after use", measured=rows[1]["own MB"], limit=150),
+            Target(what="CPU s until tools/list, best", measured=min(cpu), limit=2.0),
+        ),
+        notes=(
+            f"{starts} starts. Own: of the gateway process; children MB: resident memory of the"
+            " servers, pages they share counted each time.",
+        ),
+    )
+
+
+def _start(folder: Path, servers: Mapping[str, Json], expected: int) -> dict[str, float]:
+    """Start once more over the same store; CPU seconds until the catalog is listed."""
+    began = time.perf_counter()
+    with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
+        listed = _listed(running)
+        cpu_s = own_cpu_s(running.run.pid)
+        wall_s = time.perf_counter() - began
+        assert listed == expected, f"{listed} tools listed instead of {expected}"
+        return {"cpu_s": cpu_s, "wall_s": wall_s, "rss_mb": own_rss_mb(running.run.pid)}
+
+
+def _memory(running: RunningGateway, when: str) -> dict[str, Any]:
+    process = psutil.Process(running.run.pid)
+    children = sum(child.memory_info().rss for child in process.children(recursive=True))
+    return {
+        "when": when,
+        "own MB": own_rss_mb(running.run.pid),
+        "children MB": children / 2**20,
+        "CPU s": own_cpu_s(running.run.pid),
+        "CPU s, median": None,
+        "wall s": None,
+    }
+
+
+def _use(running: RunningGateway) -> None:
+    for query in QUERIES:
+        load(running.url, tool="tool_discovery", arguments={"query": query}, calls=50)
+    call = {"toolKey": "everything:echo", "arguments": {"message": "hi"}}
+    load(running.url, tool="tool_execute", arguments=call, concurrency=8, calls=200)
+
+
+def _listed(running: RunningGateway) -> int:
+    """How many tools a modern client is shown."""
+    prefix = "io.modelcontextprotocol/"
+    meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    request = urllib.request.Request(
+        running.url,
+        data=json.dumps(body).encode(),
+        headers={
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/list",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return len(json.load(answer)["result"]["tools"])
+
+
+if __name__ == "__main__":
+    main("footprint", measure)

@@ -1,0 +1,155 @@
+"""Large results over stdio, and what other calls notice of them.
+
+    python -m benchmarks.large [--quick] [--json]
+
+While one client fetches results of 10 and 30 MB from one stdio server, another calls `echo` of a
+second server without a pause. Both are processes of their own. The reference rows are the same
+results fetched straight from a probe server over HTTP.
+"""
+
+import http.client
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks._load import load, own_cpu_s
+from benchmarks._report import Report, Target, main
+from tests.real.processes import PROBE_SERVER, free_port, gateway, listening
+
+SIZES = (10_000_000, 30_000_000)
+
+
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+    """Run the rounds; gives the table."""
+    rounds, fetches = (1, 4) if quick else (4, 6)
+    found: dict[str, list[dict[str, float]]] = {}
+    with _set_up() as (direct, served, pid):
+        for _ in range(rounds):
+            quiet = load(served, tool="c__echo", arguments={"text": "hi"}, calls=300)
+            found.setdefault("echo alone", []).append(quiet)
+            for size in SIZES:
+                name = f"{size // 1_000_000} MB"
+                seconds = [_fetch(direct, "big", size) for _ in range(2)]
+                found.setdefault(f"{name}, direct HTTP", []).append({"s": min(seconds)})
+                began = own_cpu_s(pid)
+                seconds = [_fetch(served, "b__big", size) for _ in range(fetches)]
+                cpu_s = (own_cpu_s(pid) - began) / fetches
+                row = {"s": min(seconds), "cpu_s": cpu_s}
+                found.setdefault(f"{name}, stdio server", []).append(row)
+                row = _beside(served, size, fetches)
+                row["added_ms"] = row["max_ms"] - quiet["p50_ms"]
+                found.setdefault(f"echo beside {name}", []).append(row)
+    return Report(
+        name="large",
+        title=f"Large results through the gateway, {rounds} rounds",
+        rows=[_row(name, rounds_of) for name, rounds_of in found.items()],
+        targets=(
+            Target(
+                what="s for 10 MB over stdio, best",
+                measured=min(row["s"] for row in found["10 MB, stdio server"]),
+                limit=0.4,
+            ),
+            Target(
+                what="ms the worst other call is delayed by 10 MB, best round",
+                measured=min(row["added_ms"] for row in found["echo beside 10 MB"]),
+                limit=50,
+            ),
+        ),
+        notes=(
+            "CPU s: of the gateway process for one result. worst ms: the slowest call of a round,"
+            " median and least of the rounds.",
+        ),
+    )
+
+
+def _beside(served: str, size: int, fetches: int) -> dict[str, Any]:
+    """Call `echo` of another server for as long as large results are fetched."""
+    row: dict[str, Any] = {}
+    stop = threading.Event()
+
+    def fetch() -> None:
+        while not stop.is_set():
+            _fetch(served, "b__big", size)
+
+    thread = threading.Thread(target=fetch)
+    thread.start()
+    try:
+        row = load(served, tool="c__echo", arguments={"text": "hi"}, calls=60 * fetches)
+    finally:
+        stop.set()
+        thread.join()
+    return row
+
+
+def _fetch(url: str, tool: str, size: int) -> float:
+    """Call `big`; seconds until the last byte has come."""
+    prefix = "io.modelcontextprotocol/"
+    meta = {
+        f"{prefix}protocolVersion": "2026-07-28",
+        f"{prefix}clientCapabilities": {},
+        f"{prefix}clientInfo": {"name": "large", "version": "1"},
+    }
+    params = {"name": tool, "arguments": {"bytes": size}, "_meta": meta}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": tool,
+    }
+    try:
+        connection.connect()
+        began = time.perf_counter()
+        connection.request("POST", place.path, body, headers)
+        response = connection.getresponse()
+        received = len(response.read())
+        taken_s = time.perf_counter() - began
+    finally:
+        connection.close()
+    assert response.status == 200, response.status
+    assert received > size, received
+    return taken_s
+
+
+@contextmanager
+def _set_up() -> Iterator[tuple[str, str, int]]:
+    """Gives the address of a probe server, that of the gateway, and the gateway's process id."""
+    port = free_port()
+    python, script = PROBE_SERVER
+    servers = {name: {"command": python, "args": [script, "--name", name]} for name in ("b", "c")}
+    command = (*PROBE_SERVER, "--transport", "http", "--port", str(port))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            listening(command, port, log=folder / "http.log"),
+            gateway(folder / "gateway", servers, {"mode": "all"}) as running,
+        ):
+            running.wait_ready(*servers)
+            yield f"http://127.0.0.1:{port}/mcp", running.url, running.run.pid
+
+
+def _row(name: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
+    first = rounds[0]
+    worst = [row["max_ms"] for row in rounds] if "max_ms" in first else None
+    return {
+        "what": name,
+        "s": min(row["s"] for row in rounds) if "s" in first else None,
+        "CPU s": min(row["cpu_s"] for row in rounds) if "cpu_s" in first else None,
+        "p50 ms": median(row["p50_ms"] for row in rounds) if "p50_ms" in first else None,
+        "worst ms": median(worst) if worst else None,
+        "least": min(worst) if worst else None,
+    }
+
+
+if __name__ == "__main__":
+    main("large", measure)

@@ -1,0 +1,81 @@
+"""What listing 642 real tools costs.
+
+    python -m benchmarks.listing [--quick] [--json]
+
+37 servers with the definitions of `data/real_tools.jsonl` stand behind `toolgate serve` with
+`mode = "all"`. The reference row is a request of the same kind whose answer is a few bytes.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import menu_server
+from benchmarks._load import load
+from benchmarks._report import Report, Target, main
+from tests.real.processes import gateway
+
+CASES = (
+    ("tools/list, modern", "modern", "tools/list"),
+    ("tools/list, legacy", "legacy", "tools/list"),
+    ("reference: server/discover, modern", "modern", "server/discover"),
+    ("reference: ping, legacy", "legacy", "ping"),
+)
+
+
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+    """Run the rounds; gives the table."""
+    rounds, requests = (1, 40) if quick else (5, 100)
+    lines = menu_server.DATA.read_text(encoding="utf-8").splitlines()
+    names = list(dict.fromkeys(json.loads(line)["server"] for line in lines))
+    servers = {
+        name: {"command": sys.executable, "args": [menu_server.__file__, name]} for name in names
+    }
+    found: dict[str, list[dict[str, Any]]] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        gateway(Path(folder), servers, {"mode": "all"}) as running,
+    ):
+        known = running.wait_ready(*names)
+        tools = sum(status["tools"] for status in known.values())
+        for _ in range(rounds):
+            for name, era, method in CASES:
+                pid = running.run.pid
+                row = load(running.url, era=era, method=method, calls=requests, pids=[pid])
+                row["cpu_ms"] = row["cpu_ms_per_call"][str(pid)]
+                found.setdefault(name, []).append(row)
+    return Report(
+        name="listing",
+        title=f"Listing {tools} tools of {len(names)} servers over HTTP, one at a time",
+        rows=[_row(name, found[name]) for name, _, _ in CASES],
+        targets=[
+            Target(
+                what=f"CPU ms per {name}",
+                measured=min(row["cpu_ms"] for row in found[name]),
+                limit=5,
+            )
+            for name in ("tools/list, modern", "tools/list, legacy")
+        ],
+        notes=(
+            f"{rounds} rounds of {requests} requests a row. CPU ms: of the gateway process, the"
+            " least and the median of the rounds.",
+        ),
+    )
+
+
+def _row(name: str, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    cpu = [row["cpu_ms"] for row in rounds]
+    return {
+        "request": name,
+        "CPU ms": min(cpu),
+        "median": median(cpu),
+        "p50 ms": median(row["p50_ms"] for row in rounds),
+        "p99 ms": median(row["p99_ms"] for row in rounds),
+    }
+
+
+if __name__ == "__main__":
+    main("listing", measure)

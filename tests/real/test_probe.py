@@ -8,7 +8,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from tests.real.processes import (
 )
 from toolgate.types import Json
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
 ERAS = ("modern", "legacy")
 
@@ -56,50 +56,61 @@ def gateway_before_probes(folder: Path, settings: Json) -> Iterator[RunningGatew
         yield running
 
 
-def probe(*arguments: str) -> tuple[list[Json], str]:
-    """Run the probe; gives the checks that applied, and what was not expected."""
+def probe(prefixes: Sequence[str], *arguments: str) -> tuple[int, str]:
+    """Run the probe; gives the number of checks that applied, and what was not expected.
+
+    Some of its checks demand times (a second beside a slow call, 0.7 s for a cancellation), which a
+    machine can miss that runs other tests beside; what failed is therefore asked once more, alone.
+    """
+    rows = _rows(prefixes, *arguments)
+    for row in [row for row in rows if not _is_as_expected(row)]:
+        rows.remove(row)
+        rows += _rows([row["prefix"]], *arguments, "--only", row["check"])
+    wrong = [
+        f"{row['era']} {row['prefix']} {row['check']} {row['verdict']}: {row['missing']} {row['seen']}"
+        for row in rows
+        if not _is_as_expected(row)
+    ]
+    return sum(row["verdict"] != "skip" for row in rows), "\n".join(wrong)
+
+
+def _rows(prefixes: Sequence[str], *arguments: str) -> list[Json]:
+    named = [word for prefix in prefixes for word in ("--prefix", prefix)]
     done = subprocess.run(
-        [sys.executable, str(VENDORED / "gateway_probe.py"), "--json", *arguments],
+        [sys.executable, str(VENDORED / "gateway_probe.py"), "--json", *named, *arguments],
         capture_output=True,
         text=True,
         timeout=280,
         check=False,
     )
     assert done.stdout.startswith("{"), done.stdout + done.stderr
-    rows = json.loads(done.stdout)["rows"]
-    return [row for row in rows if row["verdict"] != "skip"], _unexpected(rows)
+    return json.loads(done.stdout)["rows"]
 
 
-def _unexpected(rows: list[Json]) -> str:
-    """Failures that are not known, and known ones that did not fail; a line each."""
-    lines: list[str] = []
-    for row in rows:
-        known = (row["prefix"].rstrip("_:"), row["check"]) in KNOWN
-        if (row["verdict"] == "FAIL") != known:
-            lines.append(" ".join(str(row[key]) for key in ("era", "prefix", "check", "verdict")))
-            lines[-1] += f": {row['missing']} {row['seen']}"
-    return "\n".join(lines)
+def _is_as_expected(row: Json) -> bool:
+    is_known = (row["prefix"].rstrip("_:"), row["check"]) in KNOWN
+    return (row["verdict"] == "FAIL") == is_known
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_everything_passes_to_all_kinds_of_servers_beside_one_that_hangs(
     era: str, tmp_path: Path
 ) -> None:
-    prefixes = [word for name in "abcd" for word in ("--prefix", f"{name}__")]
+    prefixes = [f"{name}__" for name in "abcd"]
     with gateway_before_probes(tmp_path, {"mode": "all"}) as running:
-        rows, unexpected = probe("--url", running.url, "--era", era, *prefixes)
+        applied, unexpected = probe(prefixes, "--url", running.url, "--era", era)
 
     assert not unexpected, unexpected
-    assert len(rows) >= 4 * 22  # a crash is no check for a server that nobody can restart
+    assert applied >= 4 * 22  # a crash is no check for a server that nobody can restart
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_everything_passes_through_the_meta_tool_as_well(era: str, tmp_path: Path) -> None:
     """Unpaged, since the probe wants 10 MB at once; listings were checked in the other test."""
-    keys = [word for name in "abcd" for word in ("--prefix", f"{name}:")]
+    keys = [f"{name}:" for name in "abcd"]
     execute = ("--execute", "tool_execute", "--skip", "resources")
     with gateway_before_probes(tmp_path, {"mode": "meta", "results": {"paging": False}}) as running:
-        rows, unexpected = probe("--url", running.url, "--era", era, *execute, *keys)
+        applied, unexpected = probe(keys, "--url", running.url, "--era", era, *execute)
 
     assert not unexpected, unexpected
-    assert len(rows) >= 4 * 19
+    assert applied >= 4 * 19

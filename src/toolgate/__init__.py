@@ -1,7 +1,10 @@
 """Toolgate: one MCP endpoint in front of all your MCP servers.
 
 ```python
-from toolgate import Gateway
+from toolgate import Caller, DiscoverRequest, load, open_app
+
+async with open_app(load(), wait_s=30) as app:
+    found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("list files",)))
 ```
 """
 
@@ -10,18 +13,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolgate.app import open_app
+    from toolgate.errors import ToolgateError
     from toolgate.gateway import Gateway
+    from toolgate.metatools import DiscoverRequest
     from toolgate.settings import Settings, load
     from toolgate.types import Caller
 
-__all__ = ["Caller", "Gateway", "Settings", "__version__", "load", "open_app"]
+__all__ = [
+    "Caller",
+    "DiscoverRequest",
+    "Gateway",
+    "Settings",
+    "ToolgateError",
+    "__version__",
+    "load",
+    "open_app",
+]
 
 __version__ = "0.1.0"
 
 _FRONT = {
     "Caller": "toolgate.types",
+    "DiscoverRequest": "toolgate.metatools",
     "Gateway": "toolgate.gateway",
     "Settings": "toolgate.settings",
+    "ToolgateError": "toolgate.errors",
     "load": "toolgate.settings",
     "open_app": "toolgate.app",
 }

@@ -126,7 +126,7 @@ class ServerKeeper(Protocol):
 
 
 class Gateway:
-    """All that Toolgate does, as methods. Get one from `toolgate.open_gateway`."""
+    """All that Toolgate does, as methods. Get one from `toolgate.open_app`."""
 
     def __init__(
         self,

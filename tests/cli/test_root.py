@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import toolgate as toolgate_package
 from tests.cli.conftest import LoadedBy, Run
 from toolgate import __version__
 from toolgate.cli import run
@@ -45,6 +46,11 @@ def test_importing_toolgate_loads_nothing_and_its_front_door_opens_on_use(
     modules = loaded_by("import toolgate")
     assert {name for name in modules if name.startswith("toolgate")} == {"toolgate"}
     assert "toolgate.types" in loaded_by("from toolgate import Caller")
+
+
+def test_every_name_of_the_front_door_is_there() -> None:
+    assert [name for name in toolgate_package.__all__ if not hasattr(toolgate_package, name)] == []
+    assert set(toolgate_package.__all__) <= set(dir(toolgate_package))
 
 
 def test_a_name_that_the_front_door_lacks_is_an_attribute_error() -> None:

@@ -215,7 +215,7 @@ def converse(*argv: str, close: bool = True) -> tuple[list[dict[str, Any]], str,
 
 def test_stdio_serves_with_nothing_but_protocol_on_its_output(folder: Path) -> None:
     answers, _, status = converse()
-    results = {answer.get("id"): answer.get("result") for answer in answers}
+    results = {answer.get("id"): answer.get("result") or {} for answer in answers}
     assert results[1]["serverInfo"]["name"] == "toolgate"
     assert results[2]["content"][0]["text"].startswith('{"text": "hi"}')
     assert status == FINE

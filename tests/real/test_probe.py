@@ -67,7 +67,7 @@ def probe(prefixes: Sequence[str], *arguments: str) -> tuple[int, str]:
         rows.remove(row)
         rows += _rows([row["prefix"]], *arguments, "--only", row["check"])
     wrong = [
-        f"{row['era']} {row['prefix']} {row['check']} {row['verdict']}: {row['missing']} {row['seen']}"
+        ", ".join(str(row[key]) for key in ("era", "prefix", "check", "verdict", "missing", "seen"))
         for row in rows
         if not _is_as_expected(row)
     ]

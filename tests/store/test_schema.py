@@ -254,17 +254,45 @@ async def test_a_newer_schema_is_refused_with_both_versions_and_left_alone(
     await store.close()
 
 
+async def test_a_backup_brings_an_older_program_back(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A file that is too new is put aside, not thrown away."""
+    url = url_of("sqlite", request)
+    store = made(url)
+    await store.open()
+    await store.save_server(SERVER)
+    await store.backup(tmp_path / "backup.db")
+    run_sql(url, "UPDATE toolgate_schema SET version_num = '9999'")
+
+    await store.restore(tmp_path / "backup.db")
+
+    assert (await store.check()).problems == ()
+    assert await store.servers("default") == [SERVER]
+    [aside] = (tmp_path / "data").glob("*.damaged")
+    with begun(f"sqlite:///{aside}") as connection:
+        assert _schema.look(connection).found == "9999"
+    await store.close()
+
+
 @BOTH
 async def test_tables_of_another_program_are_left_alone(
-    kind: str, request: pytest.FixtureRequest
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """A wrong address must not mix two programs' data."""
     url = url_of(kind, request)
     run_sql(url, "CREATE TABLE servers (id INTEGER)")
     store = made(url)
 
+    backup = tmp_path / "backup.db"
+    other = made(f"sqlite:///{backup}")
+    await other.open()
+    await other.close()
+
     with pytest.raises(StoreVersionError, match="another program"):
         await store.open()
+    with pytest.raises(StoreVersionError, match="another program"):
+        await store.restore(backup)
 
     with begun(url) as connection:
         assert inspect(connection).get_table_names() == ["servers"]

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ def prepare_file(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         mode = path.stat().st_mode
-        if mode & 0o077 and path.stat().st_uid == os.geteuid():
-            path.chmod(mode & 0o700)
+        if mode & 0o077:
+            with suppress(PermissionError):  # somebody else's file; its owner decides
+                path.chmod(mode & 0o700)
 
 
 def file_engine(path: Path, *, busy_timeout_s: float) -> Engine:

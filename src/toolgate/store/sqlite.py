@@ -115,6 +115,9 @@ class SqliteStore(SqlStore):
             with self._translated(), self._engine.begin() as connection:
                 damaged = bool(self._damage(connection))
         except StoreVersionError:
+            with self._translated(), self._engine.begin() as connection:
+                if _schema.look(connection).kind != "newer":
+                    raise  # what belongs to another program stays where it is
             damaged = True
         except StoreError as error:
             damaged = _is_damage(error.__cause__)

@@ -1,0 +1,135 @@
+"""The contract of stores finds faults: each broken store fails in the test that names its fault."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolgate.errors import StoreError
+from toolgate.store import (
+    AuditFilter,
+    Pruned,
+    Retention,
+    StoredResult,
+    StoredServer,
+    StoredSnapshot,
+)
+from toolgate.store.sqlite import SqliteStore
+from toolgate.testing.contracts.store import StoreContract
+from toolgate.types import AuditRecord
+
+pytestmark = pytest.mark.anyio
+
+
+class MixesProjects(SqliteStore):
+    async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
+        return [*await super().snapshots("default"), *await super().snapshots("other")]
+
+
+class ForgetsTheAlias(SqliteStore):
+    async def save_server(self, server: StoredServer) -> None:
+        await super().save_server(replace(server, alias=None))
+
+
+class SwallowsFailures(SqliteStore):
+    async def save_server(self, server: StoredServer) -> None:
+        try:
+            await super().save_server(server)
+        except StoreError:
+            return
+
+
+class WritesOneByOne(SqliteStore):
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        for record in records:
+            await super().append_audit([record])
+
+
+class OverwritesRecords(SqliteStore):
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        def forget(connection: Any) -> None:
+            for record in records:
+                connection.exec_driver_sql(
+                    "DELETE FROM audit WHERE record_id = ?", (record.record_id,)
+                )
+
+        await self._write(forget)
+        await super().append_audit(records)
+
+
+class IgnoresTheStatus(SqliteStore):
+    async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
+        return await super().audit(replace(wanted, status=None))
+
+
+class CutsBytes(SqliteStore):
+    async def result(self, handle: str) -> StoredResult | None:
+        found = await super().result(handle)
+        return found and replace(found, body=found.body[:1_000_000])
+
+
+class ForgetsSecrets(SqliteStore):
+    async def secret(self, name: str) -> bytes:
+        return name.encode().ljust(32, b"\0") if name == "handles" else id(self).to_bytes(32)
+
+
+class PrunesTooMuch(SqliteStore):
+    async def prune(self, retention: Retention, *, now: str, configured: Any = ()) -> Pruned:
+        return await super().prune(retention, now=now)
+
+
+class PrunesNothing(SqliteStore):
+    async def prune(self, retention: Retention, *, now: str, configured: Any = ()) -> Pruned:
+        return Pruned()
+
+
+class BacksUpHalf(SqliteStore):
+    async def restore(self, source: Path) -> dict[str, int]:
+        rows = await super().restore(source)
+        await self.delete_snapshot("default", "git")
+        return rows
+
+
+Test = Callable[..., Any]
+CONTRACT = StoreContract
+
+
+@pytest.mark.parametrize(
+    ("broken", "test", "more"),
+    [
+        (MixesProjects, CONTRACT.test_listings_come_back_by_server_and_project, ()),
+        (ForgetsTheAlias, CONTRACT.test_servers_come_back_as_they_were_saved_by_name, ()),
+        (SwallowsFailures, CONTRACT.test_a_name_is_taken_once_per_project, ()),
+        (SwallowsFailures, CONTRACT.test_a_server_of_an_unknown_project_is_refused, ()),
+        (WritesOneByOne, CONTRACT.test_a_batch_that_cannot_be_written_leaves_nothing, ()),
+        (OverwritesRecords, CONTRACT.test_a_record_that_is_there_is_left_alone, ()),
+        (IgnoresTheStatus, CONTRACT.test_a_filter_gives_the_records_that_fit, ("status",)),
+        (CutsBytes, CONTRACT.test_results_come_back_by_handle, ()),
+        (ForgetsSecrets, CONTRACT.test_a_secret_is_the_same_for_all_from_its_first_use, ("other",)),
+        (PrunesTooMuch, CONTRACT.test_only_old_listings_of_servers_that_are_gone_go, ()),
+        (PrunesNothing, CONTRACT.test_old_records_go_and_young_ones_stay, ()),
+        (PrunesNothing, CONTRACT.test_expired_results_go_and_then_the_oldest, ()),
+        (BacksUpHalf, CONTRACT.test_a_backup_restores_everything, ("other", "folder")),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_broken_store_fails_in_the_test_that_names_its_fault(
+    broken: type[SqliteStore], test: Test, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    stores = [broken(tmp_path / "toolgate.db") for _ in range(2)]
+    for store in stores:
+        await store.open()
+    filled: dict[str, tuple[Any, ...]] = {
+        "other": (stores[1],),
+        "folder": (tmp_path,),
+        "status": (AuditFilter(status="timed_out"), [4]),
+    }
+    arguments = [value for name in more for value in filled[name]]
+
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        await test(StoreContract(), stores[0], *arguments)
+
+    for store in stores:
+        await store.close()

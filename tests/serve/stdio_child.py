@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from tests.serve.doors import FakeGateway, fake_app
+from tests.serve.fake import FakeGateway, fake_app
 from toolgate.serve.stdio import attach_stdio, serve_stdio
 from toolgate.types import Json, Peer
 

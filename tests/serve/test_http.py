@@ -9,16 +9,8 @@ import anyio
 import orjson
 import pytest
 
-from tests.serve.doors import (
-    INITIALIZE,
-    FakeGateway,
-    fake_app,
-    headers_for,
-    listening,
-    modern,
-    post,
-    until,
-)
+from tests.serve.doors import INITIALIZE, headers_for, listening, modern, post, until
+from tests.serve.fake import FakeGateway, fake_app
 from toolgate.errors import PortTakenError
 from toolgate.serve import lane
 from toolgate.serve.http import serve

@@ -14,7 +14,6 @@ from mcp.shared.exceptions import MCPError
 from tests.serve.doors import (
     INITIALIZE,
     META,
-    FakeGateway,
     Place,
     headers_for,
     listening,
@@ -23,6 +22,7 @@ from tests.serve.doors import (
     texts,
     until,
 )
+from tests.serve.fake import FakeGateway
 
 pytestmark = [
     pytest.mark.anyio,
@@ -72,10 +72,11 @@ async def test_resources_prompts_and_completion_pass(mode: str) -> None:
         assert [r.uri for r in (await connected.list_resources()).resources] == ["memo://1"]
         templates = (await connected.list_resource_templates()).resource_templates
         assert [r.uri_template for r in templates] == ["memo://{n}"]
-        assert (await connected.read_resource("memo://1")).contents[0].text == "body"
+        read = await connected.read_resource("memo://1")
+        assert [entry.model_dump()["text"] for entry in read.contents] == ["body"]
         assert [p.name for p in (await connected.list_prompts()).prompts] == ["a__greet"]
         got = await connected.get_prompt("a__greet", {"who": "ada"})
-        assert got.messages[0].content.text == "Hello ada"
+        assert got.messages[0].content.model_dump()["text"] == "Hello ada"
         reference = t.PromptReference(type="ref/prompt", name="a__greet")
         completed = await connected.complete(reference, {"name": "who", "value": "a"})
         assert completed.completion.values == ["a!"]
@@ -84,7 +85,7 @@ async def test_resources_prompts_and_completion_pass(mode: str) -> None:
 @ERAS
 async def test_the_gateway_introduces_itself(mode: str) -> None:
     async with reached(mode) as (connected, _):
-        assert connected.server_info.name == "toolgate"
+        assert connected.server_info and connected.server_info.name == "toolgate"
         assert connected.instructions == "Find tools, then run them."
         offered = connected.server_capabilities
         assert offered.tools
@@ -230,7 +231,7 @@ ELICITATION = {
 
 @ERAS
 async def test_a_question_reaches_the_client_and_its_answer_the_server(mode: str) -> None:
-    async def elicit(_ctx: Any, _params: Any) -> t.ElicitResult:
+    async def elicit(context: Any, params: Any) -> t.ElicitResult:
         return t.ElicitResult(action="accept", content={"name": "ada"})
 
     async with reached(mode, elicitation_callback=elicit) as (connected, gateway):

@@ -5,7 +5,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.serve.doors import FakeGateway, Place, listening
+from tests.serve.doors import Place, listening
+from tests.serve.fake import FakeGateway
 
 pytestmark = pytest.mark.anyio
 

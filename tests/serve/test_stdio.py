@@ -20,15 +20,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import ToolsListChanged, listen
 from mcp.shared.exceptions import MCPError
 
-from tests.serve.doors import (
-    INITIALIZE,
-    FakeGateway,
-    fake_app,
-    listening,
-    modern,
-    texts,
-    until,
-)
+from tests.serve.doors import INITIALIZE, listening, modern, texts, until
+from tests.serve.fake import FakeGateway, fake_app
 from toolgate.serve import _pipes, _relay
 from toolgate.serve._lines import serve_lines
 from toolgate.serve._pipes import LineReader, LineWriter
@@ -163,10 +156,10 @@ async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
     """Whatever the gateway and its children print, the client sees messages alone."""
     steps: list[float] = []
 
-    async def on_progress(progress: float, _total: Any, _message: Any) -> None:
+    async def on_progress(progress: float, total: Any, message: Any) -> None:
         steps.append(progress)
 
-    async def elicit(_ctx: Any, _params: Any) -> t.ElicitResult:
+    async def elicit(context: Any, params: Any) -> t.ElicitResult:
         return t.ElicitResult(action="accept", content={"name": "ada"})
 
     question = {
@@ -277,7 +270,7 @@ async def test_a_client_speaks_with_a_running_gateway_through_a_relay(mode: Any)
     async def on_log(params: Any) -> None:
         logged.append(params.level)
 
-    async def elicit(_ctx: Any, _params: Any) -> t.ElicitResult:
+    async def elicit(context: Any, params: Any) -> t.ElicitResult:
         return t.ElicitResult(action="accept", content={"name": "ada"})
 
     question = {
@@ -286,7 +279,7 @@ async def test_a_client_speaks_with_a_running_gateway_through_a_relay(mode: Any)
     }
     steps: list[float] = []
 
-    async def on_progress(progress: float, _total: Any, _message: Any) -> None:
+    async def on_progress(progress: float, total: Any, message: Any) -> None:
         steps.append(progress)
 
     async with listening(key="k1") as place:

@@ -30,6 +30,12 @@ class PostgresServer:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             connection.execute(statement.encode())
 
+    def new_schema(self) -> str:
+        """Address of a new, empty schema; much cheaper than a database, and as good as one."""
+        name = f"test_{next(self.numbers)}"
+        self.execute(f"CREATE SCHEMA {name}")
+        return f"{self.url()}&options=-csearch_path%3D{name}"
+
     def new_database(self) -> str:
         """Address of a new, empty database."""
         name = f"test_{next(self.numbers)}"

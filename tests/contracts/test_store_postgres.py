@@ -10,4 +10,4 @@ from toolgate.testing.contracts.store import StoreContract
 class TestPostgres(StoreContract):
     @pytest.fixture
     def store_url(self, postgres: PostgresServer) -> str:
-        return postgres.new_database()
+        return postgres.new_schema()

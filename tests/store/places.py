@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks
 def url_of(kind: str, request: pytest.FixtureRequest) -> str:
     """Address of an empty place."""
     if kind == "postgres":
-        return request.getfixturevalue("postgres").new_database()
+        return request.getfixturevalue("postgres").new_schema()
     return f"sqlite:///{request.getfixturevalue('tmp_path') / 'data' / 'toolgate.db'}"
 
 

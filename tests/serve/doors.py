@@ -48,7 +48,7 @@ async def listening(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             url = await ready
         try:
             yield Place(url=url, gateway=gateway, ended=ended, reloads=reloads)
@@ -140,7 +140,7 @@ async def post(
         )
 
 
-async def until(condition: Callable[[], Any], *, within_s: float = 4.0) -> None:
+async def until(condition: Callable[[], Any], *, within_s: float = 10.0) -> None:
     """Let the loop turn until something holds."""
     with anyio.fail_after(within_s):
         while not condition():

@@ -327,7 +327,7 @@ async def test_a_call_cancelled_through_the_relay_is_cancelled_and_not_answered(
         await line.send(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "s"}}
         )
-        with anyio.fail_after(4):
+        with anyio.fail_after(10):
             await place.gateway.cancelled.wait()
         again = {**call, "id": 9, "params": {**call["params"], "name": "a__echo"}}
         assert (await line.ask(again))["id"] == 9

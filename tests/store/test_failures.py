@@ -328,7 +328,8 @@ async def test_a_kill_at_any_moment_leaves_nothing_half_written(tmp_path: Path) 
     await store.open()
     with begun(url) as connection:
         counts = text("SELECT request_id, count(*) FROM audit GROUP BY request_id")
-        written = dict(connection.execute(counts).tuples().all())
+        rows = connection.execute(counts).all()
+        written = {row[0]: row[1] for row in rows}
     [snapshot] = await store.snapshots("default")
 
     assert set(written.values()) == {20}

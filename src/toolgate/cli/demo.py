@@ -519,25 +519,28 @@ async def _gateway(scratch: Path, servers: dict[str, Json]) -> AsyncGenerator[ru
     await anyio.Path(config).write_text(text, encoding="utf-8")
     log = scratch / "toolgate.log"
     command = [sys.executable, "-m", "toolgate", "serve", "--config", str(config)]
+    # Its run file lies with everything else: nothing of the demo stays in the user's folders.
+    env = {**settings.current_environment(), "XDG_DATA_HOME": str(scratch / "data")}
     with log.open("wb") as output:
         process = await anyio.open_process(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            env=env,
             start_new_session=True,  # Ctrl-C is for the demo, which ends the gateway itself
         )
     try:
-        yield await _announced(process, log)
+        yield await _announced(process, settings.run_dir(env), log)
     finally:
         with anyio.CancelScope(shield=True):
             await _end(process)
 
 
-async def _announced(process: Process, log: Path) -> runfile.RunFile:
+async def _announced(process: Process, folder: Path, log: Path) -> runfile.RunFile:
     with anyio.move_on_after(READY_S):
         while process.returncode is None:
-            for run in runfile.read_all(settings.run_dir()):
+            for run in runfile.read_all(folder):
                 if run.pid == process.pid:
                     return run
             await anyio.sleep(0.02)

@@ -49,7 +49,7 @@ async def keep_house(
             pruned = await store.prune(retention(), now=utc_now(), configured=configured())
         except StoreError as error:
             log.warning("clean-up failed", extra={"reason": str(error)})
-        except Exception:  # noqa: BLE001 - a fault here must not end all later clean-ups
+        except Exception:  # a fault here must not end all later clean-ups
             log.exception("clean-up failed unexpectedly")
         else:
             if pruned != Pruned():

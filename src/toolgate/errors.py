@@ -28,6 +28,7 @@ ToolgateError
     CannotAskError
     RpcError
   StoreError
+  EmbedderError
 ```
 
 Knows no wire format: `serve` maps `code` to what its protocol wants.
@@ -43,6 +44,7 @@ __all__ = [
     "CatalogError",
     "ConfigError",
     "ConnectionLostError",
+    "EmbedderError",
     "ForbiddenError",
     "HandleError",
     "InvalidAnswerError",
@@ -259,4 +261,11 @@ class StoreError(ToolgateError):
     """The database could not be read or written: full disk, lock, lost connection."""
 
     code = "store"
+    retryable = True
+
+
+class EmbedderError(ToolgateError):
+    """The embedding model cannot be read, or the service behind it failed."""
+
+    code = "embedder"
     retryable = True

@@ -1,0 +1,50 @@
+"""What an embedder must be able to do. Knows nothing of models, tools or search."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Embedder", "TextKind", "Vectors"]
+
+TextKind: TypeAlias = Literal["query", "document"]
+"""`query`: what somebody asks for. `document`: what is to be found."""
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""One row per text. The dot product of two rows is their cosine, in [-1, 1]."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Gives texts places in a space where what means the same is near.
+
+    Duties, checked by `toolgate.testing.contracts.embedder`:
+
+    * One row per text, in their order; no texts give shape `(0, dim)`.
+    * float32, finite; a row has length 1, or 0 where the model can say nothing about the text.
+    * A row depends on its text and kind alone: not on its neighbours, not on earlier calls.
+    * Any string is a text, of any length and script; what is too long is cut.
+    * Equal `identity` means equal vectors, in any process, on any day.
+    * Many texts never hold up the event loop: computing goes to a thread. Few short ones may be
+      computed on the spot, since handing them over costs more.
+    """
+
+    @property
+    def identity(self) -> str:
+        """The model and all that changes its vectors; stored vectors are kept under it."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector; at least 1, never changes."""
+        ...
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Vectors of shape `(len(texts), dim)`.
+
+        Raises:
+            EmbedderError: The model cannot be read, or the service behind it failed. Search goes
+                on with words alone.
+        """
+        ...

@@ -1,0 +1,86 @@
+"""The embedder `bundled`: a table of vectors that comes with the package.
+
+English, and words that other languages share with it; scripts it does not know give zeros. No
+download, no network, the same vectors everywhere. See `docs/model.md`.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from anyio import to_thread
+
+from toolgate.embed._table import Table, read_table
+from toolgate.embed.base import TextKind, Vectors
+
+__all__ = ["BundledEmbedder", "Options", "build"]
+
+MODEL = Path(__file__).parent / "data" / "model.npz"
+"""The file in the package."""
+
+_AT_ONCE = 4_096
+"""Characters that are computed on the spot: less than half a millisecond of work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings of the embedder `bundled`: none."""
+
+
+def build(options: Options) -> "BundledEmbedder":  # noqa: ARG001 - every embedder is built like this
+    """The embedder; the file is read when the first text comes.
+
+    Raises:
+        EmbedderError: The file is missing, cut off or damaged.
+    """
+    return BundledEmbedder()
+
+
+class BundledEmbedder:
+    """Vectors from the table in the package, which a process reads once."""
+
+    def __init__(self, path: Path = MODEL) -> None:
+        """Take another file of the same kind instead, to try a table before it is shipped."""
+        self._path = path
+
+    @property
+    def identity(self) -> str:
+        """Name and version of the table."""
+        return self._table.name
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return self._table.dim
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:  # noqa: ARG002 - one table for both kinds
+        """Vectors of shape `(len(texts), dim)`."""
+        if len(texts) > 32 or sum(map(len, texts)) > _AT_ONCE or self._path not in _tables:
+            return await to_thread.run_sync(self._compute, tuple(texts))
+        return self._compute(texts)
+
+    @property
+    def _table(self) -> Table:
+        return _shared(self._path)
+
+    def _compute(self, texts: Sequence[str]) -> Vectors:
+        table = self._table
+        vectors = np.zeros((len(texts), table.dim), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            row[:] = table.vector(text)
+        return vectors
+
+
+_tables: dict[Path, Table] = {}
+_reading = threading.Lock()
+
+
+def _shared(path: Path) -> Table:
+    table = _tables.get(path)
+    if table is None:
+        with _reading:
+            table = _tables.get(path) or read_table(path)
+            _tables[path] = table
+    return table

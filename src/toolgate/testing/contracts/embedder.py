@@ -1,0 +1,167 @@
+"""What every embedder must do, run against yours.
+
+Example:
+    ```python
+    class TestMine(EmbedderContract):
+        @pytest.fixture
+        def make_embedder(self) -> Callable[[], Embedder]:
+            return lambda: build(Options())
+    ```
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import anyio
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolgate.embed import Embedder
+from toolgate.testing.contracts.search import HOSTILE_TEXTS
+
+__all__ = ["EmbedderContract"]
+
+_TEXTS = (
+    "Open a new issue in a repository.",
+    "What will the weather be in Tokyo tomorrow?",
+    "create_issue",
+    "Send an e-mail to somebody.",
+)
+
+_CLOSE_ENOUGH = 1e-5
+"""What single precision leaves uncertain."""
+
+_any_text = st.text(st.characters(exclude_categories=()), max_size=80)
+
+
+@pytest.mark.anyio
+class EmbedderContract:
+    """The duties in `toolgate.embed.Embedder`, one test each; all are decisions of ours."""
+
+    @pytest.fixture(scope="class")
+    def make_embedder(self) -> Callable[[], Embedder]:
+        """Builds a new embedder with the same options each time; every subclass says how."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    def embedder(self, make_embedder: Callable[[], Embedder]) -> Embedder:
+        """The embedder under test; all tests of the class share it."""
+        return make_embedder()
+
+    def test_it_satisfies_the_protocol(self, embedder: Embedder) -> None:
+        """`plugins.make` refuses what does not."""
+        assert isinstance(embedder, Embedder)
+
+    async def test_each_text_has_a_row_of_float32(self, embedder: Embedder) -> None:
+        """Whoever keeps vectors reserves `dim` numbers for each."""
+        for texts in ((), _TEXTS[:1], _TEXTS):
+            vectors = await embedder.embed(texts, "document")
+
+            assert vectors.shape == (len(texts), embedder.dim)
+            assert vectors.dtype == np.float32
+
+    async def test_rows_are_in_the_order_of_the_texts(self, embedder: Embedder) -> None:
+        """A batch may be sorted by length inside, never outside."""
+        vectors = await embedder.embed(_TEXTS, "document")
+        turned = await embedder.embed(_TEXTS[::-1], "document")
+
+        assert np.abs(vectors - turned[::-1]).max() < _CLOSE_ENOUGH
+        assert len({row.tobytes() for row in vectors.round(3)}) == len(_TEXTS)
+
+    async def test_a_row_does_not_depend_on_its_neighbours(self, embedder: Embedder) -> None:
+        """Vectors are kept by text: the batch in which one was made must not matter."""
+        texts = (*_TEXTS, "a", "Read a file. " * 30)
+        together = await embedder.embed(texts, "document")
+        for text, row in zip(texts, together, strict=True):
+            alone = await embedder.embed([text], "document")
+
+            assert np.abs(alone[0] - row).max() < _CLOSE_ENOUGH
+
+    async def test_equal_texts_have_equal_rows(self, embedder: Embedder) -> None:
+        """Also after other texts came between."""
+        before = await embedder.embed(_TEXTS[:1], "query")
+        await embedder.embed(HOSTILE_TEXTS, "query")
+        after = await embedder.embed(_TEXTS[:1], "query")
+
+        assert np.array_equal(before, after)
+
+    async def test_rows_have_length_one_or_zero(self, embedder: Embedder) -> None:
+        """So that a dot product is a cosine; zero where nothing is known of the text."""
+        lengths = np.linalg.norm(await embedder.embed(_TEXTS, "query"), axis=1)
+
+        assert np.abs(lengths - 1).max() < _CLOSE_ENOUGH
+
+    async def test_any_text_has_a_row(self, embedder: Embedder) -> None:
+        """What somebody will send as a request, or a server as a description."""
+        vectors = await embedder.embed(HOSTILE_TEXTS, "document")
+        lengths = np.linalg.norm(vectors, axis=1)
+
+        assert np.isfinite(vectors).all()
+        assert (np.minimum(np.abs(lengths - 1), lengths) < _CLOSE_ENOUGH).all()
+
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    @given(texts=st.lists(_any_text, max_size=4), kind=st.sampled_from(["query", "document"]))
+    def test_any_texts_have_finite_rows_of_length_one_or_zero(
+        self, embedder: Embedder, texts: list[str], kind: str
+    ) -> None:
+        """Halves of surrogate pairs, control characters and scripts nobody knows too."""
+
+        async def embed() -> None:
+            vectors = await embedder.embed(texts, "query" if kind == "query" else "document")
+            lengths = np.linalg.norm(vectors, axis=1)
+
+            assert vectors.shape == (len(texts), embedder.dim)
+            assert np.isfinite(vectors).all()
+            assert (np.minimum(np.abs(lengths - 1), lengths) < _CLOSE_ENOUGH).all()
+
+        anyio.run(embed)
+
+    async def test_equal_identity_means_equal_vectors(
+        self, make_embedder: Callable[[], Embedder]
+    ) -> None:
+        """Vectors outlive the process that made them."""
+        one, other = make_embedder(), make_embedder()
+        theirs = [await embedder.embed(_TEXTS, "document") for embedder in (one, other)]
+
+        assert one.identity == other.identity
+        assert one.identity
+        assert one.dim == other.dim >= 1
+        assert np.array_equal(theirs[0], theirs[1])
+
+    async def test_what_means_the_same_is_nearer_than_what_does_not(
+        self, embedder: Embedder
+    ) -> None:
+        """The least that an embedder is for."""
+        asked = await embedder.embed(["weather forecast in Tokyo"], "query")
+        cosines = await embedder.embed(_TEXTS, "document") @ asked[0]
+
+        assert int(cosines.argmax()) == 1
+
+    async def test_many_texts_do_not_hold_up_the_event_loop(self, embedder: Embedder) -> None:
+        """A catalog of thousands is read while calls go on."""
+        texts = [f"{text} {number}" for number in range(500) for text in _TEXTS]
+        await embedder.embed(_TEXTS, "document")
+        longest = 0.0
+        done = anyio.Event()
+
+        async def tick() -> None:
+            nonlocal longest
+            while not done.is_set():
+                before = perf_counter()
+                await anyio.lowlevel.checkpoint()
+                longest = max(longest, perf_counter() - before)
+
+        began = perf_counter()
+        async with anyio.create_task_group() as group:
+            group.start_soon(tick)
+            await embedder.embed(texts, "document")
+            done.set()
+        whole = perf_counter() - began
+
+        assert longest < max(0.5 * whole, 0.05)

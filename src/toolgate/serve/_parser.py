@@ -1,6 +1,7 @@
 """Requests read from sockets by `llhttp`, the parser of Node: in C, half the time of h11."""
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -13,6 +14,9 @@ __all__ = ["MOST_HEAD_BYTES", "HttpParser"]
 
 MOST_HEAD_BYTES = 256 * 2**10
 """Bytes that request line and headers may have, which the library does not limit by itself."""
+
+_SMALL_BYTES = 64 * 2**10
+"""Up to this size a piece is copied to send it with the one before."""
 
 _OF_AN_OFFER = frozenset({b"upgrade", b"connection", b"http2-settings"})
 
@@ -31,6 +35,11 @@ class HttpParser(HttpToolsProtocol):
         self._is_in_head = False
         self._head_bytes = 0
         self._is_offer = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's own
+        """A client connected."""
+        super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", _Joined(transport))
 
     def data_received(self, data: bytes) -> None:
         """Take what came, unless it is no request or its head is too long."""
@@ -83,3 +92,41 @@ class HttpParser(HttpToolsProtocol):
         lines += [b"%s: %s" % pair for pair in self.headers if pair[0] not in _OF_AN_OFFER]
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"\r\n".join([*lines, b"", rest]))
+
+
+class _Joined:
+    """A transport that sends the head of an answer together with what follows it at once.
+
+    Uvicorn writes them one after the other; each is a system call and a packet, which costs more
+    than all else that happens for a small answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._held: bytes | None = None
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send, the first piece not before the loop has turned."""
+        if self._held is None:
+            self._held = data
+            self._loop.call_soon(self._flush)
+        elif len(data) <= _SMALL_BYTES:
+            self._held += data
+        else:
+            self._flush()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what is held, then close."""
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._transport.write(held)

@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CACHE ?= .cache/servers
 WORKERS ?= 2
+WORDNET ?= build/model/usr/share/wordnet
 
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
@@ -14,7 +15,7 @@ MADE := $(VENV)/.made
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak venv fix clean
+.PHONY: help demo test check bench soak model venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -42,11 +43,27 @@ fix: $(DEV) ## repair what ruff can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(DEV) ## make the pages anew that come from the code
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate_commands.py
+	$(BIN)/python docs/generate_errors.py
+
 bench: $(DEV) ## measure the gateway; ARGS="--json" for machines
 	$(BIN)/python -m benchmarks $(ARGS)
 
 soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+model: $(MADE) ## make the embedding model in the package anew; DATA=folder with tools/ and intents/
+	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make model DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
+	@echo "==> Libraries of the training, in build/model"
+	@$(PYTHON) -m venv build/model/venv
+	@build/model/venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+	  --requirement training/requirements.txt
+	@test -e "$(WORDNET)/data.noun" || { echo "==> WordNet, from Debian's package"; \
+	  cd build/model && apt-get download -qq wordnet-base && dpkg -x wordnet-base_*.deb . ; }
+	@echo "==> Model (half an hour on two cores)"
+	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training --data "$(DATA)" --wordnet "$(WORDNET)" $(ARGS)
 
 venv: $(DEV) ## the development environment in .venv
 

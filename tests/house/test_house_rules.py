@@ -22,7 +22,7 @@ from toolgate.cli._root import COMMANDS
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "toolgate"
 DOCS = ROOT / "docs"
-SEAMS = ("search", "store", "upstream")
+SEAMS = ("embed", "search", "store", "upstream")
 """Folders whose modules are implementations."""
 
 IMPLEMENTATIONS = [(kind, name) for kind in SEAMS for name in plugins.available(kind)]
@@ -167,9 +167,7 @@ def test_every_error_has_its_own_code_and_a_heading_in_troubleshooting() -> None
 def test_troubleshooting_has_every_text_that_the_code_raises() -> None:
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
 
-    assert page == generator("generate_errors").troubleshooting(), (
-        "run: python docs/generate_errors.py"
-    )
+    assert page == generator("generate_errors").troubleshooting(), "run: make docs"
 
 
 # Documentation
@@ -178,9 +176,7 @@ def test_troubleshooting_has_every_text_that_the_code_raises() -> None:
 def test_the_page_of_commands_is_the_one_that_the_command_line_makes() -> None:
     page = (DOCS / "commands.md").read_text(encoding="utf-8")
 
-    assert page == generator("generate_commands").commands(), (
-        "run: python docs/generate_commands.py"
-    )
+    assert page == generator("generate_commands").commands(), "run: make docs"
     assert all(f"## `toolgate {name}`" in page for name in COMMANDS)
 
 

@@ -206,6 +206,26 @@ async def test_only_known_hosts_and_origins_get_in(headers: dict[str, str], stat
             assert response.status == status
 
 
+async def test_a_page_that_the_settings_allow_may_read_answers_and_no_other() -> None:
+    """A browser asks before it sends JSON to another origin, and hides answers without a word."""
+    page = {"Origin": "https://app.example.org"}
+    asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "mcp-x"}
+    message = modern("tools/list")
+    settings: dict[str, Any] = {"allowed_origins": ("https://app.example.org",)}
+    async with listening(**settings) as place, aiohttp.ClientSession() as http:
+        async with http.options(f"{place.url}/mcp", headers={**page, **asking}) as response:
+            assert response.status == 204
+            assert response.headers["Access-Control-Allow-Origin"] == page["Origin"]
+            assert response.headers["Access-Control-Allow-Headers"] == "mcp-x"
+        answered = await post(place.url, message, {**headers_for(message), **page})
+        assert answered.headers["Access-Control-Allow-Origin"] == page["Origin"]
+        assert "Mcp-Session-Id" in answered.headers["Access-Control-Expose-Headers"]
+        local = {"Origin": "http://localhost:3000"}
+        async with http.options(f"{place.url}/mcp", headers={**local, **asking}) as response:
+            assert response.status == 405
+            assert "Access-Control-Allow-Origin" not in response.headers
+
+
 async def test_a_body_that_does_not_say_it_is_json_is_refused() -> None:
     message = modern("tools/list")
     async with listening() as place:

@@ -85,7 +85,8 @@ async def test_resources_prompts_and_completion_pass(mode: str) -> None:
 @ERAS
 async def test_the_gateway_introduces_itself(mode: str) -> None:
     async with reached(mode) as (connected, _):
-        assert connected.server_info and connected.server_info.name == "toolgate"
+        assert connected.server_info
+        assert connected.server_info.name == "toolgate"
         assert connected.instructions == "Find tools, then run them."
         offered = connected.server_capabilities
         assert offered.tools

@@ -56,6 +56,17 @@ class Guard:
                 self._known[key] = refusal
             return refusal
 
+    def page_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+        """The origin of a page that the settings allow, so that a browser lets it read answers.
+
+        Pages of this machine that no setting names may connect, as programs do, but not read.
+        """
+        for name, value in headers:
+            if name == b"origin":
+                known = _matches(value.decode("latin-1").strip().lower(), self._origins)
+                return value if known else None
+        return None
+
     def _check_host(self, raw: bytes | None) -> Refusal | None:
         host = (raw or b"").decode("latin-1").strip().lower()
         name = _without_port(host)

@@ -199,8 +199,13 @@ class Door:
             request_id = request_id_of(header(scope["headers"], b"x-request-id"))
             REQUEST_ID.set(request_id)
             response = _Response(send)
+            page = self._guard.page_of(scope["headers"])
             try:
-                await self._route(scope, receive, response, request_id)
+                if page is not None and scope["method"] == "OPTIONS":
+                    await _preflight(scope, response, page)
+                else:
+                    answer = response if page is None else _readable(response, page)
+                    await self._route(scope, receive, answer, request_id)
             except asyncio.CancelledError:
                 if not self._is_ending:
                     raise
@@ -317,6 +322,30 @@ class Door:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _readable(send: Send, page: bytes) -> Send:
+    """A `send` whose answers the browser shows to a page of another origin."""
+    for name, value in (
+        (b"access-control-allow-origin", page),
+        (b"access-control-expose-headers", b"Mcp-Session-Id, X-Request-Id"),
+        (b"vary", b"Origin"),
+    ):
+        send = with_header(send, name, value)
+    return send
+
+
+async def _preflight(scope: Scope, send: Send, page: bytes) -> None:
+    """Tell a browser that a page may send what it is about to send (CORS)."""
+    asked = header(scope["headers"], b"access-control-request-headers") or "content-type"
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", asked.encode("latin-1")),
+        (b"access-control-max-age", b"600"),
+    ]
+    send = _readable(send, page)
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 class _Response:

@@ -16,6 +16,7 @@ from toolgate.errors import (
     UnreachableError,
 )
 from toolgate.settings import base_environment
+from toolgate.testing import echo_server
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
@@ -48,7 +49,7 @@ class TestStdio(TextWireContract):
 
     @pytest.fixture
     async def make_wire(self, guard: OrphanGuard) -> MakeWire:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return lambda: wire_to(guard, "-m", "toolgate.testing.echo_server")
+        return lambda: wire_to(guard, echo_server.__file__)
 
     @pytest.fixture
     def unreachable_wire(self, guard: OrphanGuard) -> Wire:

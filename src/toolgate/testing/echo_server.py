@@ -4,6 +4,7 @@ Written without the protocol library, so that it can send anything and starts at
 
 ```sh
 python -m toolgate.testing.echo_server                              # over standard streams
+python src/toolgate/testing/echo_server.py                          # the same, sooner
 python -m toolgate.testing.echo_server --transport http --port 9000 # http://127.0.0.1:9000/mcp
 python -m toolgate.testing.echo_server --transport sse --port 9000  # http://127.0.0.1:9000/sse
 ```
@@ -74,7 +75,10 @@ class EchoServer:
 
     async def take(self, text: bytes, send: Send, announce: Send) -> None:
         """Handle one message to its end; `announce` is for what belongs to no request."""
-        message = cast("Json", json.loads(text))
+        try:
+            message = json_object(json.loads(text))
+        except ValueError:
+            return  # nobody can be told whose message that was
         method, message_id = message.get("method"), message.get("id")
         if method is None:
             if waiting := self._asked.get(str(message_id)):

@@ -152,11 +152,11 @@ class WireContract:
     async def wire(self, make_wire: MakeWire, recorder: Recorder) -> AsyncGenerator[Wire]:
         """An open wire after the handshake."""
         wire = make_wire()
-        with anyio.fail_after(5):
+        with anyio.fail_after(10):
             await wire.open(recorder)
             await greet(wire)
         yield wire
-        with anyio.fail_after(5):
+        with anyio.fail_after(10):
             await wire.aclose()
 
     async def test_it_satisfies_the_protocol(self, make_wire: MakeWire) -> None:

@@ -1,7 +1,7 @@
 """A stdio server that lists the tools of one real server, from `data/real_tools.jsonl`.
 
 Knows just enough of the protocol to be listed and called, with nothing imported beyond JSON, so
-that many of them start at once on a small machine.
+that many of them start at once on a small machine. Called `echo`, it has that one tool.
 """
 
 import json
@@ -10,6 +10,13 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data" / "real_tools.jsonl"
+
+ECHO = {
+    "name": "echo",
+    "description": "Echo the text back.",
+    "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    "annotations": {"readOnlyHint": True, "idempotentHint": True},
+}
 
 
 def tools_of(server: str) -> list[dict[str, Any]]:
@@ -35,7 +42,8 @@ def answer(message: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, An
         case "tools/list":
             return {"result": {"tools": tools}}
         case "tools/call":
-            return {"result": {"content": [{"type": "text", "text": "done"}]}}
+            text = message["params"].get("arguments", {}).get("text", "done")
+            return {"result": {"content": [{"type": "text", "text": text}]}}
         case "ping":
             return {"result": {}}
         case _:
@@ -44,7 +52,7 @@ def answer(message: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, An
 
 def main() -> None:
     """Serve until standard input ends."""
-    tools = tools_of(sys.argv[1])
+    tools = [ECHO] if sys.argv[1] == "echo" else tools_of(sys.argv[1])
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message and "method" in message:

@@ -1,0 +1,317 @@
+"""A long run: many calls, killed servers, clients that come and go; nothing may pile up.
+
+    python -m benchmarks.soak [--calls 100000] [--kills 200] [--clients 20] [--json]
+
+Six stdio servers and one over HTTP are killed in turn, while clients of both eras call tools of all
+of them and reconnect all the time. A call may fail with a reason while its server is away; it may
+never hang, and no client may notice more than that. Afterwards the gateway must have the same
+children, the same descriptors, and the memory that it had when it was warm.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+
+from benchmarks import menu_server
+from benchmarks._load import own_rss_mb
+from benchmarks._report import surroundings
+from benchmarks.vendored.gateway_bench import Mcp
+from tests.real.processes import (
+    PROBE_SERVER,
+    RunningGateway,
+    free_port,
+    gateway,
+    listening,
+    wait_until,
+)
+
+__all__ = ["Found", "Standing", "faults", "soak"]
+
+VICTIMS = ("one", "two", "three", "four", "five", "six")
+HTTP = "net"
+HTTP_EVERY = 10
+STEADY = "steady"
+CALLS_A_CONNECTION = 100
+AFTER_FAILURE_S = 0.1
+LONGEST_CALL_S = 30.0
+REASONS = ("nothing was sent", "may have run", "did not answer", "No connection to")
+"""What a call may fail with while its server is away."""
+
+WARM_UP = 0.1
+GROWTH = 1.10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What the gateway holds while nobody is connected."""
+
+    children: tuple[str, ...]
+    """Command lines of its children."""
+
+    descriptors: int
+    """Open files and sockets."""
+
+    threads: int
+    """Its threads."""
+
+    rss_mb: float
+    """Resident memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a run came to."""
+
+    calls: int
+    """Calls that were answered with their result."""
+
+    failed: Mapping[str, int]
+    """Calls that were answered with an error, by what it said."""
+
+    kills: int
+    """Servers that were killed."""
+
+    connections: int
+    """Connections that clients made."""
+
+    longest_s: float
+    """The longest call."""
+
+    wall_s: float
+    """How long it took."""
+
+    warm: Standing
+    """After the first tenth."""
+
+    end: Standing
+    """After all of it."""
+
+
+def soak(
+    folder: Path, *, calls: int, kills: int, clients: int, limit_s: float = float("inf")
+) -> Found:
+    """Run; fewer calls and kills when the time is over before."""
+    port = free_port()
+    python, script = PROBE_SERVER
+    servers: dict[str, Any] = {
+        name: {"command": sys.executable, "args": [menu_server.__file__, "echo", name]}
+        for name in VICTIMS
+    }
+    servers[STEADY] = {"command": python, "args": [script, "--name", STEADY]}
+    servers[HTTP] = {"url": f"http://127.0.0.1:{port}/mcp"}
+    with ExitStack() as stack, ExitStack() as net:
+        command = (*PROBE_SERVER, "--transport", "http", "--port", str(port))
+
+        def start_http() -> None:
+            process = net.enter_context(listening(command, port, log=folder / "http.log"))
+            net.callback(process.kill)  # it would wait for its open streams
+
+        start_http()
+        running = stack.enter_context(gateway(folder / "gateway", servers, {"mode": "all"}))
+        running.wait_ready(*servers)
+
+        def kill(turn: int) -> bool:
+            """Kill one that lives; False when it is not back yet."""
+            if turn % HTTP_EVERY == HTTP_EVERY - 1:
+                net.close()
+                start_http()
+                return True
+            for child in psutil.Process(running.run.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    if child.cmdline()[-2:] == ["echo", VICTIMS[turn % len(VICTIMS)]]:
+                        child.kill()
+                        return True
+            return False
+
+        return _run(running, servers, kill, calls=calls, kills=kills, clients=clients, end=limit_s)
+
+
+def _run(
+    running: RunningGateway,
+    servers: Mapping[str, Any],
+    kill: Any,
+    *,
+    calls: int,
+    kills: int,
+    clients: int,
+    end: float,
+) -> Found:
+    began = time.monotonic()
+    crowd = _Crowd(running.url, sorted(servers))
+    first = int(calls * WARM_UP)
+    asyncio.run(crowd.work(first, max(1, int(kills * WARM_UP)), kill, clients, began + end * 0.2))
+    warm = _standing(running, servers)
+    rest = kills - crowd.kills
+    asyncio.run(crowd.work(calls - crowd.calls, rest, kill, clients, began + end))
+    return Found(
+        calls=crowd.calls,
+        failed=dict(crowd.failed.most_common()),
+        kills=crowd.kills,
+        connections=crowd.connections,
+        longest_s=round(crowd.longest_s, 3),
+        wall_s=round(time.monotonic() - began, 1),
+        warm=warm,
+        end=_standing(running, servers, like=warm),
+    )
+
+
+class _Crowd:
+    """Clients that call, leave, come back."""
+
+    def __init__(self, url: str, servers: list[str]) -> None:
+        self._url = url
+        self._servers = servers
+        self.calls = 0
+        self.kills = 0
+        self.connections = 0
+        self.longest_s = 0.0
+        self.failed: Counter[str] = Counter()
+
+    async def work(self, calls: int, kills: int, kill: Any, clients: int, until: float) -> None:
+        """Make so many calls with so many kills in between, or stop at a time."""
+        self._left = iter(range(calls))
+        self._until = until
+        start, every = self.calls, max(1, calls // (kills + 1))
+        tasks = [asyncio.create_task(self._client(number)) for number in range(clients)]
+        whole = asyncio.gather(*tasks)
+        for turn in range(kills):
+            while self.calls < start + every * (turn + 1) and not whole.done():
+                await asyncio.wait({whole}, timeout=0.02)
+            if whole.done():
+                break
+            self.kills += await asyncio.to_thread(kill, self.kills)
+        await whole
+
+    async def _client(self, number: int) -> None:
+        era = "modern" if number % 2 else "legacy"
+        dice = random.Random(number)
+        while time.monotonic() < self._until:
+            client = Mcp(self._url, era)
+            await client.start()
+            self.connections += 1
+            try:
+                for _ in range(dice.randint(1, 2 * CALLS_A_CONNECTION)):
+                    if time.monotonic() > self._until or next(self._left, None) is None:
+                        return
+                    if not await self._call(client, dice):
+                        await anyio.sleep(AFTER_FAILURE_S)
+            finally:
+                client.c.close()
+
+    async def _call(self, client: Mcp, dice: random.Random) -> bool:
+        server = dice.choice(self._servers)
+        text = "x" * dice.choice((2, 200, 20_000))
+        name, arguments = f"{server}__echo", {"text": text}
+        if dice.random() < 0.25:
+            name, arguments = "tool_execute", {"toolKey": f"{server}:echo", "arguments": arguments}
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(LONGEST_CALL_S):
+                result = await client.call("tools/call", {"name": name, "arguments": arguments})
+            assert result["content"][0]["text"] == text, "another call's answer"
+        except RuntimeError as error:  # an error of the gateway, with its reason
+            said = str(error)
+            self.failed[next((r for r in REASONS if r in said), said)] += 1
+            return False
+        finally:
+            self.longest_s = max(self.longest_s, time.monotonic() - began)
+        self.calls += 1
+        return True
+
+
+def _standing(
+    running: RunningGateway, servers: Mapping[str, Any], like: Standing | None = None
+) -> Standing:
+    """What is held once all servers are up again and the clients' connections are gone."""
+    running.wait_ready(*servers)
+    process = psutil.Process(running.run.pid)
+
+    def look() -> Standing | None:
+        seen = _seen(process)
+        settled = seen.descriptors <= like.descriptors if like else not _clients(process)
+        return seen if settled else None
+
+    try:
+        return wait_until(look, within_s=30, what="quiet")
+    except AssertionError:
+        return _seen(process)
+
+
+def _seen(process: psutil.Process) -> Standing:
+    children = [child for child in process.children(recursive=True) if child.is_running()]
+    return Standing(
+        children=tuple(sorted(" ".join(child.cmdline()) for child in children)),
+        descriptors=process.num_fds(),
+        threads=process.num_threads(),
+        rss_mb=round(own_rss_mb(process.pid), 1),
+    )
+
+
+def _clients(process: psutil.Process) -> int:
+    """Connections that came from outside."""
+    connections = process.net_connections("tcp")
+    own = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
+    return sum(each.laddr.port in own and each.status != psutil.CONN_LISTEN for each in connections)
+
+
+def faults(found: Found) -> list[str]:
+    """What a run shows that must not be; empty when all is well."""
+    said: list[str] = [
+        f"{count} calls failed without a reason that fits: {reason}"
+        for reason, count in found.failed.items()
+        if reason not in REASONS
+    ]
+    warm, end = found.warm, found.end
+    if end.children != warm.children:
+        said.append(f"other children than before: {end.children} instead of {warm.children}")
+    if end.descriptors > warm.descriptors:
+        said.append(f"{end.descriptors} descriptors instead of {warm.descriptors}")
+    if end.rss_mb > warm.rss_mb * GROWTH:
+        said.append(f"{end.rss_mb} MB instead of {warm.rss_mb} MB")
+    return said
+
+
+def main() -> int:
+    """The command line; 1 when something piled up."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak")
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = soak(Path(folder), calls=given.calls, kills=given.kills, clients=given.clients)
+    wrong = faults(found)
+    if given.json:
+        print(json.dumps({**surroundings(), **asdict(found), "faults": wrong}, indent=2))
+        return bool(wrong)
+    print(
+        f"{found.calls:,} calls, {sum(found.failed.values())} of them failed with a reason, "
+        f"{found.kills} kills, {found.connections} connections, "
+        f"longest call {found.longest_s:g} s, {found.wall_s:g} s in all"
+    )
+    for reason, count in found.failed.items():
+        print(f"  {count:6} {reason}")
+    for name in ("descriptors", "threads", "rss_mb"):
+        print(f"  {name:12} {getattr(found.warm, name):8} -> {getattr(found.end, name)}")
+    print(f"  {'children':12} {len(found.warm.children):8} -> {len(found.end.children)}")
+    for fault in wrong:
+        print(f"FAULT: {fault}")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 import psutil
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from toolgate.errors import (
     ConnectionLostError,
@@ -499,7 +500,6 @@ async def test_a_question_that_the_server_takes_back_gets_no_answer(
 
 GATEWAY = """
 import asyncio, sys
-from toolgate.testing.contracts.upstream import Recorder
 from toolgate.upstream import OrphanGuard
 from toolgate.upstream.stdio import Options, build
 
@@ -507,7 +507,7 @@ async def main():
     guard = OrphanGuard()
     wire = build(Options(command=sys.executable, args=("-c", sys.argv[1])),
         max_message_bytes=1000, base_environment={}, guard=guard)
-    await wire.open(Recorder())
+    await wire.open(None)
     answer = await wire.request("pids", {}, headers={})
     print(guard.pid, wire.pid, answer["pid"], flush=True)
     await asyncio.Event().wait()
@@ -532,7 +532,8 @@ async def test_children_do_not_outlive_a_gateway_that_is_killed() -> None:
     )
     assert process.stdout is not None
     with anyio.fail_after(10):
-        guard, child, grandchild = map(int, (await process.stdout.receive()).split())
+        line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)
+    guard, child, grandchild = map(int, line.split())
     assert all(map(is_alive, (guard, child, grandchild)))
 
     process.kill()

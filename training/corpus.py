@@ -100,8 +100,8 @@ def write(corpus: Corpus, folder: Path) -> Counter[str]:
     return Counter(corpus.texts.values())
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects of a file with one JSON text a line."""
+def rows(path: Path) -> Iterator[Any]:
+    """What a file with one JSON text a line holds."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             if line.strip():

@@ -39,7 +39,7 @@ class Recipe:
     dim: int = 256
     """Numbers of a vector."""
 
-    pairs: int = 61_000
+    pairs: int = 60_000
     """Pairs of neighbours that get a row."""
 
     passes: int = 3

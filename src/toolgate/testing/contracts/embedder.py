@@ -40,14 +40,14 @@ _any_text = st.text(st.characters(exclude_categories=()), max_size=80)
 class EmbedderContract:
     """The duties in `toolgate.embed.Embedder`, one test each; all are decisions of ours."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def make_embedder(self) -> Callable[[], Embedder]:
         """Builds a new embedder with the same options each time; every subclass says how."""
         raise NotImplementedError
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self, make_embedder: Callable[[], Embedder]) -> Embedder:
-        """The embedder under test; all tests of the class share it."""
+        """The embedder under test."""
         return make_embedder()
 
     def test_it_satisfies_the_protocol(self, embedder: Embedder) -> None:

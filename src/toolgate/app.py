@@ -12,13 +12,14 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import anyio
 
 from toolgate.access import AllowAll
 from toolgate.audit import Receipts, Recorder, keep_house, retention_of
 from toolgate.catalog import Catalog
+from toolgate.embed import Embedder
 from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
 from toolgate.ids import new_id
@@ -127,8 +128,10 @@ async def open_app(
                 setting="search.strategy",
                 options=settings.search.options,
             ),
-            {"store": store},
+            _SearchServices(settings, store),
         )
+        if isinstance(strategy, _Closing):
+            stack.push_async_callback(strategy.aclose)
         keeper = _Keeper(settings, store, catalog)
         gateway = Gateway(
             settings=settings,
@@ -217,6 +220,43 @@ class _Services(Mapping[str, object]):
         if self._http is not None:
             await self._http.close()
         await self._guard.aclose()
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    """What has something to end."""
+
+    async def aclose(self) -> None:
+        """End it."""
+        ...
+
+
+class _SearchServices(Mapping[str, object]):
+    """What a search may ask for; the embedder is made when one does."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings.search
+        self._store = store
+
+    def __getitem__(self, name: str) -> object:
+        match name:
+            case "store":
+                return self._store
+            case "embedder":
+                plugin = PluginSpec(
+                    name=self._settings.embedder,
+                    setting="search.embedder",
+                    options=self._settings.embedder_options,
+                )
+                return make("embed", Embedder, plugin, {})
+            case _:
+                raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("store", "embedder"))
+
+    def __len__(self) -> int:
+        return 2
 
 
 class _Keeper:

@@ -389,20 +389,26 @@ def best_of(scores: NDArray[np.float32], order: NDArray[np.int64], limit: int) -
     return found[np.lexsort((order[found], -scores[found]))][: max(0, limit)]
 
 
-def dealt(lists: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
-    """The hits of several requests by turns, each tool once with its best relevance."""
-    if len(lists) == 1:
-        return list(lists[0][:limit])
+def dealt(
+    lists: Sequence[Sequence[Hit]], limit: int, *, then: Sequence[Sequence[Hit]] = ()
+) -> list[Hit]:
+    """The hits of several requests by turns, each tool once with its best relevance.
+
+    Those of `then` follow when all others are dealt.
+    """
+    if len(lists) + len(then) == 1:
+        return list((lists or then)[0][:limit])
     best: dict[str, Hit] = {}
-    for hit in (hit for hits in lists for hit in hits):
+    for hit in (hit for hits in (*lists, *then) for hit in hits):
         if hit.key not in best or hit.relevance > best[hit.key].relevance:
             best[hit.key] = hit
-    dealt: dict[str, Hit] = {}
-    for turn in range(max((len(hits) for hits in lists), default=0)):
-        for hits in lists:
-            if turn < len(hits) and len(dealt) < limit:
-                dealt.setdefault(hits[turn].key, best[hits[turn].key])
-    return list(dealt.values())
+    found: dict[str, Hit] = {}
+    for group in (lists, then):
+        for turn in range(max((len(hits) for hits in group), default=0)):
+            for hits in group:
+                if turn < len(hits) and len(found) < limit:
+                    found.setdefault(hits[turn].key, best[hits[turn].key])
+    return list(found.values())
 
 
 def missing_words(state: LexicalState, asked: Asked, allowed: NDArray[np.bool_]) -> str:

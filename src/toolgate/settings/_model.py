@@ -80,6 +80,12 @@ class SearchSettings:
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     """Options of the strategy."""
 
+    embedder: str = "bundled"
+    """File name in `embed/`: what gives texts their vectors, where the strategy uses them."""
+
+    embedder_options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Options of the embedder."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DiscoverySettings:

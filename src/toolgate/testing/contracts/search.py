@@ -313,7 +313,7 @@ class SearchContract:
         """Never an empty list without a reason, never some tools in silence."""
         answer = await strategy.search(SearchRequest(queries=(query,)))
 
-        assert answer.hits == ()
+        assert all(hit.fields.get("weak") for hit in answer.hits)
         assert len(answer.notices) == 1
         assert answer.notices[0].endswith((".", "!"))
 
@@ -368,7 +368,7 @@ class SearchContract:
 
         answer = await strategy.search(SearchRequest(queries=("xylophone",)))
 
-        assert keys(answer) == ["files:read_file"]
+        assert keys(answer)[0] == "files:read_file"
 
     async def test_removed_tools_are_gone(self, strategy: SearchStrategy) -> None:
         """A server was removed or disabled."""

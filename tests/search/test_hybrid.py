@@ -1,0 +1,211 @@
+"""What the search `hybrid` promises beyond the contract: vectors, failures, reasons."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+import numpy as np
+import pytest
+
+from tests.search.hashing import DIM, HashingEmbedder
+from toolgate.embed import TextKind, Vectors
+from toolgate.errors import EmbedderError, OptionError
+from toolgate.search import SearchableTool, SearchRequest
+from toolgate.search._clauses import clauses_of, readable_share
+from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.testing.contracts.search import sample_tools
+
+pytestmark = pytest.mark.anyio
+
+PATIENT = Options(wait_s=5, embed_timeout_s=5)
+WEATHER = SearchRequest(queries=("weather forecast for a place",))
+
+
+class Broken(HashingEmbedder):
+    """Fails in one way, for requests, for tools, or for both."""
+
+    def __init__(self, way: str, kinds: Sequence[TextKind] = ("query", "document")) -> None:
+        super().__init__()
+        self.way, self.kinds = way, kinds
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        rows = await super().embed(texts, kind)
+        if kind not in self.kinds:
+            return rows
+        match self.way:
+            case "raises":
+                raise EmbedderError("The model is not there.", hint="Install it.")
+            case "breaks":
+                raise KeyError("a bug of somebody")
+            case "hangs":
+                await anyio.sleep_forever()
+            case "nan":
+                rows[0, 0] = np.nan
+            case "dimension":
+                rows = np.zeros((len(texts), DIM + 1), np.float32)
+            case "rows":
+                rows = rows[1:]
+            case _:
+                raise AssertionError(self.way)
+        return rows
+
+
+async def made(embedder: HashingEmbedder | None = None, options: Options = PATIENT) -> HybridSearch:
+    strategy = build(options, embedder=embedder or HashingEmbedder())
+    await strategy.update(sample_tools())
+    return strategy
+
+
+WAYS = ["raises", "breaks", "hangs", "nan", "dimension", "rows"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
+    strategy = await made(Broken(way, ["query"]), Options(wait_s=5, embed_timeout_s=0.05))
+
+    for _ in range(5):
+        answer = await strategy.search(WEATHER)
+
+        assert answer.hits[0].key == "weather:get-forecast"
+        assert answer.hits[0].source == "lexical"
+        assert any("words alone" in notice for notice in answer.notices)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_words_answer_while_tools_have_no_vectors(way: str) -> None:
+    strategy = await made(Broken(way, ["document"]), Options(wait_s=0.05, embed_timeout_s=5))
+
+    answer = await strategy.search(WEATHER)
+    await strategy.aclose()
+
+    assert answer.hits[0].key == "weather:get-forecast"
+    assert strategy.backlog == len(sample_tools())
+    assert answer.notices[0].startswith(f"{len(sample_tools())} tools were searched by words")
+
+
+async def test_an_embedder_that_keeps_failing_is_left_alone_for_a_while() -> None:
+    embedder = Broken("raises", ["query"])
+    strategy = await made(embedder)
+
+    for _ in range(10):
+        await strategy.search(WEATHER)
+
+    assert len(embedder.queries) == 3
+
+
+async def test_one_changed_tool_costs_its_two_texts() -> None:
+    embedder = HashingEmbedder()
+    strategy = await made(embedder)
+    embedder.documents.clear()
+    tools = sample_tools()
+    tools[6] = replace(tools[6], description="Play the xylophone.", digest="another")
+
+    await strategy.update(tools[::-1])
+
+    assert sorted(embedder.documents) == [
+        "files read file: Play the xylophone.",
+        "files read file: Play the xylophone. Parameters: path",
+    ]
+    assert strategy.backlog == 0
+
+
+async def test_equal_texts_share_a_vector() -> None:
+    embedder = HashingEmbedder()
+    strategy = build(PATIENT, embedder=embedder)
+
+    await strategy.update(
+        [
+            SearchableTool(key=f"s:{n}", server="s", name="t", description="Same.")
+            for n in range(500)
+        ]
+    )
+
+    assert embedder.documents == ["s t: Same."]
+
+
+async def test_the_same_request_is_embedded_once() -> None:
+    embedder = HashingEmbedder()
+    strategy = await made(embedder)
+
+    for _ in range(3):
+        await strategy.search(WEATHER)
+
+    assert embedder.queries == list(WEATHER.queries)
+
+
+async def test_a_hit_says_how_near_its_meaning_is() -> None:
+    hit = (await (await made()).search(WEATHER)).hits[0]
+
+    assert "similar in meaning (0." in hit.explanation
+    assert 0 < hit.fields["cosine"] <= 1
+
+
+async def test_each_step_of_a_request_finds_its_tool() -> None:
+    strategy = await made()
+    request = SearchRequest(
+        queries=(
+            "Read the contents of the file notes. Then open a new issue in the repository, "
+            "and send an e-mail to somebody.",
+        ),
+        limit=5,
+    )
+
+    found = {hit.key for hit in (await strategy.search(request)).hits}
+
+    assert {"files:read_file", "github:create_issue", "mail:sendMail"} <= found
+
+
+async def test_what_fits_nothing_is_listed_as_weak_and_after_what_fits() -> None:
+    strategy = await made()
+
+    alone = await strategy.search(SearchRequest(queries=("xylophone zeppelin",)))
+    both = await strategy.search(
+        SearchRequest(queries=("xylophone zeppelin", "get-forecast"), limit=5)
+    )
+
+    assert all(hit.fields["weak"] for hit in alone.hits)
+    assert len(alone.notices) == 1
+    assert both.hits[0].key == "weather:get-forecast"
+    assert any("'xylophone zeppelin'" in notice for notice in both.notices)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("find flights to Paris", []),
+        (
+            "Find flights to Paris. Book a hotel there.",
+            ["Find flights to Paris", "Book a hotel there"],
+        ),
+        (
+            "read the file and then send it by mail",
+            ["read the file", "send it by mail"],
+        ),
+        ("", []),
+        ("one. two. three.", []),
+    ],
+)
+def test_clauses(text: str, found: list[str]) -> None:
+    assert clauses_of(text, 12) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("plain", 1.0), ("café", 1.0), ("天气", 0.0), ("ab天气", 0.5), ("123", 1.0)]
+)
+def test_the_share_of_letters_that_the_model_reads(text: str, share: float) -> None:
+    assert readable_share(text) == share
+
+
+async def test_a_script_that_the_model_cannot_read_is_left_to_words() -> None:
+    hits = (await (await made()).search(SearchRequest(queries=("查询北京的天气",)))).hits
+
+    assert hits[0].key == "地图:maps_weather"
+    assert {hit.source for hit in hits} == {"lexical"}
+
+
+@pytest.mark.parametrize(
+    "values", [{"dense_weight": 1.1}, {"clauses": -1}, {"wait_s": -1.0}, {"rest_s": 1e9}], ids=str
+)
+def test_options_out_of_range_are_refused(values: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match="Allowed: "):
+        Options(**values)  # pyright: ignore[reportArgumentType]

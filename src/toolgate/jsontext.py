@@ -10,9 +10,10 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dumps", "loads"]
+__all__ = ["dumps", "has_long_number", "loads"]
 
-_HUGE_NUMBER = re.compile(rb"[0-9]{19}")
+_TO_ZEROS = bytes(ord("0") if chr(code) in "0123456789" else ord(" ") for code in range(256))
+_LONG_NUMBER = b"0" * 19
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -27,7 +28,10 @@ def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        try:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        except RecursionError:
+            raise ValueError("the value is nested too deeply for JSON") from None
         return _LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
@@ -39,7 +43,7 @@ def loads(data: bytes | str) -> Any:
             text that is not UTF-8 included.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if not _HUGE_NUMBER.search(raw):
+    if not has_long_number(raw):
         try:
             return orjson.loads(raw)
         except orjson.JSONDecodeError:
@@ -49,6 +53,14 @@ def loads(data: bytes | str) -> Any:
         return _without_surrogates(json.loads(raw, parse_constant=_refuse))
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+
+
+def has_long_number(text: bytes | bytearray) -> bool:
+    """Whether a run of digits is so long that it may not fit into 64 bits.
+
+    Two passes in C; a regular expression needs six times as long for 10 MB.
+    """
+    return len(text) >= len(_LONG_NUMBER) and _LONG_NUMBER in text.translate(_TO_ZEROS)
 
 
 def _refuse(name: str) -> Any:

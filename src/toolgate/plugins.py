@@ -134,10 +134,17 @@ def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> obje
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "as a whole"
         raise OptionError(
-            f"Option {where} of {label} is not valid: got {first['input']!r}.",
+            f"Option {where} of {label} is not valid: got {_shown(first['input'])}.",
             allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",
             hint=f"Correct it under {spec.setting}.",
         ) from error
+
+
+def _shown(value: object) -> str:
+    """A value for a message: options hold secrets (environment, headers), so only plain numbers."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return f"a value of type {type(value).__name__}"
 
 
 def _pick_services(

@@ -19,6 +19,7 @@ from toolgate.cli._door import find_running, load_settings, store_url
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
+from toolgate.memory import give_back_freed_memory
 from toolgate.runfile import RunFile
 from toolgate.serve import http
 from toolgate.serve import stdio as pipe
@@ -58,6 +59,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     began = utc_now()
     _refuse_our_own_port(host or loaded.serve.host, loaded.serve.port if port is None else port)
 
+    give_back_freed_memory()
     async with open_app(loaded) as app, anyio.create_task_group() as tasks:
 
         def ready(address: str) -> str:
@@ -99,6 +101,7 @@ async def _stdio(loaded: Settings, standalone: bool) -> None:
         log.info("attached", extra={"address": running.running.address})
         await pipe.attach_stdio(running.running.address, running.running.key)
         return
+    give_back_freed_memory()
     async with open_app(loaded) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(_watch, app)
         await pipe.serve_stdio(app)

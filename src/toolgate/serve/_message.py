@@ -10,7 +10,7 @@ from typing import Any, NoReturn, cast
 
 import orjson
 
-from toolgate.jsontext import dumps
+from toolgate.jsontext import dumps, has_long_number
 from toolgate.types import Json, json_object
 
 __all__ = [
@@ -32,9 +32,6 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
-"""What orjson would read as a float although it is an integer of arbitrary size."""
 
 _BRACKET_OR_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
@@ -137,7 +134,7 @@ def is_deeper(value: object, levels: int) -> bool:
 
 
 def _parse(body: bytes | bytearray, max_depth: int) -> Any:
-    if _LONG_NUMBER.search(body) is None:
+    if not has_long_number(body):
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:

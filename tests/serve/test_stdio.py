@@ -151,6 +151,8 @@ def test_a_line_over_the_limit_is_skipped_and_the_next_one_read() -> None:
     assert list(_pipes._split(iter(stream), 10)) == [b"", b"short", b"", b"d" * 10]
 
 
+@pytest.mark.real
+@pytest.mark.timeout(60)
 @ERAS
 async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
     """Whatever the gateway and its children print, the client sees messages alone."""
@@ -166,7 +168,7 @@ async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
         "method": "elicitation/create",
         "params": {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}},
     }
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         async with Client(starting(), mode=mode, elicitation_callback=elicit) as connected:
             assert len((await connected.list_tools()).tools) == 2
             assert texts(await connected.call_tool("a__echo", {"text": "é"})) == ["é"]
@@ -177,6 +179,8 @@ async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
     assert steps == [1, 2, 3]
 
 
+@pytest.mark.real
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("how", ["closed input", "a signal"])
 async def test_the_process_ends_with_its_client_and_cancels_what_runs(how: str) -> None:
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.defpath}
@@ -191,7 +195,7 @@ async def test_the_process_ends_with_its_client_and_cancels_what_runs(how: str) 
     assert child.stdin
     assert child.stderr
     assert child.stdout
-    with anyio.fail_after(20):
+    with anyio.fail_after(55):
         call = modern("tools/call", {"name": "slow"})
         child.stdin.write(orjson.dumps(call) + b"\n")
         while b"noise of a child" not in await child.stderr.readline():
@@ -259,6 +263,8 @@ async def test_a_client_that_reads_nothing_stops_the_writer_and_not_the_loop() -
 # The relay
 
 
+@pytest.mark.real
+@pytest.mark.timeout(60)
 @ERAS
 async def test_a_client_speaks_with_a_running_gateway_through_a_relay(mode: Any) -> None:
     heard: list[str] = []
@@ -283,7 +289,7 @@ async def test_a_client_speaks_with_a_running_gateway_through_a_relay(mode: Any)
         steps.append(progress)
 
     async with listening(key="k1") as place:
-        with anyio.fail_after(20):
+        with anyio.fail_after(55):
             async with Client(
                 starting(place.url, "k1"),
                 mode=mode,

@@ -211,6 +211,10 @@ class Door:
                     raise
                 await response.fail(503, _ENDED, "shutting_down")
             except Exception:
+                if response.is_whole:
+                    # The SDK may find out that a session has ended when all is answered.
+                    log.debug("request failed after its answer", exc_info=True)
+                    return
                 log.exception("request failed")
                 await response.fail(500, _FAILED, "internal")
 
@@ -354,11 +358,15 @@ class _Response:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._has_begun = False
+        self.is_whole = False
+        """Whether all of the answer was sent."""
 
     async def __call__(self, message: Message) -> None:
         """Send (ASGI)."""
         self._has_begun = True
         await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.is_whole = True
 
     async def fail(self, status: int, message: str, code: str) -> None:
         """Answer with an error in the form of JSON-RPC, if it is not too late for any answer."""

@@ -119,6 +119,7 @@ class Front:
 
     def http(self, *, max_body_bytes: int) -> StreamableHTTPSessionManager:
         """The endpoint over streamable HTTP; `Host` and `Origin` are checked before it."""
+        logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
         return StreamableHTTPSessionManager(
             app=self._server,
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
@@ -384,6 +385,15 @@ async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> Non
         log.warning("work beside requests failed", extra={"reason": str(error)})
     except Exception:
         log.exception("work beside requests failed")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether the SDK's transport tells of a fault.
+
+    It logs an error when a client ends its session right after a message (mcp 2.3.0).
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, anyio.ClosedResourceError)
 
 
 def _uri(ctx: Context) -> str:

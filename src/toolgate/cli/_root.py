@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Upgrade, check, back up and restore the store; all of it while a gateway runs.",
     ),
     "audit": (LOOK_AFTER, "Show and export what was searched and called."),
+    "eval": (LOOK_AFTER, "Measure how good the search is."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),
 }
 """Every command: the panel of the help that it stands in, and its one line there."""

@@ -1,0 +1,154 @@
+"""Labelled requests for tools, and how well rankings answer them."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, cast
+
+from toolgate.errors import SettingError
+from toolgate.search import SearchableTool
+from toolgate.types import json_object
+
+__all__ = ["METRICS", "Labelled", "Question", "judge", "mean_of", "read_labelled"]
+
+METRICS = ("R@1", "R@5", "R@10", "C@10", "nDCG@10", "MRR", "any@5")
+"""R@k: share of the needed tools among the first k. C@10: requests with all of them among the first
+10. nDCG@10, MRR: over the first 10. any@5: requests with at least one among the first 5."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A request and the tools that it needs."""
+
+    id: str
+    """Its name in the set."""
+
+    text: str
+    """What is asked for."""
+
+    groups: tuple[frozenset[str], ...]
+    """The needed tools; those of one group stand for each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """A catalog with labelled requests."""
+
+    name: str
+    """Of the folder, with those of distractors."""
+
+    tools: tuple[SearchableTool, ...]
+    """The catalog; keys are the ids of the set."""
+
+    questions: tuple[Question, ...]
+    """Its requests."""
+
+
+def read_labelled(
+    folder: Path, others: Sequence[Path] = (), *, split: str = "test", most: int = 0
+) -> Labelled:
+    """A data folder (`tools.jsonl`, `queries.jsonl`) with the tools of other folders.
+
+    Of the others, tools of the same name (letters and digits alone) as one of its own are left out.
+
+    Args:
+        folder: The set.
+        others: Folders with further tools.
+        split: Requests of this split; requests without one are of the split `test`.
+        most: Requests at most, evenly picked; 0 takes all.
+
+    Raises:
+        SettingError: A file is missing or has another format.
+    """
+    tools = [_tool(row, folder) for row in _rows(folder / "tools.jsonl")]
+    taken = {_plain(tool.name) for tool in tools}
+    for other in others:
+        further = (_tool(row, other) for row in _rows(other / "tools.jsonl"))
+        tools += [tool for tool in further if _plain(tool.name) not in taken]
+    rows = [row for row in _rows(folder / "queries.jsonl") if row.get("split", "test") == split]
+    if most and len(rows) > most:
+        rows = [rows[at * len(rows) // most] for at in range(most)]
+    return Labelled(
+        name="+".join(path.resolve().name for path in (folder, *others)),
+        tools=tuple({tool.key: tool for tool in tools}.values()),
+        questions=tuple(_question(row, folder) for row in rows),
+    )
+
+
+def judge(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, float]:
+    """The metrics of one request, whose tools are ranked best first."""
+    place = {key: at for at, key in reversed(list(enumerate(ranked)))}
+    ranks = [min((place[key] for key in group if key in place), default=None) for group in groups]
+    found = sorted(rank for rank in ranks if rank is not None)
+    size = len(groups)
+    ideal = sum(1 / math.log2(at + 2) for at in range(min(size, 10)))
+    gained = sum(1 / math.log2(rank + 2) for rank in dict.fromkeys(found) if rank < 10)
+    shares = {f"R@{k}": sum(rank < k for rank in found) / size for k in (1, 5, 10)}
+    return {
+        **shares,
+        "C@10": float(len(found) == size and all(rank < 10 for rank in found)),
+        "nDCG@10": gained / ideal,
+        "MRR": 1 / (found[0] + 1) if found and found[0] < 10 else 0.0,
+        "any@5": float(bool(found) and found[0] < 5),
+    }
+
+
+def mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric over all requests."""
+    return {name: fmean(row[name] for row in rows) for name in METRICS} if rows else {}
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise SettingError(
+            f"{path} cannot be read: {error}.",
+            hint="Give a folder with tools.jsonl and queries.jsonl; see docs/search.md.",
+        ) from error
+    return rows
+
+
+def _tool(row: Mapping[str, Any], folder: Path) -> SearchableTool:
+    try:
+        properties = json_object(json_object(row.get("input_schema")).get("properties"))
+        return SearchableTool(
+            key=str(row["id"]),
+            server=str(row.get("server") or ""),
+            name=str(row["name"]),
+            description=str(row.get("description") or ""),
+            parameters=tuple(
+                (name, str(json_object(schema).get("description") or ""))
+                for name, schema in properties.items()
+            ),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _strange(row, folder / "tools.jsonl", "id and name") from error
+
+
+def _question(row: Mapping[str, Any], folder: Path) -> Question:
+    try:
+        groups = cast("list[list[str]]", row.get("groups")) or [[one] for one in row["relevant"]]
+        return Question(
+            id=str(row["id"]),
+            text=str(row["text"]),
+            groups=tuple(frozenset(group) for group in groups),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _strange(row, folder / "queries.jsonl", "id, text and relevant") from error
+
+
+def _strange(row: object, path: Path, needed: str) -> SettingError:
+    return SettingError(
+        f"{path} has a line without {needed}: {str(row)[:80]!r}.",
+        hint="See docs/search.md for the format.",
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,173 @@
+"""`toolgate eval`: how good the search is, on labelled requests of anybody."""
+
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Annotated, Any, Protocol, runtime_checkable
+
+import anyio
+import typer
+
+from toolgate.cli._context import shared
+from toolgate.cli._exit import FINE, NOTHING
+from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, read_labelled
+from toolgate.cli._output import note, print_json, print_table
+from toolgate.embed import Embedder
+from toolgate.plugins import make
+from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
+from toolgate.settings import SearchSettings, load
+from toolgate.types import PluginSpec
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure how good the search is.", no_args_is_help=True)
+
+_DEPTH = 20
+
+
+@app.callback()
+def group() -> None:
+    """Measure how good the search is."""
+
+
+@app.command()
+def tools(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders with labelled requests.")
+    ],
+    others: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="DIR", help="Add the tools of this folder. Repeatable."),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="Search strategy instead of the configured one.")
+    ] = "",
+    rankings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what was found, one line of JSON per request."),
+    ] = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline", help="Also score FastMCP's search index.")
+    ] = False,
+    split: Annotated[str, typer.Option(help="Which requests of the folders to use.")] = "test",
+    most: Annotated[
+        int, typer.Option(min=0, help="Requests per folder at most, evenly picked; 0 takes all.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Search for labelled requests and show how much of what they need is found.
+
+    A folder has tools.jsonl (id, server, name, description, input_schema) and queries.jsonl (id,
+    text, relevant: ids of the needed tools). Each request is searched alone, as a caller would.
+    R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
+    them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
+    """
+    settings = load(shared().config, shared().imports).search
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for folder in folders:
+        labelled = read_labelled(folder, others or (), split=split, most=most)
+        if not labelled.questions:
+            note(f"{folder} has no request of the split {split!r}.")
+            continue
+        scored, written = anyio.run(_score, labelled, settings, strategy)
+        rows.append(scored)
+        lines += written
+        if baseline:
+            beside = _baseline(labelled)
+            rows += [beside] if beside else []
+    if rankings is not None:
+        rankings.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    if as_json:
+        print_json(rows)
+    else:
+        headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
+        print_table(headings, [_cells(row) for row in rows])
+    return FINE if rows else NOTHING
+
+
+@runtime_checkable
+class _Patient(Protocol):
+    async def ready(self) -> None: ...
+
+
+async def _score(
+    labelled: Labelled, settings: SearchSettings, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Metrics of a strategy on a set, and its rankings."""
+    name = name or settings.strategy
+    options = dict(settings.options) if name == settings.strategy else {}
+    embedder = PluginSpec(
+        name=settings.embedder, setting="search.embedder", options=settings.embedder_options
+    )
+    search = make(
+        "search",
+        SearchStrategy,
+        PluginSpec(name=name, setting="search.strategy", options=options),
+        {"embedder": make("embed", Embedder, embedder, {})},
+    )
+    await search.update(labelled.tools)
+    if isinstance(search, _Patient):
+        await search.ready()
+    scores: list[dict[str, float]] = []
+    spent: list[float] = []
+    lines: list[str] = []
+    for question in labelled.questions:
+        request = SearchRequest(queries=(question.text,), limit=_DEPTH)
+        began, worked = perf_counter(), process_time()
+        answer = await search.search(request)
+        spent.append((process_time() - worked) * 1000)
+        waited = (perf_counter() - began) * 1000
+        ranked = [hit.key for hit in answer.hits]
+        scores.append(judge(ranked, question.groups))
+        line = {"query": question.id, "tools": ranked, "latency_ms": round(waited, 3)}
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return _row(labelled, name, scores, spent), lines
+
+
+def _baseline(labelled: Labelled) -> dict[str, Any] | None:
+    """Metrics of FastMCP's index, the one that its search transform uses."""
+    try:
+        module = import_module("fastmcp.server.transforms.search.bm25")
+    except ModuleNotFoundError:
+        note('The baseline needs FastMCP, which is not installed. Run: pip install "fastmcp>=4.1"')
+        return None
+    index = module._BM25Index()  # noqa: SLF001 - it has no public way to rank texts
+    index.build([_text(tool) for tool in labelled.tools])
+    scores: list[dict[str, float]] = []
+    spent: list[float] = []
+    for question in labelled.questions:
+        worked = process_time()
+        found: list[int] = index.query(question.text, 50)
+        spent.append((process_time() - worked) * 1000)
+        scores.append(judge([labelled.tools[at].key for at in found], question.groups))
+    return _row(labelled, "FastMCP", scores, spent)
+
+
+def _text(tool: SearchableTool) -> str:
+    """What FastMCP reads of a tool."""
+    parameters = (text for pair in tool.parameters for text in pair)
+    return " ".join(filter(None, (tool.name, tool.description, *parameters)))
+
+
+def _row(
+    labelled: Labelled, name: str, scores: Sequence[dict[str, float]], spent: Sequence[float]
+) -> dict[str, Any]:
+    return {
+        "set": labelled.name,
+        "search": name,
+        "tools": len(labelled.tools),
+        "requests": len(labelled.questions),
+        **{metric: round(value, 4) for metric, value in mean_of(scores).items()},
+        "ms p50": round(median(spent), 3),
+        "ms p95": round(sorted(spent)[int(len(spent) * 0.95)], 3),
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    names = (row["set"], row["search"], str(row["tools"]), str(row["requests"]))
+    times = (f"{row[name]:.2f}" for name in ("ms p50", "ms p95"))
+    return [*names, *(f"{row[metric]:.3f}" for metric in METRICS), *times]

@@ -1,0 +1,120 @@
+"""`toolgate eval tools`: metrics of a search on labelled requests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from toolgate.cli._measure import judge, read_labelled
+
+TOOLS = [
+    ("mail:send", "mail", "send", "Send an e-mail to somebody."),
+    ("mail:read", "mail", "read", "Read the newest e-mails."),
+    ("weather:forecast", "weather", "forecast", "Weather forecast for a place."),
+    ("clock:now", "clock", "now", "The current time in a zone."),
+]
+
+
+def write(
+    folder: Path, tools: list[tuple[str, str, str, str]], queries: list[dict[str, Any]]
+) -> Path:
+    folder.mkdir()
+    names = ("id", "server", "name", "description")
+    rows = [dict(zip(names, tool, strict=True)) for tool in tools]
+    for name, lines in (("tools", rows), ("queries", queries)):
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A set of two test requests and one for training."""
+    return write(
+        tmp_path / "small",
+        TOOLS,
+        [
+            {"id": "1", "text": "send an e-mail", "relevant": ["mail:send"], "split": "test"},
+            {"id": "2", "text": "weather in Rome", "relevant": ["weather:forecast", "clock:now"]},
+            {"id": "3", "text": "weather", "relevant": ["weather:forecast"], "split": "train"},
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranked", "groups", "expected"),
+    [
+        ("ab", ["a"], {"R@1": 1, "R@5": 1, "C@10": 1, "nDCG@10": 1, "MRR": 1, "any@5": 1}),
+        ("ba", ["a"], {"R@1": 0, "R@5": 1, "C@10": 1, "nDCG@10": 0.63, "MRR": 0.5, "any@5": 1}),
+        ("bxa", ["ab", "c"], {"R@1": 0.5, "R@5": 0.5, "C@10": 0, "nDCG@10": 0.61, "MRR": 1}),
+        ("", ["a"], {"R@5": 0, "C@10": 0, "nDCG@10": 0, "MRR": 0, "any@5": 0}),
+    ],
+)
+def test_metrics_of_one_request(ranked: str, groups: list[str], expected: dict[str, float]) -> None:
+    """Worked out by hand; a group counts once."""
+    found = judge(list(ranked), [frozenset(group) for group in groups])
+
+    assert {name: round(found[name], 2) for name in expected} == expected
+
+
+def test_distractors_of_the_same_name_are_left_out(small: Path, tmp_path: Path) -> None:
+    more = write(
+        tmp_path / "more", [("x:Send", "x", "S-end", ""), ("x:other", "x", "other", "")], []
+    )
+
+    found = read_labelled(small, [more])
+
+    assert [tool.key for tool in found.tools] == [*(tool[0] for tool in TOOLS), "x:other"]
+    assert [question.id for question in found.questions] == ["1", "2"]
+    assert found.name == "small+more"
+
+
+def test_numbers_and_rankings_are_written(small: Path, tmp_path: Path, toolgate: Run) -> None:
+    out = tmp_path / "out.jsonl"
+
+    done = toolgate(
+        "eval", "tools", str(small), "--strategy", "bm25", "--json", "--rankings", str(out)
+    )
+
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    assert (row["set"], row["search"], row["tools"], row["requests"]) == ("small", "bm25", 4, 2)
+    assert (row["R@1"], row["R@5"], row["C@10"], row["any@5"]) == (0.75, 0.75, 0.5, 1.0)
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [(line["query"], line["tools"][0]) for line in lines] == [
+        ("1", "mail:send"),
+        ("2", "weather:forecast"),
+    ]
+
+
+def test_the_baseline_stands_beside_it(small: Path, toolgate: Run) -> None:
+    pytest.importorskip("fastmcp")
+
+    done = toolgate("eval", "tools", str(small), "--strategy", "bm25", "--baseline")
+
+    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == ["bm25", "FastMCP"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [(None, "tools.jsonl cannot be read"), ("{", "cannot be read"), ("{}", "without id and name")],
+)
+def test_a_folder_of_another_kind_is_named(
+    tools: str | None, said: str, tmp_path: Path, toolgate: Run
+) -> None:
+    if tools is not None:
+        (tmp_path / "tools.jsonl").write_text(tools, encoding="utf-8")
+
+    done = toolgate("eval", "tools", str(tmp_path))
+
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_set_without_requests_ends_with_3(small: Path, toolgate: Run) -> None:
+    done = toolgate("eval", "tools", str(small), "--split", "none")
+
+    assert done.returncode == 3
+    assert "has no request of the split 'none'" in done.stderr

@@ -17,7 +17,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def clean_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Settings and folders of the developer change no test."""
     for name in [name for name in os.environ if name.startswith(("TOOLGATE_", "XDG_"))]:
         monkeypatch.delenv(name)

@@ -477,7 +477,9 @@ class Gateway:
             try:
                 await self._watch_server_of(uri)
             except BaseException:
-                del self._watched[uri]
+                self._watched[uri] -= 1
+                if not self._watched[uri]:
+                    del self._watched[uri]
                 raise
 
     async def unsubscribe(self, caller: Caller, uri: str) -> None:

@@ -41,7 +41,7 @@ def json_array(value: object) -> list[Any]:
 
 
 Era: TypeAlias = Literal["modern", "handshake"]
-"""`modern`: revision 2026-07-28, stateless. `handshake`: 2024-11-05 to 2025-11-25, with sessions."""
+"""`modern`: 2026-07-28, stateless. `handshake`: 2024-11-05 to 2025-11-25, with sessions."""
 
 MODERN_VERSION = "2026-07-28"
 """The stateless revision of the protocol. https://modelcontextprotocol.io/specification/2026-07-28"""
@@ -232,7 +232,7 @@ class Peer(Protocol):
         ...
 
     async def ask(self, method: str, params: Json) -> Json:
-        """Ask a handshake-era client (`elicitation/create`, `sampling/createMessage`, `roots/list`).
+        """Ask a handshake-era client: `elicitation/create`, `sampling/createMessage`, `roots/list`.
 
         Raises:
             CannotAskError: The client cannot be asked this.

@@ -8,7 +8,7 @@ async with open_app(load()) as app:
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +57,7 @@ class App:
         recorder: Recorder,
         catalog: Catalog,
         keeper: "_Keeper",
+        connect: Callable[[], None],
     ) -> None:
         self.settings = settings
         self.gateway = gateway
@@ -67,6 +68,8 @@ class App:
         """Who writes the audit."""
         self._catalog = catalog
         self._keeper = keeper
+        self.connect = connect
+        """Connects to the servers that `open_app` was told to hold."""
 
     async def reload(self, settings: Settings) -> None:
         """Take new settings over; servers that stay as they are keep running untouched.
@@ -88,6 +91,7 @@ async def open_app(
     *,
     wait_s: float = 0.0,
     connect: Literal["all", "unknown"] | Collection[str] = "all",
+    hold: bool = False,
     wires: Mapping[str, WireMaker] | None = None,
 ) -> AsyncGenerator[App]:
     """A running gateway, ended with all its servers when the block is left.
@@ -97,6 +101,8 @@ async def open_app(
         wait_s: Seconds to wait for servers that were never listed; 0 does not wait.
         connect: Which servers to connect; the others stay as they were last known. `unknown`:
             those that were never listed. A collection: those of these names.
+        hold: Connect to none before `App.connect` is called: starting many servers takes all of a
+            small machine, and who serves can answer from the store before that.
         wires: Wires by server name that stand in for those of the settings, for tests.
 
     Raises:
@@ -149,6 +155,8 @@ async def open_app(
             fleet.connects = lambda name: not catalog.knows(name)
         elif connect != "all":
             fleet.connects = lambda name: name in connect
+        if hold:
+            fleet.hold()
         await catalog.load(await keeper.specs(settings))
         house = asyncio.create_task(
             keep_house(
@@ -167,6 +175,7 @@ async def open_app(
             recorder=recorder,
             catalog=catalog,
             keeper=keeper,
+            connect=fleet.release,
         )
         try:
             yield app

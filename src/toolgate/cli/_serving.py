@@ -60,7 +60,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     _refuse_our_own_port(host or loaded.serve.host, loaded.serve.port if port is None else port)
 
     give_back_freed_memory()
-    async with open_app(loaded) as app, anyio.create_task_group() as tasks:
+    async with open_app(loaded, hold=True) as app, anyio.create_task_group() as tasks:
 
         def ready(address: str) -> str:
             nonlocal run
@@ -88,7 +88,9 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
         had_terminal = sys.stderr.isatty()
         tasks.start_soon(_watch, app)
         try:
-            await http.serve(app, host=host, port=port, on_ready=ready, on_reload=reload)
+            await http.serve(
+                app, host=host, port=port, on_ready=ready, on_loaded=app.connect, on_reload=reload
+            )
         finally:
             if run is not None:
                 runfile.remove(run)

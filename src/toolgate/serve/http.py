@@ -87,6 +87,7 @@ async def serve(
     host: str | None = None,
     port: int | None = None,
     on_ready: Callable[[str], str | None] | None = None,
+    on_loaded: Callable[[], None] | None = None,
     on_reload: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; running calls get `serve.drain_s` then.
@@ -99,6 +100,7 @@ async def serve(
         port: Port to listen on, 0 for a free one; by default that of the settings.
         on_ready: Called with the address, such as `http://127.0.0.1:7420`, once clients can
             connect; gives the key that relays of the same user show, if there is one.
+        on_loaded: Called once nothing is left to import and clients of both eras are answered.
         on_reload: Awaited at SIGHUP.
 
     Raises:
@@ -127,6 +129,8 @@ async def serve(
         await server.open([listener])
         if on_ready is not None:
             door.key = on_ready(_address(host, listener)) or ""
+        if on_loaded is not None:
+            tasks.start_soon(door.tell_loaded, on_loaded)
         try:
             await server.main_loop()
         finally:
@@ -172,6 +176,11 @@ class Door:
                 self._stop.set()
                 if not self._has_sdk.is_set():
                     tasks.cancel_scope.cancel()
+
+    async def tell_loaded(self, tell: Callable[[], None]) -> None:
+        """Call a function once nothing is left to import."""
+        await self._has_sdk.wait()
+        tell()
 
     async def drain(self, within_s: float) -> bool:
         """Take no new calls and wait for those that run; False when some were still running."""

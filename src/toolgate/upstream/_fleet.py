@@ -31,6 +31,16 @@ class Fleet:
         self._running: dict[str, asyncio.Task[None]] = {}
         self.connects: Callable[[str], bool] = lambda _: True
         """Which servers are connected at all; a command that needs one does not start the rest."""
+        self._may_connect = asyncio.Event()
+        self._may_connect.set()
+
+    def hold(self) -> None:
+        """Connect to none of the servers that are added from now on, until `release`."""
+        self._may_connect.clear()
+
+    def release(self) -> None:
+        """Connect to those that were held."""
+        self._may_connect.set()
 
     def observe(self, observer: FleetObserver) -> None:
         """Say who is told; before the first server is added."""
@@ -62,8 +72,14 @@ class Fleet:
         server = UpstreamServer(spec, lambda: self._make_wire(spec), self._observer, self._bridge)
         self._servers[spec.name] = server
         server.rests = not self.connects(spec.name)
-        self._running[spec.name] = asyncio.create_task(server.run(), name=f"server:{spec.name}")
+        self._running[spec.name] = asyncio.create_task(
+            self._keep(server), name=f"server:{spec.name}"
+        )
         return server
+
+    async def _keep(self, server: UpstreamServer) -> None:
+        await self._may_connect.wait()
+        await server.run()
 
     async def replace(self, spec: ServerSpec) -> UpstreamServer:
         """Give a server new settings, or the same ones: it is connected anew, in its place."""

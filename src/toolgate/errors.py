@@ -78,7 +78,7 @@ class ToolgateError(Exception):
     code: ClassVar[str] = "toolgate"
     """Stable name for logs, REST answers and the heading in the troubleshooting page."""
 
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     """Whether the same request can succeed later although the caller changes nothing."""
 
     def __init__(self, failed: str, *, allowed: str = "", hint: str = "") -> None:
@@ -212,6 +212,7 @@ class ConnectionLostError(UnreachableError):
         self, failed: str, *, sent: bool, expired: bool = False, allowed: str = "", hint: str = ""
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
+        self.retryable = not sent
         self.sent = sent
         """Whether the request may have reached the server, so that the call may have run."""
         self.expired = expired

@@ -106,8 +106,8 @@ class ServerSpec:
     pinned: tuple[str, ...] = ()
     """Upstream tool names that are always listed."""
 
-    trust: bool = False
-    """Whether its tool annotations (read-only, idempotent) may be believed for repeating calls."""
+    trust: bool = True
+    """Whether its tool annotations (read-only, idempotent) are believed for repeating calls."""
 
     max_message_bytes: int = 64 * 2**20
     """Largest message that is read from it; a larger one fails its call."""

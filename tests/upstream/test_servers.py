@@ -5,7 +5,13 @@ from typing import Any
 import anyio
 import pytest
 
-from toolgate.errors import ConnectionLostError, ServerDownError, TimedOutError
+from toolgate.errors import (
+    CannotAskError,
+    ConnectionLostError,
+    RpcError,
+    ServerDownError,
+    TimedOutError,
+)
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
@@ -28,6 +34,10 @@ class Blocking:
         self.started.set()
         await self.release.wait()
         return text_result("done")
+
+
+def echo_text(params: Json) -> Json:
+    return text_result(params["arguments"]["text"])
 
 
 async def state_of(app: Any, name: str, wanted: str) -> Any:
@@ -79,6 +89,36 @@ async def test_a_call_that_was_cut_off_is_not_repeated_when_it_may_have_run() ->
         assert tool.runs == 1
 
 
+async def test_marks_of_a_server_that_is_not_trusted_do_not_count() -> None:
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool}, definitions={"work": IDEMPOTENT})
+    async with memory_app({"a": upstream}, trust=False) as app:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+
+                async def call() -> None:
+                    with pytest.raises(ConnectionLostError) as lost:
+                        await app.gateway.execute(ME, "a:work", {})
+                    assert not lost.value.retryable, "a program that obeys would run it twice"
+
+                group.start_soon(call)
+                await tool.started.wait()
+                upstream.crash()
+        assert tool.runs == 1
+
+
+async def test_a_server_that_dies_again_and_again_is_waited_for() -> None:
+    """It could be greeted each time: one bad tool must not take the others away for long."""
+    upstream = FakeUpstream({"echo": echo_text})
+    async with memory_app({"a": upstream}) as app:
+        for number in range(4):
+            upstream.crash()
+            with anyio.fail_after(5):
+                result = await app.gateway.execute(ME, "a:echo", {"text": str(number)})
+            assert result == text_result(str(number))
+        assert (await state_of(app, "a", "ready")).restarts == 4
+
+
 async def test_a_crashed_server_is_back_for_the_next_call() -> None:
     upstream = FakeUpstream()
     async with memory_app({"a": upstream}) as app:
@@ -87,6 +127,32 @@ async def test_a_crashed_server_is_back_for_the_next_call() -> None:
             result = await app.gateway.execute(ME, "a:echo", {"text": "again"})
         assert result == text_result("again")
         assert (await state_of(app, "a", "ready")).restarts == 1
+
+
+async def test_over_http_a_broken_answer_fails_its_own_call_alone() -> None:
+    """Every request has a stream of its own there."""
+
+    def cut(params: Json) -> Json:
+        raise ConnectionLostError("The stream was cut.", sent=True)
+
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool, "cut": cut})
+    async with memory_app({"a": upstream}, kind="http") as app, anyio.create_task_group() as group:
+        results: list[Json] = []
+
+        async def call() -> None:
+            results.append(await app.gateway.execute(ME, "a:work", {}))
+
+        with anyio.fail_after(5):
+            group.start_soon(call)
+            await tool.started.wait()
+            with pytest.raises(ConnectionLostError, match="may have run"):
+                await app.gateway.execute(ME, "a:cut", {})
+            tool.release.set()
+            while not results:
+                await anyio.sleep(0.01)
+        assert results == [text_result("done")]
+        assert len(upstream.wires) == 1, "the connection stayed"
 
 
 async def test_a_server_that_is_down_is_not_waited_for_and_its_tools_stay_listed() -> None:
@@ -282,6 +348,32 @@ async def test_a_client_that_cannot_be_asked_is_not_and_the_server_hears_so() ->
         result = await app.gateway.call(ME, {"name": "a__work"}, FakePeer())
     assert result["isError"]
     assert "cannot answer" in result["content"][0]["text"]
+
+
+async def test_a_question_that_no_client_can_answer_says_what_is_missing() -> None:
+    """Over stdio an old server does not say for which call it asks."""
+    tool = Blocking()
+    upstream = FakeUpstream({"work": tool}, speaks="handshake")
+    async with memory_app({"a": upstream}) as app, anyio.create_task_group() as group:
+        with anyio.fail_after(5):
+            group.start_soon(app.gateway.call, ME, {"name": "a__work"}, FakePeer())
+            await tool.started.wait()
+            with pytest.raises(CannotAskError, match="this client cannot answer"):
+                await upstream.ask("elicitation/create", {})
+            with pytest.raises(RpcError, match="Method not found"):
+                await upstream.ask("no/such", {})
+            tool.release.set()
+
+
+@pytest.mark.parametrize("requests", [None, [], "x", {}])
+async def test_a_server_that_needs_input_and_asks_nothing_is_called_once(requests: Any) -> None:
+    answer = {"resultType": "input_required", "inputRequests": requests}
+    upstream = FakeUpstream({"work": lambda params: answer}, speaks="modern")
+    async with memory_app({"a": upstream}) as app:
+        peer = FakePeer(era="handshake", capabilities={"elicitation": {}})
+        result = await app.gateway.call(ME, {"name": "a__work"}, peer)
+    assert result["isError"]
+    assert len(upstream.calls("work")) == 1
 
 
 async def test_a_modern_server_hears_what_this_client_can_be_asked_and_no_secrets() -> None:

@@ -233,8 +233,15 @@ class Catalog:
         peer: Peer | None,
         repeatable: bool = True,
     ) -> Json:
-        """Send a request that is no tool call (read, get, complete) to a server."""
-        return await self._fleet.get(server).request(
+        """Send a request to a server.
+
+        `repeatable` says whether the request may be sent twice; of a tool call that is what the
+        tool's annotations say, which count only where the server is trusted.
+        """
+        upstream = self._fleet.get(server)
+        if method == "tools/call":
+            repeatable = repeatable and upstream.spec.trust
+        return await upstream.request(
             method, params, caller=caller, peer=peer, repeatable=repeatable
         )
 

@@ -235,9 +235,10 @@ class ServerTable:
     pinned: tuple[str, ...] = ()
     """Names of its tools that are always listed beside the meta-tools."""
 
-    trust: bool = False
-    """Whether its annotations (read-only, idempotent) are believed: an interrupted call is then
-    repeated by itself. WARNING: a server that lies makes a call run twice."""
+    trust: bool = True
+    """Whether its annotations (read-only, idempotent) are believed: an interrupted call of such a
+    tool is then repeated by itself. WARNING: a server that lies makes a call run twice; set it to
+    false for servers that you do not know."""
 
     max_message_bytes: int = _between(64 * 2**20, 1024, 2**31)
     """Largest message that is read from it, 1,024 to 2,147,483,648; a larger one fails its call."""

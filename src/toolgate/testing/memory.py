@@ -8,7 +8,7 @@ from typing import Any
 from toolgate.app import App, open_app
 from toolgate.settings import Settings, StoreSettings
 from toolgate.testing.fake_upstream import FakeUpstream
-from toolgate.types import Json, ServerSpec
+from toolgate.types import Json, ServerKind, ServerSpec
 
 __all__ = ["FakePeer", "memory_app"]
 
@@ -20,6 +20,7 @@ async def memory_app(
     *,
     store_url: str = "sqlite://",
     wait_s: float = 5.0,
+    kind: ServerKind = "inprocess",
     **options: Any,
 ) -> AsyncGenerator[App]:
     """A running gateway; `app.gateway` has the verbs.
@@ -30,10 +31,11 @@ async def memory_app(
         settings: Everything else; the servers and the store of it do not count.
         store_url: The store; in memory by default.
         wait_s: Seconds to wait until all servers are listed or have failed.
+        kind: What a `FakeUpstream` is taken for; over HTTP a broken stream is one call's alone.
         options: Further fields of each `ServerSpec`, such as `timeout_s`.
     """
     specs = tuple(
-        ServerSpec(name=name, kind="inprocess", options={"target": target}, **options)
+        ServerSpec(name=name, kind=kind, options={"target": target}, **options)
         for name, target in servers.items()
     )
     wanted = replace(settings or Settings(), servers=specs, store=StoreSettings(url=store_url))

@@ -28,7 +28,7 @@ from toolgate.upstream._call import Call
 
 __all__ = ["Bridge"]
 
-_MAX_ROUNDS = 20
+_MAX_ROUNDS = 10
 _PURPOSE = "requestState"
 
 Send = Callable[[Mapping[str, Any], Call], Awaitable[Json]]
@@ -75,8 +75,14 @@ class Bridge:
             result = await send(current, call)
             if result.get("resultType") != "input_required":
                 return result
+            questions = json_object(result.get("inputRequests"))
+            if not questions and "requestState" not in result:
+                raise InvalidAnswerError(
+                    "The server answered that it needs input, and asked nothing.",
+                    hint="Report this to the maker of the server.",
+                )
             answers: Json = {}
-            for key, raw in json_object(result.get("inputRequests")).items():
+            for key, raw in questions.items():
                 asked = json_object(raw)
                 method = str(asked.get("method"))
                 answers[key] = await call.ask(method, json_object(asked.get("params")))

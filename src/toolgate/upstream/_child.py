@@ -241,5 +241,5 @@ def _widen(pipe: asyncio.BaseTransport) -> None:
     if sys.platform == "linux":
         import fcntl  # noqa: PLC0415 -- not on every platform
 
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # ValueError: it has ended, its pipe is closed
             fcntl.fcntl(pipe.get_extra_info("pipe"), fcntl.F_SETPIPE_SZ, PIPE_BYTES)

@@ -18,7 +18,7 @@ from toolgate.errors import (
     UpstreamError,
 )
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Era, Json, json_array, json_object
-from toolgate.upstream._call import Call, severity
+from toolgate.upstream._call import ASKABLE, Call, severity
 from toolgate.upstream._envelope import CLIENT_INFO, HeaderParams, envelope
 from toolgate.upstream.base import Wire
 
@@ -186,6 +186,11 @@ class Leg:
         able = [call for call in self._calls.values() if call.can_be_asked(method)]
         if len(able) == 1:
             return await able[0].ask(method, params)
+        if method not in ASKABLE:
+            raise RpcError(_METHOD_NOT_FOUND, "Method not found")
+        if not able and self._calls:
+            # None of the running calls is of a client that could answer: say what one lacks.
+            return await next(iter(self._calls.values())).ask(method, params)
         raise CannotAskError(
             f"Server {self.name!r} asks the client ({method}), and it is not clear which one: "
             f"{len(able)} running calls could be meant.",

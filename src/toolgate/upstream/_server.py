@@ -51,6 +51,7 @@ _HEALTH_S = 5.0
 _MAX_PAGES = 1000
 _BACKOFF_FIRST_S = 0.25
 _BACKOFF_MAX_S = 30.0
+_RESTART_MAX_S = 2.0
 _STABLE_S = 10.0
 _DEGRADED_AFTER = 2
 _BROKEN_AFTER = 4
@@ -191,17 +192,19 @@ class UpstreamServer:
         """Connect, reconnect with growing pauses, until cancelled."""
         if self.rests or not self.spec.enabled:
             return
-        attempt = 0
+        failed, short = 0, 0
         try:
             while True:
                 reason, lasted_s = await self._one_connection()
-                attempt = 0 if lasted_s > _STABLE_S else attempt + 1
                 self.last_error = reason
-                # One quick reconnect is not an outage; a second failure in a row is.
-                self._set_state("connecting" if attempt <= 1 and lasted_s > 0 else "down")
-                if attempt > 1 or lasted_s == 0:
+                if lasted_s == 0:  # it could not be reached or greeted: an outage
+                    failed += 1
+                    self._set_state("down")
                     self._settled.set()
-                await self._pause(attempt)
+                    await self._pause(_BACKOFF_FIRST_S * 2 ** min(failed, 10))
+                else:  # it was there: callers wait for it, however often it dies
+                    failed, short = 0, 0 if lasted_s > _STABLE_S else short + 1
+                    await self._pause(min(_BACKOFF_FIRST_S * 2 ** min(short, 10), _RESTART_MAX_S))
         finally:
             self._ended = True
             self._up.set()  # whoever waits for a connection hears that there will be none
@@ -272,9 +275,9 @@ class UpstreamServer:
                 with suppress(asyncio.CancelledError):
                     await waiting
 
-    async def _pause(self, attempt: int) -> None:
+    async def _pause(self, wanted_s: float) -> None:
         spread = random.uniform(0.8, 1.2)  # noqa: S311 -- many clients must not retry in step
-        pause_s = min(_BACKOFF_MAX_S, _BACKOFF_FIRST_S * 2 ** min(attempt, 10)) * spread
+        pause_s = min(_BACKOFF_MAX_S, wanted_s) * spread
         self._retry_at = monotonic() + pause_s
         self._retry_now.clear()
         with anyio.move_on_after(pause_s):
@@ -392,7 +395,7 @@ class UpstreamServer:
                 hint=f"Raise timeout_s under [server.{self.name}] if it needs longer.",
             ) from None
         except ConnectionLostError as lost:
-            self._failed(str(lost))
+            self._failed(lost.failed)
             raise
         except (RpcError, InvalidAnswerError):
             self._answered(began)
@@ -481,8 +484,13 @@ class UpstreamServer:
             self._set_state("ready")
 
     def _lost(self, leg: Leg, lost: ConnectionLostError) -> None:
-        """A connection that failed a request is replaced, even if its read side seems alive."""
-        self.last_error = str(lost)
+        """A connection that failed a request is replaced, even if its read side seems alive.
+
+        Over HTTP a request has a stream of its own: a broken one says nothing about the others.
+        """
+        self.last_error = lost.failed
+        if self.spec.kind == "http" and lost.sent and not lost.expired:
+            return
         if leg is self.main:
             self._up.clear()
             self._set_state("connecting")

@@ -28,6 +28,8 @@ class Embedder(Protocol):
     * Equal `identity` means equal vectors, in any process, on any day.
     * Many texts never hold up the event loop: computing goes to a thread. Few short ones may be
       computed on the spot, since handing them over costs more.
+    * What it keeps open, such as connections, ends with `aclose()`, which it need not have. It can
+      be asked again afterwards, also in another event loop.
     """
 
     @property

@@ -9,7 +9,7 @@ Example:
     ```
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from time import perf_counter
 
 import anyio
@@ -33,6 +33,14 @@ _TEXTS = (
 _CLOSE_ENOUGH = 1e-5
 """What single precision leaves uncertain."""
 
+
+async def close(embedder: Embedder) -> None:
+    """End what it keeps open, such as connections: those that have something have `aclose`."""
+    end = getattr(embedder, "aclose", None)
+    if end is not None:
+        await end()
+
+
 _any_text = st.text(st.characters(exclude_categories=()), max_size=80)
 
 
@@ -46,13 +54,15 @@ class EmbedderContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def embedder(self, make_embedder: Callable[[], Embedder]) -> Embedder:
+    async def embedder(self, make_embedder: Callable[[], Embedder]) -> AsyncIterator[Embedder]:
         """The embedder under test."""
-        return make_embedder()
+        made = make_embedder()
+        yield made
+        await close(made)
 
-    def test_it_satisfies_the_protocol(self, embedder: Embedder) -> None:
+    def test_it_satisfies_the_protocol(self, make_embedder: Callable[[], Embedder]) -> None:
         """`plugins.make` refuses what does not."""
-        assert isinstance(embedder, Embedder)
+        assert isinstance(make_embedder(), Embedder)
 
     async def test_each_text_has_a_row_of_float32(self, embedder: Embedder) -> None:
         """Whoever keeps vectors reserves `dim` numbers for each."""
@@ -104,21 +114,26 @@ class EmbedderContract:
     @settings(
         max_examples=40,
         deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
     )
     @given(texts=st.lists(_any_text, max_size=4), kind=st.sampled_from(["query", "document"]))
     def test_any_texts_have_finite_rows_of_length_one_or_zero(
-        self, embedder: Embedder, texts: list[str], kind: str
+        self, make_embedder: Callable[[], Embedder], texts: list[str], kind: str
     ) -> None:
         """Halves of surrogate pairs, control characters and scripts nobody knows too."""
 
         async def embed() -> None:
+            embedder = make_embedder()
             vectors = await embedder.embed(texts, "query" if kind == "query" else "document")
             lengths = np.linalg.norm(vectors, axis=1)
 
             assert vectors.shape == (len(texts), embedder.dim)
             assert np.isfinite(vectors).all()
             assert (np.minimum(np.abs(lengths - 1), lengths) < _CLOSE_ENOUGH).all()
+            await close(embedder)
 
         anyio.run(embed)
 
@@ -128,6 +143,8 @@ class EmbedderContract:
         """Vectors outlive the process that made them."""
         one, other = make_embedder(), make_embedder()
         theirs = [await embedder.embed(_TEXTS, "document") for embedder in (one, other)]
+        await close(one)
+        await close(other)
 
         assert one.identity == other.identity
         assert one.identity

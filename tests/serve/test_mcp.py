@@ -163,7 +163,7 @@ async def test_errors_of_servers_keep_code_message_and_data(mode: str) -> None:
     [
         ("nothing", -32602, "unknown_tool", False),
         ("timed_out", -31013, "timed_out", False),
-        ("lost", -31011, "connection_lost", True),
+        ("lost", -31011, "connection_lost", False),
         ("broken", -32603, "internal", False),
     ],
 )

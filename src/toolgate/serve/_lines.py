@@ -22,7 +22,7 @@ from toolgate.serve._message import (
     BadMessageError,
     check_envelope,
     error_bytes,
-    read,
+    read_aside,
     too_long,
 )
 from toolgate.serve._pipes import LineReader, LineWriter
@@ -57,7 +57,7 @@ async def _read(
             try:
                 if line is None:
                     raise too_long(settings.max_body_bytes)
-                message = check_envelope(read(line, max_depth=settings.max_depth))
+                message = check_envelope(await read_aside(line, max_depth=settings.max_depth))
                 parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
             except BadMessageError as error:
                 await writer.write(error_bytes(error.request_id, error.rpc_code, error.message))

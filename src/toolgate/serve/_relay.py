@@ -17,7 +17,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from toolgate.jsontext import dumps
-from toolgate.serve._message import BadMessageError, check_envelope, error_bytes, read, too_long
+from toolgate.serve._message import (
+    BadMessageError,
+    check_envelope,
+    error_bytes,
+    read,
+    read_aside,
+    too_long,
+)
 from toolgate.serve._shape import PROTOCOL_VERSION
 from toolgate.types import Json, json_object
 
@@ -107,7 +114,7 @@ class _Relay:
         try:
             if line is None:
                 raise too_long(self._settings.max_body_bytes)
-            message = check_envelope(read(line, max_depth=self._settings.max_depth))
+            message = check_envelope(await read_aside(line, max_depth=self._settings.max_depth))
         except BadMessageError as error:
             await self._writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
             return

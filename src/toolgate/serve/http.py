@@ -44,14 +44,16 @@ from toolgate.serve._guard import Guard, header
 from toolgate.serve._message import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    LARGE_BYTES,
     BadMessageError,
     check_envelope,
     error_bytes,
-    read,
+    read_aside,
     too_long,
 )
 from toolgate.serve._parser import HttpParser
 from toolgate.serve._signals import received
+from toolgate.serve._skim import PARAMS, skim
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
 
@@ -267,7 +269,7 @@ class Door:
             return
         try:
             body = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
-            message = check_envelope(read(body, max_depth=self._settings.max_depth))
+            message = check_envelope(await read_aside(body, max_depth=self._settings.max_depth))
         except DisconnectedError:
             return
         except TooLargeError:
@@ -293,6 +295,9 @@ class Door:
             if request is not None:
                 await self._lane.serve(request, receive, send, request_id)
             else:
+                if len(body) > LARGE_BYTES and "method" in message:
+                    scope = {**scope, PARAMS: message.get("params")}
+                    body = skim(message)
                 await self._to_sdk(scope, replay(body, receive), tagged)
 
     async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:

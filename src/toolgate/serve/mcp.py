@@ -50,6 +50,7 @@ from toolgate.serve._shape import (
     rpc_error,
     shape,
 )
+from toolgate.serve._skim import PARAMS
 from toolgate.serve._verbs import LOG_LEVELS, Verbs, client_name
 from toolgate.types import Caller, Era, Json, json_object
 
@@ -191,7 +192,7 @@ class Front:
         }.get(method)
 
     async def _verb(self, ctx: Context, era: Era) -> Json:
-        params = dict(ctx.params or {})
+        params = dict(_params(ctx))
         peer = self._peer(ctx, era, params)
         if era == "handshake" and peer.log_level is not None:
             # A level set for the session is, for a modern server, the wish of each request.
@@ -401,6 +402,12 @@ def _uri(ctx: Context) -> str:
     if not isinstance(uri, str):
         raise BadMessageError(INVALID_PARAMS, "Parameter 'uri' must be a string.")
     return uri
+
+
+def _params(ctx: Context) -> Mapping[str, Any]:
+    """The parameters as they came, also where the SDK was given a part of them only."""
+    whole = ctx.request.scope.get(PARAMS) if ctx.request is not None else None
+    return whole or ctx.params or {}
 
 
 # The SDK keeps both behind an underscore (mcp 2.3.0): its typed methods would drop fields that it

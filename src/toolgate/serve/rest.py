@@ -27,7 +27,7 @@ from toolgate.serve._asgi import (
 )
 from toolgate.serve._caller import caller_of
 from toolgate.serve._guard import header
-from toolgate.serve._message import BadMessageError, read
+from toolgate.serve._message import BadMessageError, read_aside
 from toolgate.types import Caller, Json, json_object
 
 __all__ = ["Rest"]
@@ -193,7 +193,7 @@ class Rest:
             )
         if not raw:
             return {}
-        body = read(raw, max_depth=self._settings.max_depth)
+        body = await read_aside(raw, max_depth=self._settings.max_depth)
         if not isinstance(body, dict):
             raise _RefusedError(400, "bad_request", "The body must be a JSON object.")
         return cast("Json", body)

@@ -342,6 +342,45 @@ def test_an_env_file_fills_what_env_does_not(tmp_path: Path) -> None:
     assert tmp_path / ".env" in settings.files
 
 
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (".env", "{folder}/.env cannot be read: No such file or directory."),
+        ("folder", "{folder}/folder cannot be read: Is a directory."),
+        ("bad", "{folder}/bad, line 1, column 3: this is no text in UTF-8."),
+    ],
+    ids=["missing", "a folder", "no text"],
+)
+def test_an_env_file_that_cannot_be_read_disables_its_server_and_no_other(
+    written: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bad").write_bytes(b"A=\xff")
+    settings = read(
+        tmp_path,
+        f'[server.a]\ncommand = "x"\nenv_file = "{written}"\n[server.b]\ncommand = "y"\n',
+    )
+    a, b = settings.servers
+    assert (a.enabled, a.options, b.enabled) == (False, {}, True)
+    assert a.problem == (
+        f"{tmp_path}/toolgate.toml, line 3: server 'a' cannot use its env_file: "
+        f"{reason.format(folder=tmp_path)} Make the file, correct env_file, or disable the server."
+    )
+    assert settings.notices == (a.problem,)
+    assert tmp_path / written in settings.files
+
+
+def test_a_disabled_server_may_miss_its_env_file(tmp_path: Path) -> None:
+    settings = read(tmp_path, '[server.a]\nenabled = false\ncommand = "x"\nenv_file = ".env"')
+    assert (settings.servers[0].problem, settings.notices) == ("", ())
+
+
+def test_an_env_file_behind_a_missing_variable_disables_its_server(tmp_path: Path) -> None:
+    settings = read(tmp_path, '[server.a]\ncommand = "x"\nenv_file = "${NOT_SET}/.env"')
+    assert not settings.servers[0].enabled
+    assert "needs the variable NOT_SET, which is not set" in settings.servers[0].problem
+
+
 def test_the_file_is_looked_for_here_then_in_the_users_folder(tmp_path: Path) -> None:
     environ = {**ENVIRON, "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
     here, user = tmp_path / "here", tmp_path / "xdg" / "toolgate"

@@ -12,7 +12,7 @@ from toolgate.settings._folders import config_dir, current_environment, expand_h
 from toolgate.settings._foreign import project_folder, server_tables, translate
 from toolgate.settings._jsonc import Repeated
 from toolgate.settings._model import META_TOOLS, ImportTable, Settings
-from toolgate.settings._servers import Place, is_toolgate, read_server
+from toolgate.settings._servers import Place, is_toolgate, missing_problem, read_server
 from toolgate.settings._tables import dotted, read_table
 from toolgate.settings._variables import Missing, Scope
 from toolgate.settings._variables import replace as fill
@@ -348,16 +348,25 @@ def _import_entry(
 
 def _server(name: str, config: object, place: Place, reading: _Reading) -> ServerSpec:
     environment: dict[str, str] = {}
+    problem = ""
     env_file: object = cast("Json", config).get("env_file") if isinstance(config, dict) else None
     if isinstance(env_file, str) and env_file:
+        where = place.document.place((*place.path, "env_file"))
         try:
             path = place.folder / expand_home(fill(env_file, place.scope), reading.environ)
-        except Missing:
-            path = None  # reported with the other variables
-        if path is not None:
             reading.files.append(path)
             environment = read_env_file(path)
-    return read_server(name, cast("object", config), place, environment=environment)
+        except Missing as missing:
+            problem = missing_problem(name, missing.name, place)
+        except SettingError as error:
+            problem = (
+                f"{where}: server {name!r} cannot use its env_file: {error.failed} Make the file, "
+                "correct env_file, or disable the server."
+            )
+    spec = read_server(name, cast("object", config), place, environment=environment)
+    if problem and spec.enabled:
+        return replace(spec, options={}, enabled=False, problem=problem)
+    return spec
 
 
 def _unusable(name: str, problem: str, place: Place) -> ServerSpec:

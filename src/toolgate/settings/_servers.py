@@ -18,7 +18,7 @@ from toolgate.settings._tables import dotted, read_table
 from toolgate.settings._variables import Missing, Scope, is_reference, replace
 from toolgate.types import Json, ServerKind, ServerSpec
 
-__all__ = ["Place", "is_toolgate", "read_server", "redact", "server_name"]
+__all__ = ["Place", "is_toolgate", "missing_problem", "read_server", "redact", "server_name"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
@@ -110,7 +110,7 @@ def read_server(
     except Missing as missing:
         options = {}
         if enabled:
-            problem = _missing(name, missing.name, place)
+            problem = missing_problem(name, missing.name, place)
     tool_timeouts_s = {
         tool: one.timeout_s for tool, one in table.tools.items() if one.timeout_s is not None
     }
@@ -308,7 +308,8 @@ def _filled(text: str, key: str, place: Place) -> str:
     return filled
 
 
-def _missing(name: str, variable: str, place: Place) -> str:
+def missing_problem(name: str, variable: str, place: Place) -> str:
+    """Why a server is disabled whose variable has no value."""
     where = place.document.place(place.path)
     if variable.startswith("${"):
         return (

@@ -263,7 +263,8 @@ class Gateway:
         if entry is None and self.settings.expose != "flat" and name in DEFINITIONS:
             return await self._call_meta(caller, name, params, peer)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
-            raise self._unknown_name(caller, name)
+            with self._receipts.refusals(caller, "call", name):
+                raise self._unknown_name(caller, name)
         try:
             return await self._run(caller, entry, params, peer)
         except RpcError:
@@ -276,13 +277,19 @@ class Gateway:
         try:
             match name:
                 case "tool_discovery":
-                    found = await self.discover(caller, read_discover(arguments))
+                    with self._receipts.refusals(caller, "discover", ""):
+                        request = read_discover(arguments)
+                    found = await self.discover(caller, request)
                     return _said(found.text, found.structured() if _structured(params) else None)
                 case "tool_describe":
-                    shown = await self.describe(caller, read_describe(arguments).keys)
+                    with self._receipts.refusals(caller, "describe", ""):
+                        keys = read_describe(arguments).keys
+                    shown = await self.describe(caller, keys)
                     return _said(shown.text, shown.structured() if _structured(params) else None)
                 case "tool_execute":
-                    return await self._execute_meta(caller, read_execute(arguments), params, peer)
+                    with self._receipts.refusals(caller, "call", ""):
+                        wanted_call = read_execute(arguments)
+                    return await self._execute_meta(caller, wanted_call, params, peer)
                 case _:
                     wanted = read_result_read(arguments)
                     return await self.read_result(caller, wanted.handle, wanted.offset)
@@ -297,10 +304,10 @@ class Gateway:
         if wanted.key in (_READ_KEY, "result_read"):
             page = read_result_read(wanted.arguments)
             return await self.read_result(caller, page.handle, page.offset)
-        entry = self._entry(caller, wanted.key)
-        continues = "requestState" in params or "inputResponses" in params
-        if not continues:
-            self._check(entry, wanted.arguments)
+        with self._receipts.refusals(caller, "call", wanted.key):
+            entry = self._entry(caller, wanted.key)
+            if "requestState" not in params and "inputResponses" not in params:
+                self._check(entry, wanted.arguments)
         inner = {**params, "arguments": wanted.arguments}
         result = await self._run(caller, entry, inner, peer)
         return await self._paged(caller, result)
@@ -315,7 +322,8 @@ class Gateway:
         """
         began = perf_counter()
         snapshot = self._catalog.snapshot
-        self._check_servers(request.servers, snapshot)
+        with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
+            self._check_servers(request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
         strategy = self._index.strategy
         notices: list[str] = []
@@ -359,14 +367,26 @@ class Gateway:
     async def describe(self, caller: Caller, keys: Sequence[str]) -> Description:
         """Full schemas of tools, within the budget; whole tools are left out before any is cut.
 
+        A key that names nothing is told in a notice, beside the schemas of the others.
+
         Raises:
-            UnknownToolError: A key names no tool of this caller; the nearest ones are named.
+            UnknownToolError: No key names a tool of this caller; the nearest ones are named.
         """
         began = perf_counter()
-        entries = [self._entry(caller, key) for key in dict.fromkeys(keys)]
+        entries: list[Entry] = []
+        problems: list[ToolgateError] = []
+        for key in dict.fromkeys(keys):
+            try:
+                with self._receipts.refusals(caller, "describe", key):
+                    entries.append(self._entry(caller, key))
+            except ToolgateError as error:
+                problems.append(error)
+        if problems and not entries:
+            raise problems[0]
         shown = describe_tools(
             [(entry.key, entry.definition) for entry in entries],
             budget_tokens=self.settings.discovery.describe_budget_tokens,
+            notices=[str(problem) for problem in problems[:3]],
         )
         detail: Json = {"keys": [entry.key for entry in entries]}
         self._receipts.simple(caller, "describe", began=began, detail=detail)
@@ -384,8 +404,9 @@ class Gateway:
             ArgumentError: The arguments do not fit its schema.
             UpstreamError: The server failed; the leaves say how.
         """
-        entry = self._entry(caller, key)
-        self._check(entry, arguments)
+        with self._receipts.refusals(caller, "call", key):
+            entry = self._entry(caller, key)
+            self._check(entry, arguments)
         return await self._run(caller, entry, {"arguments": arguments}, peer)
 
     async def read_result(self, caller: Caller, handle: str, offset: int) -> Json:
@@ -631,6 +652,13 @@ class Gateway:
             raise ServerDownError(
                 f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
             )
+        state = next((s for s in self._catalog.statuses() if s.name == server), None)
+        if state is not None and state.state == "down" and not state.tools:
+            raise ServerDownError(
+                f"Server {server!r} is down, and its tools were never listed. "
+                f"Last error: {state.last_error}",
+                hint="It is being tried again. See: toolgate doctor",
+            )
         if server in self._catalog.never_listed():
             raise ServerDownError(
                 f"Server {server!r} is still starting; its tools are not known yet.",
@@ -644,14 +672,16 @@ class Gateway:
     def _unknown(
         self, caller: Caller, key: str, failed: str, shown: Callable[[Entry], str]
     ) -> UnknownToolError:
-        near = nearest(
-            key[:200],
-            [
-                shown(tool)
-                for tool in self._catalog.snapshot.tools
-                if self._access.decide(caller, "list", tool.key).allowed
-            ],
-        )
+        tools = [
+            tool
+            for tool in self._catalog.snapshot.tools
+            if self._access.decide(caller, "list", tool.key).allowed
+        ]
+        # Whoever names a server means it: its own tools come first.
+        own = [shown(tool) for tool in tools if key.startswith(f"{tool.server}:")]
+        near = nearest(key[:200], own)
+        near += [n for n in nearest(key[:200], [shown(t) for t in tools]) if n not in near]
+        near = near[:3]
         return UnknownToolError(
             failed,
             allowed=f"Nearest: {', '.join(near)}." if near else "",

@@ -7,6 +7,7 @@ null, so null is absence here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from toolgate import jsontext
 from toolgate.errors import ArgumentError
@@ -246,15 +247,16 @@ def read_result_read(arguments: object) -> ReadRequest:
 
 
 def _given(tool: str, arguments: object, known: set[str]) -> Json:
-    given = {key: value for key, value in json_object(arguments).items() if value is not None}
-    if not given and arguments not in (None, {}):
+    if arguments is not None and not _is_object(arguments):
         raise _misfit(tool, "arguments", _shown(arguments), "a JSON object")
+    given = {key: value for key, value in json_object(arguments).items() if value is not None}
     unknown = sorted(set(given) - known)
     if unknown:
+        near = get_close_matches(unknown[0][:60], known, 1)
         raise ArgumentError(
-            f"{tool} has no argument {unknown[0]!r}.",
+            f"{tool} has no argument {unknown[0][:60]!r}.",
             allowed=f"Allowed: {', '.join(sorted(known))}.",
-            hint="Leave it out.",
+            hint=f"Did you mean {near[0]!r}?" if near else "Leave it out.",
         )
     return given
 
@@ -275,6 +277,10 @@ def _texts(tool: str, given: Json, name: str, *, required: bool) -> tuple[str, .
     if not texts or len(texts) < len(several):
         raise _misfit(tool, name, _shown(value), "a string, or an array of strings")
     return texts
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
 
 
 def _is_integer(value: object) -> bool:

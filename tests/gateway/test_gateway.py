@@ -399,3 +399,58 @@ async def test_failures_are_recorded_with_their_reason() -> None:
         await app.recorder.flush()
         records = await app.store.audit(AuditFilter(action="call"))
         assert [r.status for r in records if r.phase == "outcome"] == ["server_down", "tool_error"]
+
+
+async def test_what_is_refused_leaves_a_record_too() -> None:
+    schema: Json = {"type": "object", "required": ["x"]}
+    upstream = FakeUpstream({"t": echo}, definitions={"t": {"inputSchema": schema}})
+    async with memory_app({"a": upstream}, META) as app:
+        await meta(app, "tool_execute", toolKey="a:t", arguments={})
+        await meta(app, "tool_execute", toolKey="a:nothing")
+        await meta(app, "tool_execute")
+        await meta(app, "tool_describe", toolKeys=["a:nothing"])
+        await meta(app, "tool_discovery", query="x", server="nobody")
+        await meta(app, "tool_discovery", quer="x")
+        with pytest.raises(UnknownToolError):
+            await app.gateway.call(ME, {"name": "nothing"}, None)
+        await app.recorder.flush()
+        records = await app.store.audit(AuditFilter())
+    assert [(r.action, r.status, r.target) for r in reversed(records)] == [
+        ("call", "argument", "a:t"),
+        ("call", "unknown_tool", "a:nothing"),
+        ("call", "argument", ""),
+        ("describe", "unknown_tool", "a:nothing"),
+        ("discover", "unknown_server", "nobody"),
+        ("discover", "argument", ""),
+        ("call", "unknown_tool", "nothing"),
+    ]
+
+
+async def test_one_unknown_key_does_not_lose_the_schemas_of_the_others() -> None:
+    async with memory_app({"a": many(3)}, META) as app:
+        shown = await meta(app, "tool_describe", toolKeys=["a:tool_1", "a:nothing"])
+        assert "inputSchema" in text(shown)
+        assert "There is no tool 'a:nothing'" in text(shown)
+
+
+async def test_a_server_that_was_never_listed_and_is_down_says_so_when_called() -> None:
+    down = FakeUpstream()
+    down.refuses = True
+    async with memory_app({"a": many(3), "b": down}, META) as app:
+        result = await meta(app, "tool_execute", toolKey="b:anything")
+        assert result["_meta"]["toolgate/error"]["code"] == "server_down"
+        assert "refused" in text(result)
+
+
+async def test_nearest_keys_are_first_those_of_the_server_that_was_named() -> None:
+    time = FakeUpstream({"convert_time": echo, "get_current_time": echo})
+    other = FakeUpstream({"convert": echo, "time_convert": echo})
+    async with memory_app({"other": other, "time": time}, META) as app:
+        result = await meta(app, "tool_execute", toolKey="time:convert")
+        assert "Nearest: time:convert_time" in text(result)
+
+
+async def test_a_misspelt_argument_names_the_right_one() -> None:
+    async with memory_app({"a": many(3)}, META) as app:
+        assert "Did you mean 'query'?" in text(await meta(app, "tool_discovery", quer="x"))
+        assert "'handle' does not fit" in text(await meta(app, "result_read", handle=None))

@@ -1,7 +1,8 @@
 """Receipts: what was found, what was about to run, how it ended. Hashes and sizes, no content."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Protocol
@@ -80,6 +81,22 @@ class Receipts:
         )
         self._sink.record(record)
         return record.record_id
+
+    @contextmanager
+    def refusals(self, caller: Caller, action: str, target: str) -> Generator[None]:
+        """Record what ends in an error inside the block: it reached no server."""
+        began = perf_counter()
+        try:
+            yield
+        except ToolgateError as error:
+            record = AuditRecord(
+                **_of(caller, action),
+                target=target[:_QUERY_CHARS],
+                status=error.code,
+                duration_ms=_elapsed_ms(began),
+            )
+            self._sink.record(record)
+            raise
 
     def around(
         self,

@@ -14,6 +14,7 @@ __all__ = ["Description", "describe_tools"]
 
 _RESERVE_TOKENS = 60
 _SHORT_CHARS = 300
+_NOTICE_CHARS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +42,17 @@ class Description:
         return body | ({"notice": self.notice} if self.notice else {})
 
 
-def describe_tools(tools: Sequence[tuple[str, Json]], *, budget_tokens: int) -> Description:
+def describe_tools(
+    tools: Sequence[tuple[str, Json]], *, budget_tokens: int, notices: Sequence[str] = ()
+) -> Description:
     """Definitions by key, the first ones as whole as the budget allows.
 
     Each tool gets an equal share of what is left. One that needs more loses first its output
     schema, then the texts inside its schema, then the schema itself for its signature.
     """
     shown: list[Json] = []
-    left = budget_tokens - _RESERVE_TOKENS
+    said = " ".join(cut(clean(notice), _NOTICE_CHARS) for notice in notices)
+    left = budget_tokens - _RESERVE_TOKENS - estimate_tokens(said)
     omitted: list[str] = []
     for number, (key, definition) in enumerate(tools):
         share = left // max(len(tools) - number, 1)
@@ -65,10 +69,11 @@ def describe_tools(tools: Sequence[tuple[str, Json]], *, budget_tokens: int) -> 
             continue
         shown.append(entry)
         left -= _tokens(entry)
-    notice = ""
+    notice = said
     if omitted:
         names = cut(clean(", ".join(omitted)), 120)
-        notice = f"Left out for the budget: {names}. Describe fewer tools at a time."
+        left_out = f"Left out for the budget: {names}. Describe fewer tools at a time."
+        notice = f"{said} {left_out}".strip()
     lines = [jsontext.dumps(entry).decode() for entry in shown]
     text = "\n".join([*lines, notice] if notice else lines)
     return Description(tools=tuple(shown), notice=notice, text=text, tokens=estimate_tokens(text))

@@ -51,6 +51,14 @@ docs: $(DEV) ## make the pages anew that come from the code
 bench: $(DEV) ## measure the gateway; ARGS="--json" for machines
 	$(BIN)/python -m benchmarks $(ARGS)
 
+eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
+	@test -n "$(DATA)" || { echo "Say where the data sets are: make eval DATA=FOLDER" >&2; exit 2; }
+	@for strategy in bm25 hybrid; do \
+	  OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(addprefix $(DATA)/tools/,mcpverse metatool metatool_multi stabletoolbench) \
+	    --strategy $$strategy --most 1000 $(ARGS) \
+	  && OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(DATA)/tools/mcpverse --with $(DATA)/tools/toucan \
+	    --strategy $$strategy $(ARGS) || exit 1; done
+
 soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 

@@ -2,8 +2,9 @@
 
     python -m training --data FOLDER --wordnet FOLDER [--texts N] [--work FOLDER] [--out FILE]
 
-`--texts` takes that many from the beginning of the corpus. Steps whose results lie in `--work` are
-not done again; remove the folder to start afresh.
+`--texts` takes that many from the beginning of the corpus; left out, as many as the model in the
+package was made of. Steps whose results lie in `--work` are not done again; remove the folder to
+start afresh.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from training import corpus, pack, table, teacher, vocabulary
 
 SHIPPED = Path("src/toolgate/embed/data/model.npz")
+SHIPPED_TEXTS = 39_936
 
 
 def main() -> None:
@@ -22,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with tools/ and intents/")
     parser.add_argument("--wordnet", type=Path, required=True, help="folder with data.noun ...")
-    parser.add_argument("--texts", type=int, default=1 << 30)
+    parser.add_argument("--texts", type=int, default=SHIPPED_TEXTS)
     parser.add_argument("--work", type=Path, default=Path("build/model"))
     parser.add_argument("--out", type=Path, default=SHIPPED)
     parser.add_argument("--threads", type=int, default=2)

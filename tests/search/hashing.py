@@ -8,7 +8,7 @@ import numpy as np
 from toolgate.embed import TextKind, Vectors
 from toolgate.search._text import terms, words
 
-DIM = 128
+DIM = 4_096
 
 
 def vector(text: str) -> Vectors:
@@ -17,7 +17,7 @@ def vector(text: str) -> Vectors:
         for term in terms(word):
             for at in range(max(1, len(term) - 3)):
                 code = zlib.crc32(term[at : at + 4].encode(errors="surrogatepass"))
-                found[code % DIM] += 1 if code & 256 else -1
+                found[code % DIM] += 1
     length = float(np.linalg.norm(found))
     return found / length if length else found
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,9 @@ __all__ = ["Calibration", "Evidence", "read_calibration"]
 _FILE = Path(__file__).with_name("_relevance.json")
 _MOST = 0.99
 _LEAST = 0.0001
+_HALF = 0.1
+_WORDS = 0.1
+_WORDS_CUT = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,40 +25,38 @@ class Evidence:
     covered: float
     """Best share of the words of the request or one of its clauses, in [0, 1)."""
 
-    place: float
-    """Its score as a share of the best possible, in [0, 1]."""
 
-    words: int
-    """Words of the request that say something."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A logistic model of relevance, one for hits with a cosine and one for those without."""
+    """A logistic model of relevance for the bundled embedder."""
 
-    vectors: Mapping[str, float]
-    """Weights where there is a cosine."""
+    bias: float
+    """Of the model."""
 
-    by_words: Mapping[str, float]
-    """Weights where there is none."""
+    cosine: float
+    """Weight of the cosine."""
 
     cut: float
-    """Below this relevance the best hit does not fit."""
+    """Below this cosine the best hit does not fit."""
 
     def relevance(self, evidence: Evidence) -> float:
-        """Probability in (0, 1) that the tool helps."""
-        weights = self.by_words if evidence.cosine is None else self.vectors
-        total = (
-            weights["bias"]
-            + weights.get("cosine", 0.0) * (evidence.cosine or 0.0)
-            + weights["covered"] * evidence.covered
-            + weights["place"] * evidence.place
-            + weights["words"] * math.log1p(evidence.words)
-        )
-        return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-total))))
+        """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
+        if evidence.cosine is None:
+            guess = evidence.covered * (1 + _HALF) / (evidence.covered + _HALF)
+            return min(_MOST, max(_LEAST, guess))
+        by_meaning = 1 / (1 + math.exp(-self.bias - self.cosine * evidence.cosine))
+        # Words tell apart what meaning puts near zero, and hardly change the rest.
+        both = by_meaning + (1 - by_meaning) * _WORDS * evidence.covered
+        return min(_MOST, max(_LEAST, both))
+
+    def fits(self, evidence: Evidence) -> bool:
+        """Whether the best hit is good enough to say nothing."""
+        if evidence.cosine is None:
+            return evidence.covered >= _WORDS_CUT
+        return evidence.cosine >= self.cut
 
 
 def read_calibration(path: Path = _FILE) -> Calibration:
     """The fitted weights that come with the package."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    return Calibration(found["vectors"], found["words"], found["cut"])
+    return Calibration(**{name: found[name] for name in ("bias", "cosine", "cut")})

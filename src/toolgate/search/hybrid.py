@@ -359,12 +359,14 @@ class HybridSearch:
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )
         vectors = vectors or {}
-        background = self._part(state, context, asked_of(state.words, context), vectors)
+        background = (
+            self._part(state, context, asked_of(state.words, context), vectors) if context else None
+        )
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
         for query in queries:
             ranking = self._ranked(state, query, parts[query], vectors, request)
-            if context:
+            if background is not None:
                 ranking = _shifted(ranking, background, self._options.context_weight)
             hits, fits, notice = self._hits(state, ranking, allowed, request)
             (fitting if fits else weak).append(hits)
@@ -422,7 +424,8 @@ class HybridSearch:
             return _Part(lexical, None, None, shares)
         cosines = tools.rows @ vector
         np.round(cosines, _DECIMALS, out=cosines)
-        cosines = cosines[tools.of_tool]
+        if len(cosines) < len(tools.of_tool):
+            cosines = cosines[tools.of_tool]
         seen = cosines if state.there is None else cosines[state.there]
         if not len(seen):
             return _Part(lexical, None, None, shares)
@@ -459,9 +462,9 @@ class HybridSearch:
         hits: list[Hit] = []
         highest = 1.0
         for at in best:
-            hit = self._hit(state, ranking, at, float(scores[at]))
-            highest = min(highest, hit.relevance)  # the order is that of relevance
-            hits.append(replace(hit, relevance=highest))
+            # The order is that of relevance: none is higher than the one before it.
+            hits.append(self._hit(state, ranking, at, float(scores[at]), highest))
+            highest = hits[-1].relevance
         if not hits:
             return [], False, nothing(ranking.asked)
         above = [hit for hit in hits if hit.relevance >= request.threshold]
@@ -474,7 +477,7 @@ class HybridSearch:
                     "Ask with a lower threshold."
                 ),
             )
-        if above[0].relevance >= self._calibration.cut:
+        if self._fits(above[0]):
             return above, True, ""
         weak = [replace(hit, fields={**hit.fields, "weak": True}) for hit in above]
         return (
@@ -486,7 +489,16 @@ class HybridSearch:
             ),
         )
 
-    def _hit(self, state: _State, ranking: _Ranking, at: int, score: float) -> Hit:
+    def _fits(self, best: Hit) -> bool:
+        if best.source == "exact":
+            return True
+        evidence = Evidence(
+            cosine=best.fields["cosine"],
+            covered=best.fields["covered"],
+        )
+        return self._calibration.fits(evidence)
+
+    def _hit(self, state: _State, ranking: _Ranking, at: int, score: float, highest: float) -> Hit:
         tool = state.words.reads[at].tool
         if score >= _EXACT:
             return Hit(
@@ -498,15 +510,12 @@ class HybridSearch:
             )
         has_vector = state.there is None or bool(state.there[at])
         cosines = [float(part.cosines[at]) for part in ranking.parts if part.cosines is not None]
-        cosine = max(cosines) if cosines and has_vector else None
-        relevance = self._calibration.relevance(
-            Evidence(
-                cosine=cosine,
-                covered=max(float(part.shares[at]) for part in ranking.parts),
-                place=float(ranking.scores[at]),
-                words=len(ranking.asked.found) + len(ranking.asked.unknown),
-            )
+        cosine = round(max(cosines), 4) if cosines and has_vector else None
+        evidence = Evidence(
+            cosine=cosine,
+            covered=max(float(part.shares[at]) for part in ranking.parts),
         )
+        relevance = self._calibration.relevance(evidence)
         matched = matched_words(state.words, state.words.reads[at], ranking.asked)
         said = [explanation_of(matched)] if matched else []
         if cosine is not None:
@@ -516,12 +525,16 @@ class HybridSearch:
             said.insert(0, "has the quoted text")
         part = max(ranking.parts, key=lambda part: float(part.sums[at]))
         by_meaning = part.dense is not None and 2 * part.dense[at] > part.sums[at]
-        fields: dict[str, object] = {"query": ranking.query[:200], "matched": matched}
-        if cosine is not None:
-            fields["cosine"] = round(cosine, 4)
+        fields: dict[str, object] = {
+            "query": ranking.query[:200],
+            "matched": matched,
+            "cosine": evidence.cosine,
+            "covered": round(evidence.covered, 4),
+            "score": round(float(ranking.scores[at]), 4),
+        }
         return Hit(
             key=tool.key,
-            relevance=round(relevance, 4),
+            relevance=min(highest, round(relevance, 4)),
             explanation=", ".join(said) or "was suggested",
             fields=fields,
             source="vector" if by_meaning else "lexical",

@@ -115,7 +115,7 @@ def test_the_file_of_each_client_is_read_as_it_is(
     """Shapes as the clients' own documentation shows them."""
     (server,) = imported(tmp_path, text, name).servers
     assert (server.name, server.problem, server.enabled) == ("s", "", True)
-    assert server.trust is False
+    assert server.trust is True
     expected = json.loads(json.dumps(options).replace("{folder}", str(tmp_path)))
     assert server.options == expected
     assert server.timeout_s in {60, 90}

@@ -1,0 +1,37 @@
+"""Examples are files that run, and the pages show them as they are."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.real
+@pytest.mark.timeout(60)
+def test_the_example_of_the_python_page_finds_tools(tmp_path: Path) -> None:
+    server = ROOT / "src" / "toolgate" / "testing" / "echo_server.py"
+    (tmp_path / "toolgate.toml").write_text(
+        f'[server.echo]\ncommand = "{sys.executable}"\nargs = ["{server}"]\n', encoding="utf-8"
+    )
+    ran = subprocess.run(
+        [sys.executable, ROOT / "examples" / "agent.py"],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=50,
+    )
+    assert "echo:" in ran.stdout
+    assert ran.stderr == ""
+
+
+def test_the_page_shows_the_example_as_it_is() -> None:
+    page = (ROOT / "docs" / "programs.md").read_text(encoding="utf-8")
+    example = (ROOT / "examples" / "agent.py").read_text(encoding="utf-8")
+    for line in page.split("```python\n")[1].split("```")[0].splitlines():
+        assert line.strip() in example, line

@@ -416,15 +416,21 @@ def _server(
     translation = translate(entry, document.path)
     return FoundServer(
         name=name,
-        config=_settled(translation.config, folder, machine),
+        config=_settled(translation.config, folder, document.path, machine),
         project=project,
         is_toolgate=is_toolgate(entry),
         notices=translation.notices,
     )
 
 
-def _settled(config: Json, folder: Path | None, machine: Machine) -> Json:
+def _absolute(path: str, base: Path) -> str:
+    """A path that may be written elsewhere; one that starts with a variable stays as it is."""
+    return path if path.startswith(("~", "${")) else str(base / path)
+
+
+def _settled(config: Json, folder: Path | None, path: Path, machine: Machine) -> Json:
     """The configuration as it means the same in a file elsewhere."""
+    base = folder or path.parent
     known = {"userHome": str(machine.home)}
     if folder is not None:
         known |= {
@@ -434,11 +440,12 @@ def _settled(config: Json, folder: Path | None, machine: Machine) -> Json:
         }
     settled: Json = {name: fill_known(value, known) for name, value in config.items()}
     if folder is not None and isinstance(settled.get("command"), str):
-        settled["cwd"] = str(folder / str(settled.get("cwd", "")))
-        if re.match(r"\.{1,2}[\\/]", settled["command"]):
-            settled["command"] = str(folder / settled["command"])
-    if folder is not None and isinstance(settled.get("env_file"), str):
-        settled["env_file"] = str(folder / settled["env_file"])
+        settled.setdefault("cwd", str(folder))
+    if isinstance(settled.get("command"), str) and re.match(r"\.{1,2}[\\/]", settled["command"]):
+        settled["command"] = str(base / settled["command"])
+    for name in ("cwd", "env_file"):
+        if isinstance(settled.get(name), str) and settled[name]:
+            settled[name] = _absolute(settled[name], base)
     if settled.get("type") == "stdio":
         del settled["type"]
     return {name: value for name, value in settled.items() if value not in ({}, [], "")}

@@ -265,3 +265,111 @@ def test_the_answer_for_programs_has_no_secret(home: Path, toolgate: Run) -> Non
     assert states["vscode", "toolgate"] == "self"
     assert states["claude-code", "far"] == "elsewhere"
     assert [file["error"] is None for file in answer["files"]].count(False) == 1
+
+
+WORKSPACE = json.dumps(
+    {
+        "mcpServers": {
+            "ws": {
+                "command": "x",
+                "args": ["${workspaceFolder}/a"],
+                "envFile": "${workspaceFolder}/.env",
+            },
+            "good": {"command": "y"},
+        }
+    }
+)
+
+
+def only(home: Path, **files: str) -> None:
+    """Leave these files of clients and no others: `cursor`, `claude`."""
+    for name in FILES:
+        (home / name).unlink()
+    places = {
+        "cursor": ".cursor/mcp.json",
+        "claude": ".config/Claude/claude_desktop_config.json",
+        "project": "work/.cursor/mcp.json",
+    }
+    for client, text in files.items():
+        (home / places[client]).parent.mkdir(parents=True, exist_ok=True)
+        (home / places[client]).write_text(text, encoding="utf-8")
+
+
+def test_what_only_an_editor_can_fill_in_is_copied_disabled_and_stays_in_its_client(
+    home: Path, toolgate: Run
+) -> None:
+    only(home, cursor=WORKSPACE)
+    done = toolgate("init", "--yes", "--write-back")
+    assert done.returncode == 0, done.stderr
+    reason = "only its client can fill in ${workspaceFolder}"
+    assert f"'ws' stays in Cursor: {reason}." in done.stderr
+    assert f"# from Cursor, ~/.cursor/mcp.json; disabled: {reason}\n" in config_of(home).read_text()
+    servers = {server.name: server for server in load(config_of(home)).servers}
+    assert {name: server.enabled for name, server in servers.items()} == {
+        "ws": False, "good": True,
+    }  # fmt: skip
+    cursor = json.loads((home / ".cursor" / "mcp.json").read_text())
+    assert list(cursor["mcpServers"]) == ["toolgate", "ws"]
+    assert toolgate("config", "check").returncode == 0
+
+
+def test_a_second_run_takes_no_second_copy_of_what_only_an_editor_can_fill_in(
+    home: Path, toolgate: Run
+) -> None:
+    only(home, cursor=WORKSPACE)
+    assert toolgate("init", "--yes").returncode == 0
+    before = digests(home)
+    done = toolgate("init", "--yes")
+    assert "Nothing to do" in done.stderr
+    assert digests(home) == before
+
+
+def test_a_server_that_toolgate_cannot_use_stays_in_its_client(home: Path, toolgate: Run) -> None:
+    entries = {
+        "a": {"command": "x", "env": {"K": "${env:NOT_SET}"}},
+        "b": {"command": "y", "envFile": "/gone/.env"},
+        "c": {"command": "z"},
+    }
+    only(home, cursor=json.dumps({"mcpServers": entries}))
+    done = toolgate("init", "--yes", "--write-back")
+    assert done.returncode == 0, done.stderr
+    assert "'a' stays in Cursor: needs NOT_SET, which is not set." in done.stderr
+    assert "'b' stays in Cursor: its env_file cannot be read." in done.stderr
+    cursor = json.loads((home / ".cursor" / "mcp.json").read_text())
+    assert list(cursor["mcpServers"]) == ["toolgate", "a", "b"]
+    assert toolgate("init", "--yes", "--write-back", NOT_SET="now").returncode == 0
+    cursor = json.loads((home / ".cursor" / "mcp.json").read_text())
+    assert list(cursor["mcpServers"]) == ["toolgate", "b"]
+
+
+def test_a_server_that_is_imported_stays_in_the_file_it_is_imported_from(
+    home: Path, toolgate: Run
+) -> None:
+    only(home, cursor='{"mcpServers": {"a": {"command": "x"}}}')
+    assert toolgate("init", "--yes", "--by-reference").returncode == 0
+    before = digests(home)
+    done = toolgate("init", "--yes", "--write-back")
+    assert "'a' stays in Cursor: Toolgate imports it from this file." in done.stderr
+    assert digests(home) == before
+
+
+def test_relative_paths_of_a_copy_mean_the_same_as_in_their_own_file(
+    home: Path, toolgate: Run
+) -> None:
+    entry = {"command": "./x", "cwd": "w", "envFile": ".env"}
+    (home / ".cursor" / ".env").write_text("A=1")
+    user = {"user": entry, "home": {"command": "y", "cwd": "~/w"}}
+    only(
+        home,
+        cursor=json.dumps({"mcpServers": user}),
+        project=json.dumps({"mcpServers": {"own": {"command": "z", "cwd": "~/w"}}}),
+    )
+    assert toolgate("init", "--yes").returncode == 0
+    servers = {server.name: server.options for server in load(config_of(home)).servers}
+    assert servers["user"] == {
+        "command": str(home / ".cursor" / "x"),
+        "args": [],
+        "env": {"A": "1"},
+        "cwd": str(home / ".cursor" / "w"),
+    }
+    assert servers["home"]["cwd"] == servers["own"]["cwd"] == str(home / "w")

@@ -1,6 +1,7 @@
 """Which servers of other clients Toolgate takes over, and under which names. Writes nothing."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
 that is not open; `broken` cannot be used."""
 
 _IDENTITY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "type", "transport")
+
+_EDITOR_VARIABLE = re.compile(
+    r"(?<!\$)\$\{(?:workspaceFolder\w*|CLAUDE_PROJECT_DIR|(?:command|config):[^}]*)[^}]*\}"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +47,14 @@ class Choice:
     needs: str = ""
     """A variable that is not set here, and that it needs."""
 
-    identity: str = ""
-    """Equal for servers that are reached in the same way. WARNING: may hold secrets."""
+    identities: frozenset[str] = frozenset()
+    """Servers that share one are reached in the same way. WARNING: may hold secrets."""
+
+    stays: str = ""
+    """Why the client's own entry must not be replaced; empty if it may be."""
+
+    off: str = ""
+    """Why a copy of it must be disabled; empty if it may be used."""
 
 
 def choose(
@@ -65,20 +76,31 @@ def choose(
         every_project: Take servers of projects that are not open too.
         home: For showing paths.
     """
-    names = {server_name(name): _written_identity(config) for name, config in written.items()}
-    names |= {spec.name: _identity(spec, names.get(spec.name, "")) for spec in present.servers}
+    names = {
+        server_name(name): frozenset({_written_identity(config)})
+        for name, config in written.items()
+    }
+    for spec in present.servers:
+        known = names.get(spec.name, frozenset[str]())
+        names[spec.name] = known | _filled_identity(spec)
     imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
     choices: list[Choice] = []
     for file in files:
         for server in file.servers:
             if (str(file.path), server.name) in imported:
                 choices.append(
-                    Choice(file=file, server=server, state="same", remarks=("imported already",))
+                    Choice(
+                        file=file,
+                        server=server,
+                        state="same",
+                        remarks=("imported already",),
+                        stays="Toolgate imports it from this file",
+                    )
                 )
                 continue
             choice = _choice(file, server, names, cwd=cwd, every_project=every_project, home=home)
             if choice.state == "new":
-                names[choice.name] = choice.identity
+                names[choice.name] = choice.identities
             choices.append(choice)
     return choices
 
@@ -87,7 +109,11 @@ def text_with_copies(text: str, choices: Iterable[Choice], shown: Mapping[Path, 
     """A `toolgate.toml` with the chosen servers at its end."""
     for choice in choices:
         origin = f"# from {choice.file.client.title}, {shown[choice.file.path]}"
+        origin += f"; disabled: {choice.off}" if choice.off else ""
         config = dict(choice.server.config)
+        if choice.off:
+            config.pop("disabled", None)
+            config["enabled"] = False
         if choice.name != choice.server.name:
             config["title"] = choice.server.name
         table = render_table(("server", choice.name), config)
@@ -130,7 +156,7 @@ def text_with_references(
 def _choice(
     file: ClientFile,
     server: FoundServer,
-    names: Mapping[str, str],
+    names: Mapping[str, frozenset[str]],
     *,
     cwd: Path,
     every_project: bool,
@@ -146,21 +172,29 @@ def _choice(
     except SettingError as error:
         reason = error.failed.partition(": ")[2] or error.failed
         return Choice(file=file, server=server, state="broken", remarks=(reason.rstrip("."),))
-    identity = _identity(spec, _written_identity(server.config))
-    equal = next((name for name, known in names.items() if known == identity), None)
+    identities = frozenset({_written_identity(server.config)}) | _filled_identity(spec)
+    off = _only_its_editor(server.config)
+    needs = spec.problem.partition(" needs the variable ")[2].partition(",")[0]
+    if needs:
+        stays = f"needs {needs}, which is not set"
+    else:
+        stays = off or ("its env_file cannot be read" if spec.problem else "")
+    equal = next((name for name, known in names.items() if known & identities), None)
     if equal is not None:
         return Choice(
-            file=file, server=server, state="same", name=equal, remarks=(f"equals {equal}",)
+            file=file,
+            server=server,
+            state="same",
+            name=equal,
+            remarks=(f"equals {equal}",),
+            stays=stays,
         )
     name = _free_name(server.name, file.client.name, names)
     remarks = list(server.notices)
     if name != server.name:
         remarks.append(f"called {name} here")
-    needs = ""
-    if spec.problem:
-        variable = spec.problem.partition(" needs the variable ")[2].partition(",")[0]
-        needs = variable
-        remarks.append(f"needs {variable}, which is not set" if variable else "needs its editor")
+    if stays:
+        remarks.append(stays)
     if not spec.enabled and not spec.problem:
         remarks.append("disabled")
     return Choice(
@@ -169,12 +203,21 @@ def _choice(
         state="new",
         name=name,
         remarks=tuple(remarks),
-        needs=needs,
-        identity=identity,
+        needs="" if off else needs,
+        identities=identities,
+        stays=stays,
+        off=off,
     )
 
 
-def _free_name(original: str, client: str, names: Mapping[str, str]) -> str:
+def _only_its_editor(config: Mapping[str, Any]) -> str:
+    """Which variable of a server has a value in its own client alone; empty if none has."""
+    text = json.dumps([config.get(name) for name in _IDENTITY], default=str)
+    found = _EDITOR_VARIABLE.search(text)
+    return f"only its client can fill in {found[0]}" if found else ""
+
+
+def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
     name = server_name(original)
     if name not in names:
         return name
@@ -185,12 +228,12 @@ def _free_name(original: str, client: str, names: Mapping[str, str]) -> str:
     raise AssertionError("a thousand servers of one name")
 
 
-def _identity(spec: ServerSpec, written: str) -> str:
-    """How a server is reached; as it is written where a variable is missing."""
+def _filled_identity(spec: ServerSpec) -> frozenset[str]:
+    """How a server is reached, with its variables filled in; nothing where one is missing."""
     if spec.problem or not spec.options:
-        return written
+        return frozenset()
     options = {name: value for name, value in spec.options.items() if value not in ({}, [])}
-    return json.dumps([spec.kind, options], sort_keys=True, default=str)
+    return frozenset({json.dumps([spec.kind, options], sort_keys=True, default=str)})
 
 
 def _written_identity(config: Mapping[str, Any]) -> str:

@@ -154,11 +154,13 @@ def _init(wish: _Wish, machine: Machine) -> int:
         print_json(_answer(files, choices, target, changes, wish))
         return FINE
     if wish.dry_run:
+        _tell_kept(choices, wish)
         note(f"Would write: {', '.join(_shown(path, machine) for path in changes)}")
         return FINE
     for one in touched:
         backup = f" (backup: {one.backup.name})" if one.backup else ""
         print_text(f"Wrote {_shown(one.path, machine)}{backup}")
+    _tell_kept(choices, wish)
     _tell_next(new, changes, target, wish)
     return FINE
 
@@ -207,7 +209,7 @@ def _written_back(
         taken = [
             choice.server
             for choice in choices
-            if choice.file is file and choice.state in {"new", "same"}
+            if choice.file is file and choice.state in {"new", "same"} and not choice.stays
         ]
         if taken:
             texts[file.path] = clients.with_toolgate(file, launch, taken)
@@ -263,6 +265,7 @@ def _nothing(
     if wish.as_json:
         print_json(_answer(files, choices, target, {}, wish))
     elif choices:
+        _tell_kept(choices, wish)
         note(f"Nothing to do: {_shown(target, machine)} has all of them.")
         return FINE
     else:
@@ -304,6 +307,16 @@ def _tell_next(
         note("Next: toolgate doctor, then toolgate serve (or connect a client to toolgate stdio).")
 
 
+def _tell_kept(choices: Sequence[Choice], wish: _Wish) -> None:
+    """Which servers stay in the clients' files because Toolgate cannot serve them."""
+    if not wish.write_back:
+        return
+    for choice in choices:
+        is_changed = choice.file.scope == "user" or wish.project_files
+        if is_changed and choice.stays and choice.state in {"new", "same"}:
+            note(f"{choice.server.name!r} stays in {choice.file.client.title}: {choice.stays}.")
+
+
 def _has_secret(config: Mapping[str, Any]) -> bool:
     return redact(config) != config
 
@@ -337,6 +350,7 @@ def _answer(
                 "name": choice.name or None,
                 "state": choice.state,
                 "remarks": list(choice.remarks),
+                "stays": choice.stays or None,
                 "config": redact(choice.server.config),
             }
             for choice in choices

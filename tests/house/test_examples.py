@@ -8,15 +8,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TOOLS = '''
+from toolgate.upstream import tool
+
+@tool
+def list_files(folder: str) -> list[str]:
+    """List the files of a folder."""
+    return []
+'''
 
 
 @pytest.mark.real
 @pytest.mark.timeout(60)
 def test_the_example_of_the_python_page_finds_tools(tmp_path: Path) -> None:
-    server = ROOT / "src" / "toolgate" / "testing" / "echo_server.py"
-    (tmp_path / "toolgate.toml").write_text(
-        f'[server.echo]\ncommand = "{sys.executable}"\nargs = ["{server}"]\n', encoding="utf-8"
-    )
+    (tmp_path / "mine.py").write_text(TOOLS, encoding="utf-8")
+    config = '[server.mine]\npython = "mine.py:list_files"\n'
+    (tmp_path / "toolgate.toml").write_text(config, encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, ROOT / "examples" / "agent.py"],
         cwd=tmp_path,
@@ -26,7 +33,7 @@ def test_the_example_of_the_python_page_finds_tools(tmp_path: Path) -> None:
         check=True,
         timeout=50,
     )
-    assert "echo:" in ran.stdout
+    assert ran.stdout.startswith("mine:list_files(folder)")
     assert ran.stderr == ""
 
 

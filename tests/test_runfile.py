@@ -11,27 +11,51 @@ import pytest
 from toolgate import runfile
 
 STORE = "sqlite:////data/toolgate.db"
+CONFIG = ("/work/a/toolgate.toml",)
 
 
 def announce(
-    folder: Path, store: str = STORE, at: str = "2026-07-28T09:00:00.000Z"
+    folder: Path, store: str = STORE, configuration: tuple[str, ...] = CONFIG
 ) -> runfile.RunFile:
     return runfile.write(
-        folder, address="http://127.0.0.1:7420", store=store, started_at=at, version="1"
+        folder,
+        address="http://127.0.0.1:7420",
+        store=store,
+        configuration=configuration,
+        started_at="2026-07-28T09:00:00.000Z",
+        version="1",
     )
 
 
 def test_a_running_gateway_is_found_by_its_store(tmp_path: Path) -> None:
     run = announce(tmp_path)
-    assert runfile.find(tmp_path, STORE) == run
-    assert runfile.find(tmp_path, "sqlite:////data/other.db") is None
+    assert runfile.find(tmp_path, STORE, CONFIG) == run
+    assert runfile.find(tmp_path, None, CONFIG) == run
+    assert runfile.find(tmp_path, "sqlite:////data/other.db", CONFIG) is None
+
+
+@pytest.mark.parametrize(
+    "other", [("",), ("/work/b/toolgate.toml",), (*CONFIG, "/work/a/more.json")], ids=len
+)
+def test_a_gateway_of_another_configuration_is_not_taken_for_it(
+    other: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = announce(tmp_path)
+    assert runfile.find(tmp_path, STORE, other) is None
+    assert runfile.find(tmp_path, None, other) is None
+    assert runfile.find_all(tmp_path, STORE) == [run]
+
+
+def test_a_gateway_without_configuration_is_found_by_those_who_have_none(tmp_path: Path) -> None:
+    run = announce(tmp_path, configuration=("",))
+    assert runfile.find(tmp_path, STORE, ("",)) == run
 
 
 def test_a_removed_announcement_is_found_no_more_and_may_be_removed_twice(tmp_path: Path) -> None:
     run = announce(tmp_path)
     runfile.remove(run)
     runfile.remove(run)
-    assert runfile.find(tmp_path, STORE) is None
+    assert runfile.find(tmp_path, STORE, CONFIG) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of files are those of POSIX")
@@ -56,7 +80,7 @@ def test_the_file_of_a_dead_process_is_removed_by_whoever_finds_it(tmp_path: Pat
     )
     run.path.unlink()
     assert runfile.read_all(tmp_path)
-    assert runfile.find(tmp_path, STORE) is None
+    assert runfile.find(tmp_path, STORE, CONFIG) is None
     assert not left_over.exists()
 
 
@@ -64,7 +88,7 @@ def test_the_file_of_a_dead_process_is_removed_by_whoever_finds_it(tmp_path: Pat
 def test_a_damaged_run_file_is_ignored(tmp_path: Path, text: str) -> None:
     run = announce(tmp_path)
     run.path.write_text(text, "utf-8")
-    assert runfile.find(tmp_path, STORE) is None
+    assert runfile.find(tmp_path, STORE, CONFIG) is None
     assert runfile.read_all(tmp_path) == []
 
 
@@ -72,7 +96,7 @@ def test_a_password_of_the_store_is_not_written(tmp_path: Path) -> None:
     url = "postgresql://toolgate:hunter2@db.example.org/toolgate"
     run = announce(tmp_path, store=url)
     assert "hunter2" not in run.path.read_text("utf-8")
-    assert runfile.find(tmp_path, url) == run
+    assert runfile.find(tmp_path, url, CONFIG) == run
     assert runfile.without_password(STORE) == STORE
 
 

@@ -10,12 +10,13 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["RunFile", "find", "read_all", "remove", "write"]
+__all__ = ["RunFile", "find", "find_all", "read_all", "remove", "write"]
 
 _PREFIX = "gateway-"
 
@@ -35,6 +36,9 @@ class RunFile:
 
     store: str
     """The store it uses, without password."""
+
+    configuration: tuple[str, ...]
+    """Whole paths of its configuration file (empty without one) and of the files of `--import`."""
 
     started_at: str
     """UTC, ISO 8601."""
@@ -58,13 +62,23 @@ class RunFile:
         return True
 
 
-def write(folder: Path, *, address: str, store: str, started_at: str, version: str) -> RunFile:
+def write(
+    folder: Path,
+    *,
+    address: str,
+    store: str,
+    configuration: Sequence[str],
+    started_at: str,
+    version: str,
+) -> RunFile:
     """Announce this process in `folder`; the file appears whole or not at all.
 
     Args:
         folder: Run folder; made with access for its user alone.
         address: Where the gateway listens.
         store: URL of its store; a password in it is not written.
+        configuration: Whole paths of its configuration file (empty without one) and of the files
+            that were imported on the command line.
         started_at: UTC, ISO 8601.
         version: Version of Toolgate.
     """
@@ -74,6 +88,7 @@ def write(folder: Path, *, address: str, store: str, started_at: str, version: s
         pid=os.getpid(),
         key=secrets.token_urlsafe(32),
         store=without_password(store),
+        configuration=tuple(configuration),
         started_at=started_at,
         version=version,
         path=folder / f"{_PREFIX}{_store_id(store)}-{os.getpid()}.json",
@@ -83,6 +98,7 @@ def write(folder: Path, *, address: str, store: str, started_at: str, version: s
         "pid": run.pid,
         "key": run.key,
         "store": run.store,
+        "configuration": run.configuration,
         "started_at": run.started_at,
         "version": run.version,
     }
@@ -108,15 +124,29 @@ def read_all(folder: Path) -> list[RunFile]:
     return sorted(runs, key=lambda run: run.started_at, reverse=True)
 
 
-def find(folder: Path, store: str) -> RunFile | None:
-    """The newest gateway over `store` whose process exists; files of dead ones are removed."""
-    wanted = f"{_PREFIX}{_store_id(store)}-"
-    found: RunFile | None = None
+def find(folder: Path, store: str | None, configuration: Sequence[str]) -> RunFile | None:
+    """The newest gateway over `store` with this configuration; None for `store` takes any.
+
+    A store is shared by all projects of a user, so it alone does not say whose gateway it is.
+    """
+    wanted = tuple(configuration)
+    return next((run for run in find_all(folder, store) if run.configuration == wanted), None)
+
+
+def find_all(folder: Path, store: str | None) -> list[RunFile]:
+    """Gateways over `store` whose process exists, newest first; files of dead ones are removed.
+
+    Args:
+        folder: Run folder.
+        store: URL of the store; None means any.
+    """
+    wanted = _PREFIX if store is None else f"{_PREFIX}{_store_id(store)}-"
+    found: list[RunFile] = []
     for run in read_all(folder):
         if not run.path.name.startswith(wanted):
             continue
         if run.is_alive():
-            found = found or run
+            found.append(run)
         else:
             remove(run)
     return found
@@ -151,6 +181,7 @@ def _read(path: Path) -> RunFile | None:
             pid=int(found["pid"]),
             key=str(found["key"]),
             store=str(found["store"]),
+            configuration=tuple(map(str, found.get("configuration") or ("",))),
             started_at=str(found["started_at"]),
             version=str(found.get("version", "")),
             path=path,

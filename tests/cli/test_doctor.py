@@ -122,7 +122,12 @@ def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     run = runfile.write(
-        settings.run_dir(), address="http://127.0.0.1:1", store="x", started_at="", version=""
+        settings.run_dir(),
+        address="http://127.0.0.1:1",
+        store="x",
+        configuration=("",),
+        started_at="",
+        version="",
     )
     text = run.path.read_text("utf-8").replace(f'"pid": {os.getpid()}', f'"pid": {ended.pid}')
     run.path.write_text(text, encoding="utf-8")

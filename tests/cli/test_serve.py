@@ -1,6 +1,7 @@
 """`toolgate serve` and `toolgate stdio`: how they start, are found, take over changes and end."""
 
 import json
+import os
 import signal
 import socket
 import stat
@@ -182,7 +183,7 @@ def test_the_options_of_serve_are_data_with_one_reader() -> None:
     assert [option.name for option in serve_command.options] == ["host", "port"]
 
 
-def converse(*argv: str, close: bool = True) -> tuple[list[dict[str, Any]], str, int]:
+def converse(*argv: str, tool: str = "small__echo") -> tuple[list[dict[str, Any]], str, int]:
     """A client that starts `toolgate stdio`, calls a tool and closes the pipe."""
     process = subprocess.Popen(
         [sys.executable, "-m", "toolgate", "stdio", *argv],
@@ -196,7 +197,8 @@ def converse(*argv: str, close: bool = True) -> tuple[list[dict[str, Any]], str,
     assert process.stderr
     answers: list[dict[str, Any]] = []
     try:
-        for message in (INITIALIZE, INITIALIZED, ECHO):
+        echo = {**ECHO, "params": {"name": tool, "arguments": {"text": "hi"}}}
+        for message in (INITIALIZE, INITIALIZED, echo):
             process.stdin.write(json.dumps(message) + "\n")
             process.stdin.flush()
             while "id" in message and not any(a.get("id") == message["id"] for a in answers):
@@ -232,6 +234,37 @@ def test_stdio_attaches_to_the_running_gateway_of_the_same_store(
     assert any("hi" in json.dumps(answer) for answer in answers)
     assert status == FINE
     assert small_servers(folder) == before
+
+
+def test_a_gateway_of_another_configuration_over_the_same_store_is_left_alone(
+    serve: Serve, toolgate: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = serve()
+    gateway.line("small")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "toolgate.toml").write_text("[serve]\nport = 0\n" + server_table("mine"), "utf-8")
+    monkeypatch.chdir(other)
+    listed = toolgate("tools", "--json")
+    assert {tool["serverName"] for tool in json.loads(listed.stdout)} == {"mine"}
+    _, said, status = converse(tool="mine__echo")
+    assert "attached" not in said
+    assert status == FINE
+    monkeypatch.chdir(tmp_path)
+    assert toolgate("tools", "--json").stdout.strip() == "[]"
+    (folder / "inner").mkdir()
+    path = os.path.relpath(folder / "toolgate.toml", folder / "inner")
+    monkeypatch.chdir(folder / "inner")
+    assert "attached" in converse("--config", path)[1]
+
+
+def test_serve_names_another_gateway_over_the_same_store(serve: Serve, folder: Path) -> None:
+    first = serve()
+    other = folder / "other.toml"
+    other.write_text(server_table("mine"), encoding="utf-8")
+    said = serve("--config", str(other)).line("note: another gateway runs over the same store")
+    assert first.address in said
+    assert str(folder / "toolgate.toml") in said
 
 
 def test_stdio_alone_uses_no_running_gateway(serve: Serve, folder: Path) -> None:

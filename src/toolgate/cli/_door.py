@@ -8,11 +8,13 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -31,6 +33,7 @@ __all__ = [
     "Connect",
     "Door",
     "Exchange",
+    "configuration_of",
     "find_running",
     "load_settings",
     "open_door",
@@ -87,9 +90,25 @@ def unknown_server(name: str, known: Iterable[str]) -> UnknownServerError:
     )
 
 
+def configuration_of(loaded: Settings) -> tuple[str, ...]:
+    """What a gateway with these settings announces as its configuration."""
+    return _configuration(loaded.config_file, loaded.imports)
+
+
+def _configuration(config: Path | None, imports: Iterable[str | Path]) -> tuple[str, ...]:
+    """The same for every process that reads these files, by whichever path."""
+    whole = [os.path.realpath(settings.expand_home(str(path))) for path in imports]
+    return (os.path.realpath(config) if config else "", *whole)
+
+
 async def find_running(loaded: Settings) -> "Door | None":
-    """The gateway of the same store on this machine, if one answers."""
-    run = runfile.find(settings.run_dir(), store_url(loaded))
+    """The gateway of the same store and configuration on this machine, if one answers."""
+    return await _answering(
+        runfile.find(settings.run_dir(), store_url(loaded), configuration_of(loaded))
+    )
+
+
+async def _answering(run: RunFile | None) -> "Door | None":
     if run is None:
         return None
     try:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import datetime
 from time import monotonic
 
@@ -15,7 +15,7 @@ import anyio
 from toolgate import __version__, logs, runfile, settings
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
-from toolgate.cli._door import find_running, load_settings, store_url
+from toolgate.cli._door import configuration_of, find_running, load_settings, store_url
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
@@ -59,17 +59,20 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     began = utc_now()
     _refuse_our_own_port(host or loaded.serve.host, loaded.serve.port if port is None else port)
 
+    others = runfile.find_all(settings.run_dir(), store_url(loaded))
+
     give_back_freed_memory()
     async with open_app(loaded, hold=True) as app, anyio.create_task_group() as tasks:
 
         def ready(address: str) -> str:
             nonlocal run
-            tasks.start_soon(_tell, app, address, began)
+            tasks.start_soon(_tell, app, address, began, others)
             try:
                 run = runfile.write(
                     settings.run_dir(),
                     address=address,
                     store=store_url(loaded),
+                    configuration=configuration_of(loaded),
                     started_at=began,
                     version=__version__,
                 )
@@ -131,13 +134,14 @@ async def _take(app: App, fresh: Settings | SettingError) -> None:
     log.info("configuration read again", extra={"servers": len(fresh.servers)})
 
 
-async def _tell(app: App, address: str, since: str) -> None:
+async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -> None:
     """Say where to connect, and how each server did as soon as that is known.
 
     Args:
         app: The gateway.
         address: Where it listens.
         since: When it was started, UTC, ISO 8601; servers that were listed after it are settled.
+        others: Gateways that run over the same store.
     """
     began = monotonic()
     output = app.settings.log
@@ -151,6 +155,11 @@ async def _tell(app: App, address: str, since: str) -> None:
     _say(f"  other clients {json.dumps(entry)}")
     for notice in app.settings.notices:
         _say(f"  note: {notice}")
+    for run in others:
+        _say(
+            f"  note: another gateway runs over the same store, at {run.address} (process {run.pid},"
+            f" {_configuration(run)}); commands use the one of their own configuration"
+        )
     servers = app.gateway.servers(Caller())
     if not servers:
         _say("There are no servers yet. Add some: toolgate init, or toolgate servers add")
@@ -168,6 +177,12 @@ async def _tell(app: App, address: str, since: str) -> None:
         if all(server.name in told for server in known):
             return
         await anyio.sleep(_LOOK_S)
+
+
+def _configuration(run: RunFile) -> str:
+    """What a gateway was configured with, in words."""
+    config, *imports = run.configuration
+    return " and ".join([config or "without configuration file", *imports])
 
 
 def _is_settled(server: ServerStatus, since: str) -> bool:

@@ -16,8 +16,8 @@ command = PlainCommand(
     name="stdio",
     help="""Serve the gateway on standard input and output, for a client that starts it.
 
-    Uses the gateway that runs on this machine over the same store, and else starts one that ends
-    with the client.
+    Uses the gateway that runs on this machine over the same store with the same configuration
+    file, and else starts one that ends with the client.
     """,
     options=(
         Option(

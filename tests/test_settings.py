@@ -342,6 +342,19 @@ def test_an_env_file_fills_what_env_does_not(tmp_path: Path) -> None:
     assert tmp_path / ".env" in settings.files
 
 
+@pytest.mark.parametrize(("one", "other"), [("ab", "AB"), ("a-b", "a_b"), ("a.b", "A-b")])
+def test_names_that_clients_cannot_tell_apart_are_refused_with_both_places(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    text = f'[server."{one}"]\ncommand = "x"\n[server."{other}"]\ncommand = "y"'
+    assert problem(tmp_path, text) == (
+        f"Servers {one!r} and {other!r} have names that clients cannot tell apart: in "
+        "toolgate.toml, line 1, and in toolgate.toml, line 3. Names must differ in more than "
+        "case, '-', '_' and '.'. Rename one of them; in an imported file import = [{ file = \"…\", "
+        f'rename = {{ "{other}" = "{other}-2" }} }}] does it.'
+    )
+
+
 @pytest.mark.parametrize(
     ("written", "reason"),
     [

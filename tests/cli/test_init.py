@@ -373,3 +373,14 @@ def test_relative_paths_of_a_copy_mean_the_same_as_in_their_own_file(
         "cwd": str(home / ".cursor" / "w"),
     }
     assert servers["home"]["cwd"] == servers["own"]["cwd"] == str(home / "w")
+
+
+def test_names_that_clients_cannot_tell_apart_are_changed(home: Path, toolgate: Run) -> None:
+    only(
+        home,
+        claude='{"mcpServers": {"my-db": {"command": "x"}}}',
+        cursor='{"mcpServers": {"My_DB": {"command": "y"}}}',
+    )
+    assert toolgate("init", "--yes").returncode == 0
+    names = [server.name for server in load(config_of(home)).servers]
+    assert names == ["my-db", "My_DB-cursor"]

@@ -2,8 +2,9 @@
 
 from toolgate.catalog._catalog import Catalog, CatalogChange
 from toolgate.catalog._menu import Menu, MenuRules
-from toolgate.catalog._names import exposed_names, fold, server_prefix
+from toolgate.catalog._names import exposed_names
 from toolgate.catalog._snapshot import Entry, ServerEntries, Snapshot, build_entries
+from toolgate.names import fold, server_prefix
 
 __all__ = [
     "Catalog",

@@ -11,9 +11,9 @@ from typing import Literal
 import anyio
 
 from toolgate import jsontext
-from toolgate.catalog._names import fold, server_prefix
 from toolgate.catalog._snapshot import Entry, ServerEntries, Snapshot, build_entries
 from toolgate.errors import SettingError, StoreError, UpstreamError
+from toolgate.names import fold, server_prefix
 from toolgate.store import Store, StoredSnapshot
 from toolgate.types import (
     Caller,

@@ -12,23 +12,12 @@ from base64 import b32encode
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["exposed_names", "fold", "server_prefix"]
+from toolgate.names import fold, server_prefix
+
+__all__ = ["exposed_names"]
 
 _HASH_CHARS = 8
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-
-
-def server_prefix(server: str) -> str:
-    """What stands for a server in exposed names: its name, with `-` for `_` and `.`.
-
-    Without `_` in it, the first `_` of a folded name always ends the server.
-    """
-    return server.replace("_", "-").replace(".", "-")
-
-
-def fold(name: str) -> str:
-    """A name as the most forgetful client sees it; exposed names differ even so."""
-    return re.sub(r"_+", "_", name.lower()).replace("-", "_")
 
 
 def exposed_names(server: str, names: Sequence[str], *, limit: int) -> list[str]:

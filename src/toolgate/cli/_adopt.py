@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from toolgate.clients import ClientFile, FoundServer
 from toolgate.errors import SettingError
+from toolgate.names import fold, server_prefix
 from toolgate.settings import Settings, render_table, server_name, server_spec, set_import
 from toolgate.types import Json, ServerSpec
 
@@ -218,12 +219,11 @@ def _only_its_editor(config: Mapping[str, Any]) -> str:
 
 
 def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
-    name = server_name(original)
-    if name not in names:
-        return name
-    for suffix in (client, *(f"{client}-{number}" for number in range(2, 1000))):
-        name = server_name(f"{original}-{suffix}")
-        if name not in names:
+    taken = {fold(server_prefix(name)) for name in names}
+    suffixes = ("", f"-{client}", *(f"-{client}-{number}" for number in range(2, 1000)))
+    for suffix in suffixes:
+        name = server_name(f"{original}{suffix}")
+        if fold(server_prefix(name)) not in taken:
             return name
     raise AssertionError("a thousand servers of one name")
 

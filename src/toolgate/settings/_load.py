@@ -7,6 +7,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from toolgate.errors import SettingError
+from toolgate.names import fold, server_prefix
 from toolgate.settings._document import Document, KeyPath, parse_document, read_document, read_text
 from toolgate.settings._folders import config_dir, current_environment, expand_home, home_dir
 from toolgate.settings._foreign import project_folder, server_tables, translate
@@ -61,6 +62,7 @@ class _Reading:
     cwd: Path
     servers: dict[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     places: dict[str, str] = field(default_factory=dict[str, str])
+    shown_as: dict[str, str] = field(default_factory=dict[str, str])
     imported: dict[str, Json] = field(default_factory=dict[str, Json])
     files: list[Path] = field(default_factory=list[Path])
     notices: list[str] = field(default_factory=list[str])
@@ -382,6 +384,16 @@ def _add(name: str, spec: ServerSpec, place: Place, reading: _Reading) -> None:
             f"{where}.",
             allowed="Each name is allowed once.",
             hint="Rename or remove one; in an imported file "
+            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
+        )
+    shown = fold(server_prefix(spec.name))
+    other = reading.shown_as.setdefault(shown, spec.name)
+    if other != spec.name:
+        raise SettingError(
+            f"Servers {other!r} and {spec.name!r} have names that clients cannot tell apart: in "
+            f"{reading.places[other]}, and in {where}.",
+            allowed="Names must differ in more than case, '-', '_' and '.'.",
+            hint="Rename one of them; in an imported file "
             f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
         )
     reading.servers[spec.name] = spec

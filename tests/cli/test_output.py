@@ -16,7 +16,8 @@ import pytest
 from tests.cli.conftest import server_table, small_servers
 from toolgate.cli import run
 from toolgate.cli._exit import INTERRUPTED, report, status_of_code
-from toolgate.cli._output import harmless, local_time, print_table
+from toolgate.cli._harmless import harmless, one_line
+from toolgate.cli._output import local_time, print_json, print_table, print_text
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -103,7 +104,25 @@ def test_a_pipe_gets_tabs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_text_of_others_cannot_steer_the_terminal() -> None:
     assert harmless("a\x1b[31mb\x07\x9b") == "a\ufffd[31mb\ufffd\ufffd"
+    assert harmless("a\u202eb\u2066c\u200bd\u2028") == "a\ufffdb\ufffdc\ufffdd\ufffd"
+    assert one_line("name\ntoolgate: all is well\r") == "name toolgate: all is well"
+    assert harmless("می\u200cخواهم 👩\u200d💻") == "می\u200cخواهم 👩\u200d💻"
     assert harmless("größe\t日本\nעברית") == "größe\t日本\nעברית"
+
+
+def test_text_of_others_is_harmless_in_pipes_errors_and_json_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    odd = "ctl\x1b[31m\x9b\u202e\x07"
+    print_text(odd)
+    print_table(("A",), [(odd,)])
+    report(UnknownToolError("No such tool.", hint=f"Nearest: {odd}\ntoolgate: fine"))
+    report(RuntimeError(odd), verbose=1)
+    print_json({"name": odd})
+    said = capsys.readouterr()
+    assert not set("\x1b\x9b\u202e\x07") & set(said.out + said.err)
+    assert "\ntoolgate: fine" not in said.err
+    assert json.loads(said.out[said.out.index("{") :]) == {"name": odd}
 
 
 def test_people_see_local_time_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import sys
 import traceback
 from typing import TextIO, cast
 
+from toolgate.cli._harmless import harmless
 from toolgate.errors import (
     AccessError,
     ArgumentError,
@@ -48,13 +49,13 @@ def report(error: BaseException, *, verbose: int = 0) -> int:
             sys.stdout = io.StringIO()
         return FAILED
     if verbose:
-        traceback.print_exception(error, file=sys.stderr)
+        print(harmless("".join(traceback.format_exception(error))), file=sys.stderr)
     if isinstance(error, ToolgateError):
-        print(f"toolgate: {error}", file=sys.stderr)
+        print(f"toolgate: {_indented(error)}", file=sys.stderr)
         kind = getattr(error, "kind", None)  # what a gateway answered with
         return status_of(error) if kind is None else status_of_code(kind)
     print(
-        f"toolgate: Something unexpected happened: {type(error).__name__}: {error}. "
+        f"toolgate: Something unexpected happened: {type(error).__name__}: {_indented(error)}. "
         "Run the command again with -v and report what it prints.",
         file=sys.stderr,
     )
@@ -91,6 +92,11 @@ def steady_streams() -> None:
 def _steady(stream: TextIO) -> None:
     if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
         stream.reconfigure(errors="replace")
+
+
+def _indented(error: BaseException) -> str:
+    """A message with what servers said in it; none of its lines looks like one of ours."""
+    return "\n    ".join(harmless(str(error)).splitlines())
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import sys
 from collections.abc import Generator, Sequence
 from datetime import datetime
@@ -12,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["local_time", "note", "print_json", "print_table", "print_text", "waiting"]
+from toolgate.cli._harmless import UNSEEN, harmless, one_line
+
+__all__ = ["local_time", "note", "print_data", "print_json", "print_table", "print_text", "waiting"]
 
 _GAP = 2
 """Columns between two cells of a table."""
@@ -20,17 +21,21 @@ _GAP = 2
 _READABLE = 16
 """Columns that the cell which is cut needs at least to say something."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
 
 def print_json(value: object) -> None:
     """Print a value for programs: one JSON document, UTF-8 where the terminal has it."""
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    print(json.dumps(value, ensure_ascii=ascii_only, indent=2))
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=2)
+    print(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text))
 
 
 def print_text(text: str = "") -> None:
-    """Print text of a server or a tool as it is; control characters cannot steer a terminal."""
+    """Print text for people, that of servers in it; it cannot steer a terminal."""
+    print(harmless(text))
+
+
+def print_data(text: str) -> None:
+    """Print what a tool answered: harmless on a terminal, to the letter for a program."""
     print(harmless(text) if sys.stdout.isatty() else text)
 
 
@@ -46,10 +51,10 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, wrap:
     """
     if not sys.stdout.isatty():
         for row in rows:
-            print("\t".join(_one_line(cell) for cell in row))
+            print("\t".join(one_line(cell) for cell in row))
         return
     console = _console(sys.stdout)
-    cells = [[Text(harmless(_one_line(cell))) for cell in row] for row in rows]
+    cells = [[Text(one_line(cell)) for cell in row] for row in rows]
     cut = wrap % len(headings)
     widths = [
         max([len(heading), *(row[at].cell_len for row in cells)])
@@ -104,14 +109,5 @@ def waiting(text: str) -> Generator[None]:
         yield
 
 
-def harmless(text: str) -> str:
-    """A text of others without the control characters that steer a terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def _console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False, soft_wrap=False)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

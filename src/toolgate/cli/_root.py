@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from toolgate import __version__
+from toolgate.cli._harmless import harmless
 from toolgate.cli._plain import SHARED_OPTIONS, Option, PlainCommand
 
 __all__ = ["COMMANDS", "app", "load", "run"]
@@ -123,7 +124,7 @@ def run(argv: list[str]) -> int:
         if not text:  # no words at all: the help was shown
             return 2
         text = text if not see or text.endswith((".", "?", "!", ")")) else f"{text}."
-        print(f"toolgate: {text}{see}", file=sys.stderr)
+        print(f"toolgate: {harmless(text)}{see}", file=sys.stderr)
         return int(problem.exit_code) if path else 2
     except typer.Abort:
         return 1

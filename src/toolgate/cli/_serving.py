@@ -16,6 +16,7 @@ from toolgate import __version__, logs, runfile, settings
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
 from toolgate.cli._door import configuration_of, find_running, load_settings, store_url
+from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
@@ -157,8 +158,8 @@ async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -
         _say(f"  note: {notice}")
     for run in others:
         _say(
-            f"  note: another gateway runs over the same store, at {run.address} (process {run.pid},"
-            f" {_configuration(run)}); commands use the one of their own configuration"
+            f"  note: another gateway runs over the same store, at {run.address}"
+            f" (process {run.pid}, {_configuration(run)}); commands use the one of their own configuration"
         )
     servers = app.gateway.servers(Caller())
     if not servers:
@@ -200,12 +201,12 @@ def _is_settled(server: ServerStatus, since: str) -> bool:
 def _outcome(server: ServerStatus) -> str:
     if server.state in {"ready", "degraded"}:
         return f"{server.state}, {server.version or server.era}, {server.tools} tools"
-    return f"{server.state}. {server.last_error or ''}".rstrip()
+    return f"{server.state}. {one_line(server.last_error or '')}".rstrip()
 
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
-        print(text, file=sys.stderr, flush=True)
+        print(harmless(text), file=sys.stderr, flush=True)
 
 
 def _refuse_our_own_port(host: str, port: int) -> None:

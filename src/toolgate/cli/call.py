@@ -10,7 +10,7 @@ import typer
 
 from toolgate.cli._door import Door, load_settings, open_door
 from toolgate.cli._exit import FAILED, FINE
-from toolgate.cli._output import note, print_json, print_text, waiting
+from toolgate.cli._output import note, print_data, print_json, waiting
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
@@ -96,7 +96,7 @@ def show(result: Json) -> None:
         if is_error:
             note(text)
         else:
-            print_text(text)
+            print_data(text)
     if structured is not None:
         print_json(structured)
     if _asks(result):

@@ -8,6 +8,7 @@ import typer
 
 from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
+from toolgate.cli._harmless import one_line
 from toolgate.cli._output import note, print_json, print_text, waiting
 from toolgate.types import Json, json_object
 
@@ -46,7 +47,7 @@ async def _describe(keys: list[str], as_json: bool) -> int:
 
 def show(tool: Json) -> None:
     """Print a tool: its key, what it does, and its arguments one by one."""
-    print_text(str(tool["toolKey"]))
+    print_text(one_line(str(tool["toolKey"])))
     if tool.get("description"):
         print_text(_indented(str(tool["description"]), 4))
     schema = json_object(tool.get("inputSchema"))
@@ -63,7 +64,7 @@ def show(tool: Json) -> None:
             words.append("required")
         if "default" in details:
             words.append(f"default {json.dumps(details['default'], ensure_ascii=False)}")
-        print_text(f"    {name} ({'; '.join(words)})")
+        print_text(f"    {one_line(name)} ({one_line('; '.join(words))})")
         if details.get("description"):
             print_text(_indented(str(details["description"]), 8))
 

@@ -10,6 +10,7 @@ import typer
 from toolgate.cli._bundle import write_bundle
 from toolgate.cli._checks import Check, State, examine
 from toolgate.cli._exit import FAILED, FINE
+from toolgate.cli._harmless import one_line
 from toolgate.cli._output import note, print_json, print_text, waiting
 
 __all__ = ["app"]
@@ -60,6 +61,6 @@ async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool) -> int:
 
 def show(check: Check) -> None:
     """Print a check for people."""
-    print_text(f"{_MARKS[check.state]}  {check.name}: {check.found}")
+    print_text(f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}")
     if check.hint:
         print_text(f"         -> {check.hint}")

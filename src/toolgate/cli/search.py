@@ -7,6 +7,7 @@ import typer
 
 from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
+from toolgate.cli._harmless import one_line
 from toolgate.cli._output import note, print_json, print_text, waiting
 from toolgate.types import Json
 
@@ -55,7 +56,7 @@ async def _search(wanted: Json, as_json: bool) -> int:
 
 def show(hit: Json) -> None:
     """Print a found tool: key and relevance, then what it does, then how it is called."""
-    print_text(f"{hit['toolKey']}  {float(hit.get('relevance') or 0):.2f}")
+    print_text(f"{one_line(str(hit['toolKey']))}  {float(hit.get('relevance') or 0):.2f}")
     for line in (hit.get("description"), hit.get("signature")):
         if line:
-            print_text(f"    {' '.join(str(line).split())}")
+            print_text(f"    {one_line(str(line))}")

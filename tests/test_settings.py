@@ -267,7 +267,7 @@ def test_a_text_that_is_no_utf8_is_refused_with_its_place(tmp_path: Path) -> Non
         load(cwd=tmp_path, environ=ENVIRON)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_every_encoding_that_editors_write_is_read(encoding: str, tmp_path: Path) -> None:
     (tmp_path / "toolgate.toml").write_bytes('mode = "all" # naïve\r\n'.encode(encoding))
     assert load(cwd=tmp_path, environ=ENVIRON).mode == "all"

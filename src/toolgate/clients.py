@@ -386,19 +386,26 @@ def _read(
     except (OSError, SettingError) as error:
         yield ClientFile(client=client, path=path, scope=scope, error=str(error))
         return
+    table: object = document.root.get(client.key)
+    if table is not None and not isinstance(table, dict):
+        error = document.error(
+            (client.key,),
+            f"{client.key} is no object with servers by name.",
+            hint="Correct the file, or ignore this if you do not use it.",
+        )
+        yield ClientFile(client=client, path=path, scope=scope, error=str(error))
+        return
     folder = project_folder(path, machine.home) if scope == "project" else None
     servers = [
-        _server(name, entry, document, folder, machine)
+        _server(name, json_object(entry), document, folder, machine)
         for _, table in server_tables(document)
         for name, entry in table.items()
-        if isinstance(entry, dict)
     ]
     for project, settings in json_object(document.root.get("projects")).items():
         inner = json_object(json_object(settings).get("mcpServers"))
         servers += [
-            _server(name, entry, document, Path(project), machine, project=project)
+            _server(name, json_object(entry), document, Path(project), machine, project=project)
             for name, entry in inner.items()
-            if isinstance(entry, dict)
         ]
     if servers:
         yield ClientFile(client=client, path=path, scope=scope, servers=tuple(servers))

@@ -97,7 +97,7 @@ def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
         ("Claude Code", "far", "left out; belongs to /elsewhere"),
         ("Claude Code", "near", ""),
         ("Cursor", "github", "called github-cursor here"),
-        ("Cursor", "files", "is there; equals files"),
+        ("Cursor", "files", "left out; equals files above"),
         (
             "VS Code",
             "My DB",
@@ -384,3 +384,22 @@ def test_names_that_clients_cannot_tell_apart_are_changed(home: Path, toolgate: 
     assert toolgate("init", "--yes").returncode == 0
     names = [server.name for server in load(config_of(home)).servers]
     assert names == ["my-db", "My_DB-cursor"]
+
+
+def test_files_that_cannot_be_read_are_told_apart_from_files_without_servers(
+    home: Path, toolgate: Run
+) -> None:
+    only(home, cursor='{\n"mcpServers": ["a"]}')
+    done = toolgate("init", "--yes")
+    assert done.returncode == 3
+    assert "mcp.json, line 2: mcpServers is no object with servers by name." in done.stderr
+    assert "No MCP servers were found in those files of other clients that can be" in done.stderr
+
+
+def test_an_entry_that_is_no_server_is_shown_as_one_that_cannot_be_used(
+    home: Path, toolgate: Run
+) -> None:
+    only(home, cursor='{"mcpServers": {"a": "x", "b": {"command": "y"}}}')
+    assert "cannot be used; server.a has no command, url or python" in toolgate(
+        "init", "--dry-run"
+    ).stdout.replace("\n", " ")

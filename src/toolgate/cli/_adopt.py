@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -54,6 +54,9 @@ class Choice:
     stays: str = ""
     """Why the client's own entry must not be replaced; empty if it may be."""
 
+    is_twin: bool = False
+    """Whether the server it equals is one that was found before it, and is not there yet."""
+
     off: str = ""
     """Why a copy of it must be disabled; empty if it may be used."""
 
@@ -85,6 +88,7 @@ def choose(
         known = names.get(spec.name, frozenset[str]())
         names[spec.name] = known | _filled_identity(spec)
     imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
+    there = frozenset(names)
     choices: list[Choice] = []
     for file in files:
         for server in file.servers:
@@ -100,6 +104,9 @@ def choose(
                 )
                 continue
             choice = _choice(file, server, names, cwd=cwd, every_project=every_project, home=home)
+            if choice.state == "same" and choice.name not in there:
+                remarks = (f"{choice.remarks[0]} above",)
+                choice = replace(choice, is_twin=True, remarks=remarks)
             if choice.state == "new":
                 names[choice.name] = choice.identities
             choices.append(choice)

@@ -233,7 +233,8 @@ def _show(files: Sequence[ClientFile], choices: Sequence[Choice], machine: Machi
 
 
 def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
-    verdict = {"new": "", "same": "is there", "self": "left out", "elsewhere": "left out"}.get(
+    same = "left out" if choice.is_twin else "is there"
+    verdict = {"new": "", "same": same, "self": "left out", "elsewhere": "left out"}.get(
         choice.state, "cannot be used"
     )
     remarks = [word for word in (verdict, *choice.remarks) if word]
@@ -269,10 +270,12 @@ def _nothing(
         note(f"Nothing to do: {_shown(target, machine)} has all of them.")
         return FINE
     else:
-        note(
-            "No MCP servers were found in the files of other clients. Add one: "
-            "toolgate servers add NAME -- COMMAND"
+        whose = (
+            "those files of other clients that can be read"
+            if any(file.error for file in files)
+            else "the files of other clients"
         )
+        note(f"No MCP servers were found in {whose}. Add one: toolgate servers add NAME -- COMMAND")
     return FINE if choices else NOTHING
 
 

@@ -70,7 +70,7 @@ def read_document(path: Path) -> Document:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8, or in UTF-16 with its mark, as Windows programs write it.
+    """The text of a file in UTF-8, or in UTF-16, as Windows programs write it.
 
     Raises:
         SettingError: It cannot be read, is too large, or is no text.
@@ -100,9 +100,13 @@ def read_text(path: Path) -> str:
 
 
 def text_encoding(raw: bytes) -> str:
-    """The encoding that the first bytes of a text name; UTF-8 without a mark."""
+    """The encoding that the first bytes of a text name or show; UTF-8 where they do neither."""
     if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         return "utf-16"
+    if raw[1:2] == b"\0" != raw[:1]:
+        return "utf-16-le"
+    if raw[:1] == b"\0" != raw[1:2]:
+        return "utf-16-be"
     return "utf-8-sig" if raw[:3] == b"\xef\xbb\xbf" else "utf-8"
 
 

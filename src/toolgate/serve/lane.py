@@ -9,6 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, cast
 
+import anyio.lowlevel
+
 from toolgate.errors import CannotAskError
 from toolgate.gateway import Gateway
 from toolgate.jsontext import dumps
@@ -35,6 +37,9 @@ WATCH_AFTER_S = 0.05
 
 STREAM_AFTER_S = 15.0
 """Seconds of silence after which a stream with signs of life begins, for proxies on the way."""
+
+PIECE_BYTES = 2**18
+"""Most of an answer that is handed to the socket in one go."""
 
 _METHODS = frozenset({"tools/call", "tools/list", "server/discover"})
 _ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
@@ -178,33 +183,35 @@ class Lane:
         answer = _Answer(receive, send, request_id)
         answer.begin()
         try:
-            status, body = await self._answer(request)
+            status, parts = await self._answer(request)
         except asyncio.CancelledError:
             if answer.has_left():
                 return
             raise
         finally:
             answer.end()
-        await answer.finish(status, body)
+        await answer.finish(status, parts)
 
-    async def _answer(self, request: Request) -> tuple[int, bytes]:
+    async def _answer(self, request: Request) -> tuple[int, tuple[bytes, ...]]:
+        """Status and body, in parts: a large result is not copied only to stand in one text."""
         head = b'{"jsonrpc":"2.0","id":' + dumps(request.request_id) + b',"result":'
         try:
             if request.method == "tools/list":
                 check_list(request.params)
                 listing = await self._gateway.list_tools(request.caller)
-                return 200, b"".join((head, self._frame[0], listing, self._frame[1], b"}"))
+                return 200, (head, self._frame[0], listing, self._frame[1], b"}")
             if request.method == "server/discover":
-                return 200, head + dumps(shape(self._discovery(), request.method, "modern")) + b"}"
+                found = self._discovery()
+                return 200, (head, dumps(shape(found, request.method, "modern")), b"}")
             check_call(request.params)
             declared = request.params["_meta"][CLIENT_CAPABILITIES]
             result = await self._gateway.call(request.caller, request.params, LanePeer(declared))
-            return 200, b"".join((head, dumps(shape(result, request.method, "modern")), b"}"))
+            return 200, (head, dumps(shape(result, request.method, "modern")), b"}")
         except BadMessageError as error:
             code, message, data = error.rpc_code, error.message, None
         except Exception as error:  # noqa: BLE001 - logged and answered there
             code, message, data = rpc_error(error, "modern")
-        return http_status(code), error_bytes(request.request_id, code, message, data)
+        return http_status(code), (error_bytes(request.request_id, code, message, data),)
 
     def _discovery(self) -> Json:
         found: Json = {
@@ -267,15 +274,27 @@ class _Answer:
         if self._watch is not None:
             self._watch.cancel()
 
-    async def finish(self, status: int, body: bytes) -> None:
+    async def finish(self, status: int, parts: tuple[bytes, ...]) -> None:
         if self._is_stream:
-            event = b"event: message\r\ndata: " + body + b"\r\n\r\n"
-            await self._send({"type": "http.response.body", "body": event})
+            await self._send_body((b"event: message\r\ndata: ", *parts, b"\r\n\r\n"))
             return
-        length = (b"content-length", str(len(body)).encode())
+        length = (b"content-length", str(sum(map(len, parts))).encode())
         headers = [_JSON_HEADERS, length, self._id_header]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
+        await self._send_body(parts)
+
+    async def _send_body(self, parts: tuple[bytes, ...]) -> None:
+        """Send what is large piece by piece, so that other calls go on."""
+        if sum(map(len, parts)) > PIECE_BYTES:
+            for part in parts:
+                for start in range(0, len(part), PIECE_BYTES):
+                    piece = part[start : start + PIECE_BYTES]
+                    await self._send(
+                        {"type": "http.response.body", "body": piece, "more_body": True}
+                    )
+                    await anyio.lowlevel.checkpoint()  # a quick reader never makes us wait
+            parts = ()
+        await self._send({"type": "http.response.body", "body": b"".join(parts)})
 
     def _start_watching(self, task: asyncio.Task[Any]) -> None:
         self._timer = None

@@ -231,7 +231,7 @@ async def test_a_body_that_does_not_say_it_is_json_is_refused() -> None:
     async with listening() as place:
         for kind in ("text/plain", "application/x-www-form-urlencoded"):
             headers = {**headers_for(message), "Content-Type": kind}
-            assert (await post(place.url, message, headers)).status == 400
+            assert (await post(place.url, message, headers)).status == 415
 
 
 async def test_a_client_that_accepts_no_stream_is_told_so() -> None:
@@ -400,7 +400,7 @@ async def test_calls_that_do_not_end_are_ended_and_say_so(token: str | None, sig
             with anyio.fail_after(10):
                 await place.ended.wait()
         assert place.gateway.cancelled.is_set()
-    assert slow[0].status == 503
+    assert (slow[0].status, slow[0].only["id"]) == (503, 1)
     assert "took effect is unknown" in slow[0].error["message"]
 
 
@@ -410,9 +410,10 @@ async def test_a_call_of_a_session_that_does_not_end_is_ended() -> None:
         session = {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"], **HANDSHAKE}
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}
 
+        slow: list[Any] = []
+
         async def call() -> None:
-            with pytest.raises(aiohttp.ClientPayloadError):  # the stream is cut
-                await post(place.url, request, session)
+            slow.append(await post(place.url, request, session))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -421,6 +422,47 @@ async def test_a_call_of_a_session_that_does_not_end_is_ended() -> None:
             with anyio.fail_after(10):
                 await place.ended.wait()
         assert place.gateway.cancelled.is_set()
+    assert slow[0].only["id"] == 1
+    assert "took effect is unknown" in slow[0].error["message"]
+
+
+async def test_a_stream_of_the_lane_ends_with_an_error_at_shutdown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call that runs for more than 15 s has become a stream, which was cut."""
+    monkeypatch.setattr(lane, "WATCH_AFTER_S", 0.001)
+    monkeypatch.setattr(lane, "STREAM_AFTER_S", 0.01)
+    call = modern("tools/call", {"name": "slow"}, request_id="s")
+    async with (
+        listening(drain_s=0.05) as place,
+        aiohttp.ClientSession() as http,
+        http.post(f"{place.url}/mcp", json=call, headers=headers_for(call)) as response,
+    ):
+        assert await response.content.readline() == b": ping\r\n"
+        os.kill(os.getpid(), signal.SIGTERM)
+        with anyio.fail_after(10):
+            events = (await response.read()).split(b"event: message\r\ndata: ")
+    answer = orjson.loads(events[-1])
+    assert answer["id"] == "s"
+    assert answer["error"]["data"]["code"] == "shutting_down"
+
+
+async def test_a_rest_call_that_does_not_end_is_answered_in_the_form_of_rest() -> None:
+    async with listening(drain_s=0.05) as place, aiohttp.ClientSession() as http:
+        answers: list[Any] = []
+
+        async def call() -> None:
+            body = {"toolKey": "slow", "arguments": {}}
+            async with http.post(f"{place.url}/api/v1/execute", json=body) as response:
+                answers.append((response.status, (await response.json())["error"]["code"]))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await place.gateway.started.wait()
+            os.kill(os.getpid(), signal.SIGTERM)
+            with anyio.fail_after(10):
+                await place.ended.wait()
+    assert answers == [(503, "shutting_down")]
 
 
 async def test_a_hangup_reads_the_settings_again() -> None:

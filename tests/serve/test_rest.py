@@ -109,7 +109,7 @@ async def test_execute_gives_the_result_as_it_came() -> None:
     [
         ("nothing", 404, "unknown_tool", False),
         ("timed_out", 504, "timed_out", False),
-        ("lost", 503, "connection_lost", True),
+        ("lost", 503, "connection_lost", False),
         ("rpc_error", 502, "rpc", False),
         ("broken", 500, "internal", False),
     ],

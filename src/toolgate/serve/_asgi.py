@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import anyio
+
 from toolgate.jsontext import dumps
 
 __all__ = [
@@ -12,6 +14,7 @@ __all__ = [
     "Scope",
     "Send",
     "TooLargeError",
+    "draining",
     "read_body",
     "replay",
     "send_json",
@@ -22,6 +25,10 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+
+_MOST_DRAINED_BYTES = 256 * 2**20
+_DRAIN_S = 10.0
 
 
 class DisconnectedError(Exception):
@@ -71,6 +78,37 @@ def replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again
+
+
+def draining(send: Send, scope: Scope, receive: Receive) -> Send:
+    """A `send` for an answer to a body that was not read to its end.
+
+    A connection that is closed while the client still sends is reset, and most clients then do not
+    see the answer. So the rest is read after the answer, within limits.
+    """
+
+    async def send_draining(message: Message) -> None:
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if not is_last:
+            await send(message)
+            return
+        await send({**message, "more_body": True})
+        # Reading would tell a client that waits for permission to go ahead.
+        if all(name != b"expect" for name, _ in scope["headers"]):
+            with anyio.move_on_after(_DRAIN_S):
+                await _drain(receive)
+        await send({"type": "http.response.body", "body": b""})
+
+    return send_draining
+
+
+async def _drain(receive: Receive) -> None:
+    drained = 0
+    while drained < _MOST_DRAINED_BYTES:
+        message = await receive()
+        drained += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return
 
 
 def with_header(send: Send, name: bytes, value: bytes) -> Send:

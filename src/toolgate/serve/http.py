@@ -34,12 +34,14 @@ from toolgate.serve._asgi import (
     Scope,
     Send,
     TooLargeError,
+    draining,
     read_body,
     replay,
     send_json,
     with_header,
 )
 from toolgate.serve._caller import RELAYED, request_id_of
+from toolgate.serve._explain import explained, media_type_fault
 from toolgate.serve._guard import Guard, header
 from toolgate.serve._message import (
     INTERNAL_ERROR,
@@ -69,6 +71,11 @@ CLOSE_S = 2.0
 
 _SHUTTING_DOWN = "The gateway is shutting down and takes no new calls."
 _ENDED = "The gateway shut down before the answer came. Whether the request took effect is unknown."
+_TWICE = (
+    "A request with the id {!r:.100} is still running in this session."
+    " Allowed: an id that no running request has. Count the ids up."
+)
+_ID = "toolgate.id"
 _FAILED = "Internal error; the log of the gateway says more."
 
 
@@ -161,6 +168,8 @@ class Door:
         self._has_sdk = anyio.Event()
         self._stop = anyio.Event()
         self._running: set[asyncio.Task[Any]] = set()
+        self._asked: set[tuple[str, str]] = set()
+        """Requests of sessions that are being answered: session and id."""
         self._idle = anyio.Event()
         self._is_draining = False
         self._is_ending = False
@@ -220,14 +229,31 @@ class Door:
             except asyncio.CancelledError:
                 if not self._is_ending:
                     raise
-                await response.fail(503, _ENDED, "shutting_down")
+                await self._fail(response, scope, 503, _ENDED, "shutting_down")
             except Exception:
                 if response.is_whole:
                     # The SDK may find out that a session has ended when all is answered.
                     log.debug("request failed after its answer", exc_info=True)
                     return
                 log.exception("request failed")
-                await response.fail(500, _FAILED, "internal")
+                await self._fail(response, scope, 500, _FAILED, "internal")
+
+    async def _fail(
+        self, response: _Response, scope: Scope, status: int, message: str, code: str
+    ) -> None:
+        """Answer with an error in the form that the client waits for, if it still does."""
+        if response.is_whole:
+            return
+        if not response.has_begun and scope["path"].startswith("/api/v1/"):
+            await self._rest.refuse(response, status, code, message)
+            return
+        data = {"code": code, "retryable": False, "requestId": REQUEST_ID.get()}
+        body = error_bytes(scope.get(_ID), INTERNAL_ERROR, message, data)
+        if not response.has_begun:
+            await send_json(response, status, body)
+        elif response.is_stream and not response.is_within_event and scope.get(_ID) is not None:
+            event = b"event: message\r\ndata: " + body + b"\r\n\r\n"
+            await response({"type": "http.response.body", "body": event})
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         path: str = scope["path"]
@@ -265,7 +291,7 @@ class Door:
             await send_json(tagged, refusal.status, body)
             return
         if scope["method"] != "POST":
-            await self._to_sdk(scope, receive, tagged)
+            await self._to_sdk(scope, receive, explained(tagged, scope, None))
             return
         try:
             body = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
@@ -276,14 +302,18 @@ class Door:
             error = too_long(self._settings.max_body_bytes)
             body = error_bytes(None, error.rpc_code, error.message)
             closing = ((b"connection", b"close"),)
-            await send_json(tagged, 413, body, headers=closing)
+            await send_json(draining(tagged, scope, receive), 413, body, headers=closing)
             return
         except BadMessageError as error:
             body = error_bytes(error.request_id, error.rpc_code, error.message)
             await send_json(tagged, 400, body)
             return
-        if self._is_draining and "method" in message and "id" in message:
-            body = error_bytes(message["id"], -31040, _SHUTTING_DOWN)
+        scope[_ID] = asked = message.get("id") if "method" in message else None
+        if fault := media_type_fault(scope):
+            await send_json(tagged, 415, error_bytes(asked, INVALID_REQUEST, fault))
+            return
+        if self._is_draining and asked is not None:
+            body = error_bytes(asked, -31040, _SHUTTING_DOWN)
             await send_json(tagged, 503, body, headers=((b"retry-after", b"5"),))
             return
         RELAYED.set(self._is_relay(headers))
@@ -298,7 +328,36 @@ class Door:
                 if len(body) > LARGE_BYTES and "method" in message:
                     scope = {**scope, PARAMS: message.get("params")}
                     body = skim(message)
-                await self._to_sdk(scope, replay(body, receive), tagged)
+                with self._alone_in_session(headers, asked) as is_alone:
+                    if is_alone:
+                        answer = explained(tagged, scope, asked)
+                        await self._to_sdk(scope, replay(body, receive), answer)
+                    else:
+                        text = _TWICE.format(asked)
+                        await send_json(tagged, 400, error_bytes(asked, INVALID_REQUEST, text))
+
+    @contextlib.contextmanager
+    def _alone_in_session(
+        self, headers: list[tuple[bytes, bytes]], request_id: object
+    ) -> Generator[bool]:
+        """Whether no request of the session has the same id; holds the id meanwhile.
+
+        The SDK gives both answers to the later one, and the earlier would wait for ever; for it 1
+        and "1" are the same (mcp 2.3.0).
+        """
+        session = header(headers, b"mcp-session-id")
+        if session is None or request_id is None:
+            yield True
+            return
+        key = (session, str(request_id))
+        if key in self._asked:
+            yield False
+            return
+        self._asked.add(key)
+        try:
+            yield True
+        finally:
+            self._asked.discard(key)
 
     async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._has_sdk.wait()
@@ -367,28 +426,30 @@ async def _preflight(scope: Scope, send: Send, page: bytes) -> None:
 
 
 class _Response:
-    """A `send` that knows whether something was sent."""
+    """A `send` that knows what was sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._has_begun = False
+        self.has_begun = False
+        """Whether it is too late for another status."""
+        self.is_stream = False
+        """Whether it is a stream of events."""
+        self.is_within_event = False
+        """Whether the last event was not sent to its end."""
         self.is_whole = False
         """Whether all of the answer was sent."""
 
     async def __call__(self, message: Message) -> None:
         """Send (ASGI)."""
-        self._has_begun = True
+        self.has_begun = True
+        if message["type"] == "http.response.start":
+            kind = header(message.get("headers", ()), b"content-type") or ""
+            self.is_stream = kind.startswith("text/event-stream")
+        elif body := message.get("body"):
+            self.is_within_event = not body.endswith(b"\n")
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_whole = True
-
-    async def fail(self, status: int, message: str, code: str) -> None:
-        """Answer with an error in the form of JSON-RPC, if it is not too late for any answer."""
-        if self._has_begun:
-            return
-        data = {"code": code, "retryable": False, "requestId": REQUEST_ID.get()}
-        body = error_bytes(None, INTERNAL_ERROR, message, data)
-        await send_json(self._send, status, body)
 
 
 class _Server(uvicorn.Server):

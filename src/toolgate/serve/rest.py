@@ -22,8 +22,10 @@ from toolgate.serve._asgi import (
     Scope,
     Send,
     TooLargeError,
+    draining,
     read_body,
     send_json,
+    with_header,
 )
 from toolgate.serve._caller import caller_of
 from toolgate.serve._guard import header
@@ -120,7 +122,8 @@ class Rest:
             message = (
                 f"The request body is larger than {most} bytes (setting serve.max_body_bytes)."
             )
-            await self.refuse(send, 413, "too_large", message)
+            closing = with_header(send, b"connection", b"close")
+            await self.refuse(draining(closing, scope, receive), 413, "too_large", message)
         except RpcError as error:
             await self.refuse(
                 send, 502, "rpc", error.message, rpc={"code": error.rpc_code, "data": error.data}

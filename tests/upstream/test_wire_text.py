@@ -171,6 +171,15 @@ def test_what_is_written_is_read_as_it_was(value: Any) -> None:
     assert read_json(text) == value
 
 
+@pytest.mark.parametrize("many", [0, 20_000], ids=["few values", "many values"])
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 2**64 - 1, 10**30, 1e300, 0.1])
+def test_a_number_in_a_large_message_keeps_its_digits(number: float, many: int) -> None:
+    """Looked for in another way there than in small ones."""
+    value = ["x" * 2**20, {"numbers": [0.5, {"n": number}]}, [1.5] * many]
+
+    assert read_json(json.dumps(value).encode()) == value
+
+
 @given(VALUES)
 def test_texts_of_other_writers_are_read_like_by_the_standard_library(value: Any) -> None:
     for text in (json.dumps(value, indent=1), json.dumps(value, ensure_ascii=False)):

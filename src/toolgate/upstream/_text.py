@@ -20,6 +20,8 @@ from toolgate.jsontext import has_long_number
 __all__ = ["BadText", "read_json", "write_json"]
 
 _MANY_BYTES = 2**20
+_MANY_VALUES = 10_000
+_BEYOND_64_BITS = 2.0**63
 
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
@@ -85,9 +87,29 @@ def _read(text: bytes) -> object:
         value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _read_slowly(text)
-    if has_long_number(text):
+    if has_long_number(text) if len(text) < _MANY_BYTES else _has_lost_digits(value, text):
         return _read_slowly(text)
     return value
+
+
+def _has_lost_digits(value: object, text: bytes) -> bool:
+    """Whether a whole number may have become a float: only one beyond 64 bits does.
+
+    Most large messages are few large texts, and looking at the values is much quicker then than
+    looking at every byte, which would keep all other threads waiting.
+    """
+    rest: list[Any] = [value]
+    for _ in range(_MANY_VALUES):
+        if not rest:
+            return False
+        part = rest.pop()
+        if isinstance(part, dict):
+            rest.extend(cast("dict[str, Any]", part).values())
+        elif isinstance(part, list):
+            rest.extend(cast("list[Any]", part))
+        elif isinstance(part, float) and abs(part) >= _BEYOND_64_BITS:
+            return True
+    return has_long_number(text)
 
 
 def _read_slowly(text: bytes) -> object:

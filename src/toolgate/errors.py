@@ -34,6 +34,7 @@ ToolgateError
 Knows no wire format: `serve` maps `code` to what its protocol wants.
 """
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 __all__ = [
@@ -98,6 +99,9 @@ class SettingError(ConfigError):
     """A configuration file cannot be read, or a setting is unknown or has a wrong value."""
 
     code = "setting"
+
+    at: tuple[Path, tuple[str | int, ...]] | None = None
+    """The file and the key that is wrong; None where it is no single key."""
 
 
 class UnknownPluginError(ConfigError):

@@ -53,6 +53,57 @@ def test_what_is_wrong_is_named_and_ends_with_2(
     assert message in " ".join([answer["error"] or "", *answer["problems"]])
 
 
+def test_everything_that_is_wrong_is_named_at_once(config: Path, toolgate: Run) -> None:
+    (config.parent / "bad.json").write_text("{ bad", encoding="utf-8")
+    config.write_text(
+        """\
+mod = "all"
+pinned = ["x"]
+meta_tools = ["y"]
+import = ["gone.json", { fil = "z" }, "bad.json", 3]
+[serve]
+port = "7420"
+drain_s = -1
+[server.a]
+comand = "x"
+timeout_s = "60"
+[server.b]
+command = "y"
+args = [["z"]]
+[server.B]
+command = "y"
+[server.c]
+args = []
+""",
+        encoding="utf-8",
+    )
+    expected = [
+        "line 1: the key 'mod' does not exist.",
+        "line 6: serve.port is a text.",
+        "line 7: serve.drain_s is -1.",
+        "line 9: the key 'comand' in [server.a] does not exist.",
+        "line 10: server.a.timeout_s is a text.",
+        "line 13: server.b.args.0 is a list.",
+        "Servers 'b' and 'B' have names that clients cannot tell apart",
+        "line 16: server.c has no command, url or python.",
+        "line 4: the key 'fil' in [import.1] does not exist.",
+        "line 4: import.3 is a whole number.",
+        "gone.json' does not exist.",
+        "bad.json, line 1, column 3: this is no valid JSON",
+        "meta_tools contains 'y'.",
+        "pinned contains 'x'.",
+    ]
+    done = toolgate("config", "check")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(expected), done.stderr
+    for line, part in zip(lines, expected, strict=True):
+        assert line.startswith("toolgate: ")
+        assert part in line
+    errors = json.loads(toolgate("config", "check", "--json").stdout)["errors"]
+    assert [f"toolgate: {error}" for error in errors] == lines
+
+
 def test_a_configuration_that_is_up_to_date_is_not_written(config: Path, toolgate: Run) -> None:
     config.write_text('mode = "all"', encoding="utf-8")
     done = toolgate("config", "migrate")

@@ -10,7 +10,15 @@ from toolgate.cli._exit import FINE, NOTHING, WRONG
 from toolgate.cli._output import note, print_json, print_text
 from toolgate.cli._undo import copy_beside
 from toolgate.errors import SettingError
-from toolgate.settings import Settings, find_config, load, migrate_text, read_text, write_text
+from toolgate.settings import (
+    Settings,
+    find_config,
+    load,
+    load_errors,
+    migrate_text,
+    read_text,
+    write_text,
+)
 
 __all__ = ["app"]
 
@@ -31,10 +39,16 @@ def check(
     try:
         settings = load(options.config, options.imports)
     except SettingError as error:
+        errors = load_errors(options.config, options.imports) or [error]
         if as_json:
-            print_json({"ok": False, "error": str(error), "files": [], "problems": []})
+            texts = [str(one) for one in errors]
+            print_json(
+                {"ok": False, "error": texts[0], "errors": texts, "files": [], "problems": []}
+            )
             return WRONG
-        raise
+        for one in errors[:-1]:
+            note(f"toolgate: {one}")
+        raise errors[-1] from None
     problems = [server.problem for server in settings.servers if server.problem]
     notices = [notice for notice in settings.notices if notice not in problems]
     if as_json:
@@ -42,6 +56,7 @@ def check(
             {
                 "ok": not problems,
                 "error": None,
+                "errors": [],
                 "files": [str(path) for path in settings.files],
                 "servers": [
                     {

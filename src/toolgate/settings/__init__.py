@@ -21,7 +21,7 @@ from toolgate.settings._folders import (
 )
 from toolgate.settings._foreign import project_folder, server_tables, translate
 from toolgate.settings._jsonc import spans as json_spans
-from toolgate.settings._load import CONFIG_NAME, find_config, load, server_spec
+from toolgate.settings._load import CONFIG_NAME, find_config, load, load_errors, server_spec
 from toolgate.settings._model import (
     META_TOOLS,
     AuditSettings,
@@ -82,6 +82,7 @@ __all__ = [
     "is_toolgate",
     "json_spans",
     "load",
+    "load_errors",
     "migrate_text",
     "parse_document",
     "project_folder",

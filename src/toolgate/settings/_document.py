@@ -57,7 +57,9 @@ class Document:
         self, path: KeyPath, failed: str, *, allowed: str = "", hint: str = ""
     ) -> SettingError:
         """An error that names the file and the line of a key."""
-        return SettingError(f"{self.place(path)}: {failed}", allowed=allowed, hint=hint)
+        error = SettingError(f"{self.place(path)}: {failed}", allowed=allowed, hint=hint)
+        error.at = (self.path, path)
+        return error
 
 
 def read_document(path: Path) -> Document:

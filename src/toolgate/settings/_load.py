@@ -1,6 +1,6 @@
 """Reads `toolgate.toml`, what it imports, and the files named on the command line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +25,7 @@ __all__ = [
     "Renamed",
     "find_config",
     "load",
+    "load_errors",
     "matches",
     "read_env_file",
     "server_spec",
@@ -63,6 +64,8 @@ class _Reading:
     servers: dict[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     places: dict[str, str] = field(default_factory=dict[str, str])
     shown_as: dict[str, str] = field(default_factory=dict[str, str])
+    left_out: frozenset[tuple[Path, KeyPath]] = frozenset()
+    errors: list[SettingError] | None = None
     imported: dict[str, Json] = field(default_factory=dict[str, Json])
     files: list[Path] = field(default_factory=list[Path])
     notices: list[str] = field(default_factory=list[str])
@@ -93,19 +96,69 @@ def load(
             entry in an imported file is wrong, stops nothing: it has a `problem`.
     """
     environ = dict(current_environment()) if environ is None else environ
+    reading = _Reading(environ=environ, cwd=Path.cwd() if cwd is None else cwd)
+    settings = _load(config, imports, _overrides(overrides or {}), reading)
+    for error in _whole_errors(settings):
+        raise error
+    return settings
+
+
+def load_errors(
+    config: Path | None = None,
+    imports: Sequence[str | Path] = (),
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> list[SettingError]:
+    """Everything that `load` refuses, where `load` stops at the first.
+
+    Each key that is refused is left out, and the rest is read again. What only follows from a key
+    that was left out is not reported.
+
+    Args:
+        config: As for `load`.
+        imports: As for `load`.
+        environ: As for `load`.
+        cwd: As for `load`.
+    """
+    environ = dict(current_environment()) if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
-    reading = _Reading(environ=environ, cwd=cwd)
-    path = find_config(config, environ=environ, cwd=cwd)
-    given = _overrides(overrides or {})
+    found: list[SettingError] = []
+    left_out: set[tuple[Path, KeyPath]] = set()
+    while True:
+        others: list[SettingError] = []
+        reading = _Reading(environ=environ, cwd=cwd, left_out=frozenset(left_out), errors=others)
+        try:
+            settings = _load(config, imports, {}, reading)
+        except SettingError as error:
+            if error.at is None or not error.at[1] or error.at in left_out:
+                return [*found, *others, *([] if error.at in left_out else [error])]
+            if not _follows(error.at, left_out):
+                found.append(error)
+            left_out.add(error.at)
+        else:
+            return [*found, *others, *_whole_errors(settings)]
+
+
+def _load(
+    config: Path | None, imports: Sequence[str | Path], given: Json, reading: _Reading
+) -> Settings:
+    path = find_config(config, environ=reading.environ, cwd=reading.cwd)
     document = Document(path=_COMMAND_LINE, text="", root={}, is_toml=True)
     if path is not None:
         reading.files.append(path)
         document = _config_document(path)
+        _leave_out(document, reading)
     settings, wanted = _read_config(document, given, reading)
-    wanted += [(ImportTable(file=str(name)), cwd, "--import") for name in imports]
+    wanted += [(ImportTable(file=str(name)), reading.cwd, "--import") for name in imports]
     for table, folder, place in wanted:
-        _read_import(table, folder, place, reading)
-    settings = replace(
+        try:
+            _read_import(table, folder, place, reading)
+        except SettingError as error:
+            if reading.errors is None or error.at is not None:
+                raise
+            reading.errors.append(error)
+    return replace(
         settings,
         servers=tuple(reading.servers.values()),
         config_file=path,
@@ -114,8 +167,26 @@ def load(
         files=tuple(dict.fromkeys(reading.files)),
         notices=tuple(dict.fromkeys(reading.notices)),
     )
-    _check_whole(settings)
-    return settings
+
+
+def _follows(at: tuple[Path, KeyPath], left_out: set[tuple[Path, KeyPath]]) -> bool:
+    """Whether a table may be refused only because one of its keys was left out."""
+    file, path = at
+    return any(file == other and path == key[: len(path)] for other, key in left_out)
+
+
+def _leave_out(document: Document, reading: _Reading) -> None:
+    """Take out of a document what was refused before; of a list, all of it."""
+    for file, path in reading.left_out:
+        if file != document.path or path[:1] == ("import",) != path:
+            continue  # imports are told apart by their position, which has to stay
+        table = document.root
+        for at, part in enumerate(path):
+            inner: object = table.get(str(part))
+            if at == len(path) - 1 or not isinstance(inner, dict):
+                table.pop(str(part), None)
+                break
+            table = cast("Json", inner)
 
 
 def find_config(
@@ -245,10 +316,12 @@ def _read_config(
             )
             continue
         _add(name, _server(name, cast("object", config), place, reading), place, reading)
-    return settings, _imports(document, root, scope)
+    return settings, _imports(document, root, scope, reading)
 
 
-def _imports(document: Document, root: Json, scope: Scope) -> list[tuple[ImportTable, Path, str]]:
+def _imports(
+    document: Document, root: Json, scope: Scope, reading: _Reading
+) -> list[tuple[ImportTable, Path, str]]:
     value: object = root.get("import", [])
     if isinstance(value, str):
         value = [value]
@@ -259,6 +332,8 @@ def _imports(document: Document, root: Json, scope: Scope) -> list[tuple[ImportT
     tables: list[tuple[ImportTable, Path, str]] = []
     for at, item in enumerate(cast("list[object]", value)):
         path: KeyPath = ("import", at)
+        if any(key[:2] == path for file, key in reading.left_out if file == document.path):
+            continue
         table = read_table(
             ImportTable,
             {"file": item} if isinstance(item, str) else item,
@@ -279,6 +354,7 @@ def _read_import(table: ImportTable, folder: Path, place: str, reading: _Reading
         )
     reading.files.append(path)
     document = read_document(path)
+    _leave_out(document, reading)
     home = home_dir(reading.environ)
     project = Path(table.project) if table.project else project_folder(path, home)
     known = _known(project, reading) if project else {"userHome": str(home)}
@@ -379,23 +455,27 @@ def _unusable(name: str, problem: str, place: Place) -> ServerSpec:
 def _add(name: str, spec: ServerSpec, place: Place, reading: _Reading) -> None:
     where = place.document.place(place.path)
     if spec.name in reading.servers:
-        raise SettingError(
+        error = SettingError(
             f"The server name {spec.name!r} stands twice: in {reading.places[spec.name]}, and in "
             f"{where}.",
             allowed="Each name is allowed once.",
             hint="Rename or remove one; in an imported file "
             f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
         )
+        error.at = (place.document.path, place.path)
+        raise error
     shown = fold(server_prefix(spec.name))
     other = reading.shown_as.setdefault(shown, spec.name)
     if other != spec.name:
-        raise SettingError(
+        error = SettingError(
             f"Servers {other!r} and {spec.name!r} have names that clients cannot tell apart: in "
             f"{reading.places[other]}, and in {where}.",
             allowed="Names must differ in more than case, '-', '_' and '.'.",
             hint="Rename one of them; in an imported file "
             f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
         )
+        error.at = (place.document.path, place.path)
+        raise error
     reading.servers[spec.name] = spec
     reading.places[spec.name] = where
     if spec.problem:
@@ -460,11 +540,12 @@ def _check_version(document: Document, root: Json) -> None:
     )
 
 
-def _check_whole(settings: Settings) -> None:
+def _whole_errors(settings: Settings) -> Iterator[SettingError]:
+    """What is wrong with settings that are right one by one."""
     where = str(settings.config_file or "The configuration")
     unknown = [name for name in settings.meta_tools if name not in META_TOOLS]
     if unknown:
-        raise SettingError(
+        yield SettingError(
             f"{where}: meta_tools contains {unknown[0][:40]!r}.",
             allowed=f"Allowed: {', '.join(META_TOOLS)}.",
             hint="Correct or remove it.",
@@ -472,21 +553,21 @@ def _check_whole(settings: Settings) -> None:
     for key in settings.pinned:
         server, colon, tool = key.partition(":")
         if not (server and colon and tool):
-            raise SettingError(
+            yield SettingError(
                 f"{where}: pinned contains {key[:80]!r}.",
                 allowed='Expected: "server:tool".',
                 hint="Correct or remove it.",
             )
     enabled = [server.name for server in settings.servers if server.enabled]
     if settings.expose == "flat" and len(enabled) > 1:
-        raise SettingError(
+        yield SettingError(
             f'{where}: expose is "flat", and these servers are enabled: {", ".join(enabled)}.',
             allowed="Allowed: one enabled server.",
             hint='Disable the others, or set expose = "prefixed".',
         )
     scheme = settings.store.url.partition(":")[0]
     if settings.store.url and scheme.partition("+")[0] not in {"sqlite", "postgresql", "postgres"}:
-        raise SettingError(
+        yield SettingError(
             f"{where}: store.url starts with {scheme[:20]!r}.",
             allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE.",
             hint="Correct it, or remove it to use the default.",

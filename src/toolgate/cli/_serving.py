@@ -1,4 +1,4 @@
-"""What `serve` and `stdio` do once their options are read. Stays in memory: no rich, no typer."""
+"""What serves once options are read: all of a gateway, but no rich and no typer."""
 
 import contextlib
 import json
@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from time import monotonic
 
@@ -15,7 +15,8 @@ import anyio
 from toolgate import __version__, logs, runfile, settings
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
-from toolgate.cli._door import configuration_of, find_running, load_settings, store_url
+from toolgate.cli._door import configuration_of, load_settings, store_url
+from toolgate.cli._ending import ended_by_a_signal
 from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
@@ -27,7 +28,7 @@ from toolgate.serve import stdio as pipe
 from toolgate.settings import Settings
 from toolgate.types import Caller, ServerStatus
 
-__all__ = ["serve", "stdio"]
+__all__ = ["serve", "serve_pipe"]
 
 log = logging.getLogger(__name__)
 
@@ -41,17 +42,8 @@ def serve(host: str | None, port: int | None) -> int:
     """Serve over HTTP until told to stop."""
     loaded = load_settings()
     logs.set_up(loaded.log, verbose=shared().verbose)
-    with _ended_by_a_signal():
+    with ended_by_a_signal():
         anyio.run(_serve, loaded, host, port)
-    return 0
-
-
-def stdio(*, standalone: bool) -> int:
-    """Serve on standard input and output until the client closes them."""
-    loaded = load_settings()
-    logs.set_up(loaded.log, verbose=shared().verbose)
-    with _ended_by_a_signal():
-        anyio.run(_stdio, loaded, standalone)
     return 0
 
 
@@ -101,12 +93,8 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _stdio(loaded: Settings, standalone: bool) -> None:
-    running = None if standalone else await find_running(loaded)
-    if running is not None and running.running is not None:
-        log.info("attached", extra={"address": running.running.address})
-        await pipe.attach_stdio(running.running.address, running.running.key)
-        return
+async def serve_pipe(loaded: Settings) -> None:
+    """Serve on standard input and output with a gateway of its own."""
     give_back_freed_memory()
     async with open_app(loaded) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(_watch, app)
@@ -231,17 +219,3 @@ def _stop_without_terminal(had_terminal: bool) -> None:
         os.tcgetpgrp(sys.stderr.fileno())
     except OSError:
         signal.raise_signal(signal.SIGTERM)
-
-
-@contextlib.contextmanager
-def _ended_by_a_signal() -> Generator[None]:
-    """SIGTERM before the gateway listens ends it as in an orderly way: children are ended."""
-
-    def end(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -9,7 +9,7 @@ __all__ = ["command"]
 
 def stdio(standalone: bool = False) -> int:
     """Serve until the client closes standard input."""
-    return int(import_module("toolgate.cli._serving").stdio(standalone=standalone))
+    return int(import_module("toolgate.cli._attaching").stdio(standalone=standalone))
 
 
 command = PlainCommand(

@@ -1,5 +1,8 @@
 """Large messages: what is refused before it is parsed, and that what is accepted arrives whole."""
 
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -131,3 +134,26 @@ def test_a_skimmed_message_keeps_what_decides_where_it_goes() -> None:
     assert (skimmed["id"], skimmed["params"]["uri"]) == (1, "memo://1")
     assert skimmed["params"]["text"] == ""
     assert 0 < len(skimmed["params"]["many"]) < 1_001
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the size from /proc")
+async def test_memory_of_large_calls_of_a_session_is_given_back() -> None:
+    """It grew with each call, by the size of its body, until garbage was searched for."""
+    call = {"name": "nothing", "arguments": {"text": "y" * 8_000_000}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    body = orjson.dumps(request)
+    async with listening() as place:
+        opened = await post(place.url, INITIALIZE, {"Content-Type": "application/json"})
+        session = {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"], **HANDSHAKE}
+        sizes: list[int] = []
+        for _ in range(6):
+            await post(place.url, body, session)
+            place.gateway.calls.clear()
+            place.gateway.peers.clear()
+            sizes.append(_resident_bytes())
+    assert sizes[-1] - sizes[0] < 3 * len(body)
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text("utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -27,6 +27,7 @@ from anyio.abc import TaskStatus
 from toolgate.app import App
 from toolgate.errors import PortTakenError
 from toolgate.logs import REQUEST_ID
+from toolgate.memory import trim
 from toolgate.serve._asgi import (
     DisconnectedError,
     Message,
@@ -69,6 +70,9 @@ log = logging.getLogger(__name__)
 CLOSE_S = 2.0
 """Seconds that responses get to be written once all calls are over."""
 
+TRIM_AFTER_S = 1.5
+"""Seconds after a large message in which memory is given back."""
+
 _SHUTTING_DOWN = "The gateway is shutting down and takes no new calls."
 _ENDED = "The gateway shut down before the answer came. Whether the request took effect is unknown."
 _TWICE = (
@@ -76,6 +80,8 @@ _TWICE = (
     " Allowed: an id that no running request has. Count the ids up."
 )
 _ID = "toolgate.id"
+_SIZE = "toolgate.size"
+_MUCH_BYTES = 4 * 2**20
 _FAILED = "Internal error; the log of the gateway says more."
 
 
@@ -173,6 +179,7 @@ class Door:
         self._idle = anyio.Event()
         self._is_draining = False
         self._is_ending = False
+        self._trimming: asyncio.TimerHandle | None = None
         self.key = key
         """What a relay of the same user shows; empty: nobody can be one."""
 
@@ -207,6 +214,8 @@ class Door:
     def end(self) -> None:
         """End what still runs, with an answer that says so, and all sessions."""
         self._is_draining = self._is_ending = True
+        if self._trimming is not None:
+            self._trimming.cancel()
         self._stop.set()
         for task in self._running:
             task.cancel()
@@ -237,6 +246,16 @@ class Door:
                     return
                 log.exception("request failed")
                 await self._fail(response, scope, 500, _FAILED, "internal")
+            finally:
+                if response.sent_bytes + scope.get(_SIZE, 0) > _MUCH_BYTES:
+                    self._trim_soon()
+
+    def _trim_soon(self) -> None:
+        """Give memory back once a large message is forgotten, once for many that come together."""
+        if self._trimming is not None:
+            self._trimming.cancel()
+        loop = asyncio.get_running_loop()
+        self._trimming = loop.call_later(TRIM_AFTER_S, loop.run_in_executor, None, trim)
 
     async def _fail(
         self, response: _Response, scope: Scope, status: int, message: str, code: str
@@ -295,6 +314,7 @@ class Door:
             return
         try:
             body = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
+            scope[_SIZE] = len(body)
             message = check_envelope(await read_aside(body, max_depth=self._settings.max_depth))
         except DisconnectedError:
             return
@@ -331,7 +351,11 @@ class Door:
                 with self._alone_in_session(headers, asked) as is_alone:
                     if is_alone:
                         answer = explained(tagged, scope, asked)
-                        await self._to_sdk(scope, replay(body, receive), answer)
+                        try:
+                            await self._to_sdk(scope, replay(body, receive), answer)
+                        finally:
+                            # The SDK's objects hold the scope until garbage is searched for.
+                            scope.pop(PARAMS, None)
                     else:
                         text = _TWICE.format(asked)
                         await send_json(tagged, 400, error_bytes(asked, INVALID_REQUEST, text))
@@ -436,6 +460,8 @@ class _Response:
         """Whether it is a stream of events."""
         self.is_within_event = False
         """Whether the last event was not sent to its end."""
+        self.sent_bytes = 0
+        """Size of the body so far."""
         self.is_whole = False
         """Whether all of the answer was sent."""
 
@@ -447,6 +473,7 @@ class _Response:
             self.is_stream = kind.startswith("text/event-stream")
         elif body := message.get("body"):
             self.is_within_event = not body.endswith(b"\n")
+            self.sent_bytes += len(body)
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_whole = True

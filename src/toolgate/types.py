@@ -29,7 +29,6 @@ Json: TypeAlias = dict[str, Any]
 """A JSON object as it arrived; passed on as it is, parsed where it is used, never rebuilt."""
 
 
-
 def json_object(value: object) -> Json:
     """The value if it is a JSON object, else an empty one: for reading what others sent."""
     return cast("Json", value) if isinstance(value, dict) else {}

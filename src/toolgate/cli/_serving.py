@@ -147,7 +147,8 @@ async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -
     for run in others:
         _say(
             f"  note: another gateway runs over the same store, at {run.address}"
-            f" (process {run.pid}, {_configuration(run)}); commands use the one of their own configuration"
+            f" (process {run.pid}, {_configuration(run)});"
+            " commands use the one of their own configuration"
         )
     servers = app.gateway.servers(Caller())
     if not servers:

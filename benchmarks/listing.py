@@ -41,6 +41,7 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
     ):
         known = running.wait_ready(*names)
         tools = sum(status["tools"] for status in known.values())
+        load(running.url, method="tools/list", calls=requests)  # what a start leaves behind
         for _ in range(rounds):
             for name, era, method in CASES:
                 pid = running.run.pid

@@ -8,6 +8,7 @@ async with open_app(load()) as app:
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -333,13 +334,13 @@ class _Keeper:
             raise
 
     async def remove(self, project_id: str, name: str) -> None:
-        """Remove a server where it is kept, and end it."""
+        """Remove a server where it is kept, and end it; of a file, a copy is left beside it."""
         row = await self._stored(project_id, name)
         if row is not None:
             await self._store.delete_server(row.server_id)
         else:
             path = self._file_of(name)
-            await asyncio.to_thread(remove_server_from_file, path, name)
+            await asyncio.to_thread(_remove_from_file, path, name)
         await self._catalog.remove(name)
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
@@ -375,6 +376,22 @@ class _Keeper:
                 hint="Change it there, or move it into toolgate.toml with: toolgate init",
             )
         return path
+
+
+def _remove_from_file(path: Path, name: str) -> None:
+    """Take a server out of a file, of which a copy with a free name is kept beside it."""
+    copy, number = path.with_name(f"{path.name}.toolgate-backup"), 2
+    while copy.exists():
+        copy = path.with_name(f"{path.name}.toolgate-backup-{number}")
+        number += 1
+    try:
+        shutil.copy2(path, copy)
+    except OSError as error:
+        raise SettingError(
+            f"{path} cannot be copied to {copy}: {error.strerror}.",
+            hint="Make the folder writable for this user.",
+        ) from error
+    remove_server_from_file(path, name)
 
 
 def _stored_spec(row: StoredServer) -> ServerSpec:

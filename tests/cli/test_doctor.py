@@ -187,6 +187,15 @@ def test_the_archive_contains_what_is_needed_and_no_planted_secret(
     assert len(parts["log.txt"].splitlines()) == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files are those of POSIX")
+def test_the_archive_is_for_its_user_alone(command: Command, folder: Path) -> None:
+    path = folder / "report.zip"
+    path.write_bytes(b"")
+    path.chmod(0o644)
+    command("doctor", "--quick", "--bundle", str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_archive_is_written_even_when_the_configuration_is_broken(
     command: Command, folder: Path
 ) -> None:

@@ -90,7 +90,12 @@ def test_version_says_the_version_and_nothing_else(toolgate: Run) -> None:
         (["--config"], "Option --config needs a file name after it."),
         (["serve", "--prot", "1"], "'toolgate serve' has no option --prot. Did you mean --port?"),
         (["serve", "--port"], "Option --port needs a value."),
-        (["serve", "--port", "x"], "Option --port got 'x'. Allowed: a whole number."),
+        (
+            ["serve", "--port", "x"],
+            "got 'x'. Allowed: a whole number from 0 to 65,535.",
+        ),
+        (["serve", "--port", "99999"], "Option --port got '99999'. Allowed: a whole number from 0"),
+        (["serve", "--port=-1"], "Option --port got '-1'. Allowed: a whole number from 0"),
         (["serve", "now"], "'toolgate serve' takes no argument 'now'."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

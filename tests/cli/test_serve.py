@@ -25,6 +25,7 @@ from tests.cli.conftest import (
 )
 from toolgate.cli._exit import FINE, WRONG
 from toolgate.cli._plain import PlainCommand
+from toolgate.cli._ports import is_loopback, reachable
 from toolgate.cli.serve import command as serve_command
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -272,6 +273,22 @@ def test_serve_names_another_gateway_over_the_same_store(serve: Serve, folder: P
     said = serve("--config", str(other)).line("note: another gateway runs over the same store")
     assert first.address in said
     assert str(folder / "toolgate.toml") in said
+
+
+def test_serve_warns_when_other_machines_reach_it_and_names_an_address_to_connect_to(
+    serve: Serve,
+) -> None:
+    process = serve("--host", "127.0.0.1")
+    assert process.address.startswith("http://127.0.0.1:")
+    process.end()
+    assert process.process.stderr is not None
+    assert "WARNING" not in process.process.stderr.read()
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("gateway.example.org")
+    assert is_loopback("[::1]")
+    assert reachable("http://0.0.0.0:7420") == "http://127.0.0.1:7420"
+    assert reachable("http://[::]:7420") == "http://[::1]:7420"
+    assert reachable("http://10.0.0.1:7420") == "http://10.0.0.1:7420"
 
 
 def test_stdio_alone_uses_no_running_gateway(serve: Serve, folder: Path) -> None:

@@ -81,6 +81,18 @@ def test_save_writes_to_the_file_and_keeps_its_comments(command: Command, folder
     assert "[server.web]" in text
 
 
+def test_a_server_of_the_file_is_removed_with_its_name_said_and_a_backup_kept(
+    command: Command, folder: Path
+) -> None:
+    path = folder / "toolgate.toml"
+    before = path.read_bytes()
+    removed = command("servers", "remove", "small")
+    assert removed.status == FINE, removed.err
+    assert f"Removed small from {path}." in removed.out
+    assert b"[server.small]" not in path.read_bytes()
+    assert before in [other.read_bytes() for other in folder.glob("toolgate.toml.*")]
+
+
 def test_header_and_variables_are_kept_as_written(command: Command, folder: Path) -> None:
     command(
         *("servers", "add", "web", "--url", "http://127.0.0.1:9/mcp", "--save"),

@@ -12,6 +12,7 @@ from typing import NoReturn
 from toolgate import __version__
 from toolgate.cli._context import use
 from toolgate.cli._exit import NOT_FINE, report, steady_streams
+from toolgate.cli._harmless import harmless
 from toolgate.cli._plain import PlainCommand, UsageProblemError, split_globals
 
 __all__ = ["main"]
@@ -42,7 +43,7 @@ def run(argv: list[str]) -> int:
             return command.run(rest[1:])
         return int(import_module("toolgate.cli._root").run(rest))
     except UsageProblemError as problem:
-        print(f"toolgate: {problem}", file=sys.stderr)
+        print(f"toolgate: {harmless(str(problem))}", file=sys.stderr)
         return 2
     except NOT_FINE as error:
         return report(error, verbose=verbose)

@@ -1,6 +1,7 @@
 """The archive that goes with a report of a fault: what is needed to find it, and no secret."""
 
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,8 @@ _IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 
 _HIDDEN = "***"
 
+_PACKED = zipfile.ZIP_DEFLATED
+
 
 async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
     """Write the archive.
@@ -61,7 +64,10 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
             parts["log.txt"] = "\n".join(logs.tail(Path(settings.expand_home(loaded.log.file))))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            os.fdopen(_opened(path), "w+b") as file,
+            zipfile.ZipFile(file, "w", _PACKED) as archive,
+        ):
             archive.writestr("made_at.txt", f"{utc_now()}\n")
             for name, part in parts.items():
                 clean = scrub.tree(part)
@@ -72,6 +78,12 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
             f"The archive {str(path)!r} cannot be written: {error.strerror or error}.",
             hint="Name a file in a folder that you may write.",
         ) from error
+
+
+def _opened(path: Path) -> int:
+    """A new file for this user alone; one that is there already may be open to others."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
 
 
 def configuration(loaded: Settings) -> Json:

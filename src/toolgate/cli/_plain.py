@@ -35,6 +35,9 @@ class Option:
     metavar: str = ""
     """What the help calls its value."""
 
+    most: int | None = None
+    """Largest whole number that is allowed, from 0 on; None allows any."""
+
     repeated: bool = False
     """Whether it may be given more than once."""
 
@@ -115,11 +118,16 @@ class PlainCommand:
 
     def _convert(self, option: Option, flag: str, value: str) -> object:
         try:
-            return option.kind(value)
+            found: object = option.kind(value)
         except ValueError:
+            found = None
+        most = option.most
+        if found is None or (most is not None and not 0 <= int(value) <= most):
+            limits = "" if most is None else f" from 0 to {most:,}"
             raise UsageProblemError(
-                f"Option {flag} got {value!r}. Allowed: a whole number.{self._see()}"
-            ) from None
+                f"Option {flag} got {value!r}. Allowed: a whole number{limits}.{self._see()}"
+            )
+        return found
 
     def _unknown(self, flag: str, by_flag: Mapping[str, Option]) -> str:
         if not flag.startswith("-"):

@@ -1,5 +1,6 @@
 """Who has a port of this machine."""
 
+import ipaddress
 import socket
 import sys
 from urllib.parse import urlsplit
@@ -7,7 +8,7 @@ from urllib.parse import urlsplit
 from toolgate import runfile, settings
 from toolgate.runfile import RunFile
 
-__all__ = ["can_listen", "gateway_on"]
+__all__ = ["can_listen", "gateway_on", "is_loopback", "reachable"]
 
 _EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -33,6 +34,24 @@ def gateway_on(host: str, port: int) -> RunFile | None:
         if place.port == port and run.is_alive() and _overlap(place.hostname or "", host):
             return run
     return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach what listens there."""
+    bare = host.strip("[]").lower()
+    try:
+        return bare == "localhost" or ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
+
+
+def reachable(address: str) -> str:
+    """The address that programs of this machine connect to: all interfaces are no address."""
+    place = urlsplit(address)
+    if place.hostname not in _EVERYWHERE:
+        return address
+    host = "[::1]" if ":" in (place.hostname or "") else "127.0.0.1"
+    return f"{place.scheme}://{host}:{place.port}"
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -18,7 +18,7 @@ from toolgate.cli._context import shared
 from toolgate.cli._door import configuration_of, load_settings, store_url
 from toolgate.cli._ending import ended_by_a_signal
 from toolgate.cli._harmless import harmless, one_line
-from toolgate.cli._ports import can_listen, gateway_on
+from toolgate.cli._ports import can_listen, gateway_on, is_loopback, reachable
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
 from toolgate.memory import give_back_freed_memory
@@ -50,8 +50,14 @@ def serve(host: str | None, port: int | None) -> int:
 async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     run: RunFile | None = None
     began = utc_now()
-    _refuse_our_own_port(host or loaded.serve.host, loaded.serve.port if port is None else port)
+    wanted = host or loaded.serve.host
+    _refuse_our_own_port(wanted, loaded.serve.port if port is None else port)
 
+    if not is_loopback(wanted):
+        _say(
+            f"WARNING: {wanted} can be reached from other machines. Whoever reaches it may use all"
+            " tools. Listen on 127.0.0.1, or let a firewall or proxy decide who gets through."
+        )
     others = runfile.find_all(settings.run_dir(), store_url(loaded))
 
     give_back_freed_memory()
@@ -59,6 +65,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 
         def ready(address: str) -> str:
             nonlocal run
+            address = reachable(address)
             tasks.start_soon(_tell, app, address, began, others)
             try:
                 run = runfile.write(

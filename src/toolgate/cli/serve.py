@@ -29,6 +29,7 @@ command = PlainCommand(
             flags=("--port", "-p"),
             metavar="NUMBER",
             kind=int,
+            most=65_535,
             help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
         ),
     ),

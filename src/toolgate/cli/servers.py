@@ -68,12 +68,8 @@ def add(
 
 @app.command()
 def remove(name: Name) -> int:
-    """Remove a server that was added by command, API or console."""
-
-    async def work(door: Door) -> None:
-        await door.remove_server(name)
-
-    return anyio.run(_change, work, f"Removed {name}.")
+    """Remove a server from the store, or from toolgate.toml, of which a copy is kept beside it."""
+    return anyio.run(_remove, name)
 
 
 @app.command()
@@ -170,6 +166,18 @@ async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:
     elif server is not None and server["state"] != "disabled":
         note(f"It does not answer yet: {server['last_error'] or 'still starting'}")
         note(f"See: toolgate servers test {name}")
+    return FINE
+
+
+async def _remove(name: str) -> int:
+    loaded = load_settings()
+    async with open_door(loaded, connect=()) as door:
+        await door.remove_server(name)
+    file = next((spec.source for spec in loaded.servers if spec.name == name), None)
+    if file is None:
+        print_text(f"Removed {name} from the store.")
+    else:
+        print_text(f"Removed {name} from {file}. What the file was lies beside it, as a backup.")
     return FINE
 
 

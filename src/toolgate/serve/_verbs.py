@@ -58,6 +58,16 @@ class Verbs:
         """The entries of a list as a JSON array."""
         return await self._listings[method](caller)
 
+    async def checked_listing(self, method: str, params: Json, caller: Caller) -> bytes:
+        """As `listing`, for the parameters of a request.
+
+        Raises:
+            BadMessageError: They do not fit.
+        """
+        check_meta(params)
+        check_list(params)
+        return await self.listing(method, caller)
+
     async def answer(self, method: str, params: Json, caller: Caller, peer: Peer | None) -> Json:
         """The result object of a request, in no era's shape yet.
 
@@ -65,10 +75,10 @@ class Verbs:
             BadMessageError: The parameters do not fit the method.
             ToolgateError: The gateway refused or failed.
         """
-        check_meta(params)
         if method in self._listings:
-            check_list(params)
-            return {LISTS[method]: _entries(await self.listing(method, caller))}
+            listing = await self.checked_listing(method, params, caller)
+            return {LISTS[method]: _entries(listing)}
+        check_meta(params)
         check, verb = self._verbs[method]
         check(params)
         return await verb(caller, params, peer)

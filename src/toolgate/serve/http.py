@@ -55,6 +55,7 @@ from toolgate.serve._message import (
     too_long,
 )
 from toolgate.serve._parser import HttpParser
+from toolgate.serve._prepared import with_prepared
 from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
 from toolgate.serve.lane import Lane
@@ -386,7 +387,7 @@ class Door:
     async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._has_sdk.wait()
         assert self._sdk is not None
-        await self._sdk(scope, receive, send)
+        await self._sdk(scope, receive, with_prepared(send, scope))
 
     def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:
         if not self.key:

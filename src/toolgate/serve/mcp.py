@@ -41,6 +41,7 @@ from toolgate.serve._message import (
     BadMessageError,
 )
 from toolgate.serve._peer import Channel, ClientPeer
+from toolgate.serve._prepared import stand_in
 from toolgate.serve._shape import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -51,7 +52,7 @@ from toolgate.serve._shape import (
     shape,
 )
 from toolgate.serve._skim import PARAMS
-from toolgate.serve._verbs import LOG_LEVELS, Verbs, client_name
+from toolgate.serve._verbs import LISTS, LOG_LEVELS, Verbs, client_name
 from toolgate.types import Caller, Era, Json, json_object
 
 __all__ = ["Front"]
@@ -197,7 +198,11 @@ class Front:
         if era == "handshake" and peer.log_level is not None:
             # A level set for the session is, for a modern server, the wish of each request.
             params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
-        return await self._verbs.answer(ctx.method, params, self._caller(ctx, params), peer)
+        caller = self._caller(ctx, params)
+        if era == "handshake" and ctx.request is not None and ctx.method in LISTS:
+            listing = await self._verbs.checked_listing(ctx.method, params, caller)
+            return {LISTS[ctx.method]: stand_in(ctx.request.scope, listing)}
+        return await self._verbs.answer(ctx.method, params, caller, peer)
 
     async def _initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Embedder", "TextKind", "Vectors"]
+__all__ = ["Embedder", "TextKind", "Vectors", "embedded"]
 
 TextKind: TypeAlias = Literal["query", "document"]
 """`query`: what somebody asks for. `document`: what is to be found."""
@@ -50,3 +50,19 @@ class Embedder(Protocol):
                 on with words alone.
         """
         ...
+
+
+async def embedded(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Vectors:
+    """Vectors of texts, checked: an embedder may be anybody's.
+
+    Raises:
+        EmbedderError: As `Embedder.embed`.
+        ValueError: They are not what was promised.
+    """
+    found = np.asarray(await embedder.embed(texts, kind), np.float32)
+    wanted = (len(texts), embedder.dim)
+    if found.shape != wanted:
+        raise ValueError(f"the embedder gave shape {found.shape} instead of {wanted}")
+    if not np.isfinite(found).all():
+        raise ValueError("the embedder gave numbers that are not finite")
+    return found

@@ -8,23 +8,21 @@ background; where one is missing, and whenever the embedder fails, words alone d
 How the weights were chosen and what each part is worth: `docs/search.md`.
 """
 
-import asyncio
-import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic, perf_counter
+from time import perf_counter
 
 import anyio
 import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.embed import Embedder, TextKind, Vectors
+from toolgate.embed import Embedder
 from toolgate.errors import OptionError
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search._calibration import Evidence, read_calibration
 from toolgate.search._clauses import clauses_of, readable_share
+from toolgate.search._filler import Filler
 from toolgate.search._lexical import (
     QUERIES,
     QUERY_CHARS,
@@ -45,22 +43,18 @@ from toolgate.search._lexical import (
     nothing,
     quoting,
 )
+from toolgate.search._query_vectors import QueryVectors
 from toolgate.search._text import fold
-from toolgate.search._vectors import ToolVectors, Wanted, aligned
+from toolgate.search._vectors import ToolVectors
 
 __all__ = ["HybridSearch", "Options", "build"]
-
-log = logging.getLogger(__name__)
 
 # Three tiers of scores: the weighted sum in (0, 1], the same and a quoted string, a name.
 _PHRASE = 2.0
 _EXACT = 4.0
 _QUOTED_RELEVANCE = 0.9
-_BATCH = 64
 _DECIMALS = 5
 """Digits of a cosine that count: what is beyond depends on the order of a sum."""
-_RETRY_S = (1.0, 5.0, 30.0)
-_FAILURES_MOST = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +160,16 @@ class HybridSearch:
 
     def __init__(self, options: Options, embedder: Embedder) -> None:
         self._options = options
-        self._embedder = embedder
         self._calibration = read_calibration()
         self._state = _State()
         self._updating = anyio.Lock()
-        self._filling: asyncio.Task[None] | None = None
-        self._known: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
-        self._failures = 0
-        self._resting_until = 0.0
+        self._filler = Filler(embedder)
+        self._asked = QueryVectors(
+            embedder,
+            timeout_s=options.embed_timeout_s,
+            rest_s=options.rest_s,
+            kept=options.cached_queries,
+        )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -191,27 +187,26 @@ class HybridSearch:
         async with self._updating:
             if is_current(self._state.words, wanted):
                 return
-            await self._stop_filling()
+            await self._filler.stop()
             words = await anyio.to_thread.run_sync(
                 build_state, self._state.words, wanted, self._options.lexical
             )
-            vectors, missing = await self._aligned(wanted)
+            vectors, missing = await self._filler.aligned(self._state.vectors, wanted)
             self._state = _state(words, vectors)
-            if not missing or vectors is None:
-                return
-            tried = asyncio.Event()
-            self._filling = asyncio.create_task(self._fill(vectors, missing, tried))
-            with anyio.move_on_after(self._options.wait_s):
-                await tried.wait()
+            if missing and vectors is not None:
+                await self._filler.start(vectors, missing, self._grown, wait_s=self._options.wait_s)
+
+    def _grown(self, vectors: ToolVectors) -> None:
+        """More tools have their vectors."""
+        self._state = _state(self._state.words, vectors)
 
     async def aclose(self) -> None:
         """Stop computing vectors."""
-        await self._stop_filling()
+        await self._filler.stop()
 
     async def ready(self) -> None:
         """Wait until every tool has its vector."""
-        while self._filling is not None and not self._filling.done():
-            await asyncio.wait({self._filling})
+        await self._filler.ready()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best."""
@@ -231,105 +226,6 @@ class HybridSearch:
             searched=searched,
             duration_ms=(perf_counter() - started) * 1000,
         )
-
-    # ------------------------------------------------------------------ vectors of tools
-
-    async def _aligned(
-        self, tools: tuple[SearchableTool, ...]
-    ) -> tuple[ToolVectors | None, list[Wanted]]:
-        try:
-            dim = await anyio.to_thread.run_sync(lambda: self._embedder.dim)
-        except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on without it
-            log.warning("embedder failed", extra={"error": str(error)})
-            return None, []
-        return await anyio.to_thread.run_sync(aligned, self._state.vectors, tools, dim)
-
-    async def _stop_filling(self) -> None:
-        if self._filling is not None:
-            self._filling.cancel()
-            await asyncio.gather(self._filling, return_exceptions=True)
-            self._filling = None
-
-    async def _fill(
-        self, vectors: ToolVectors, missing: Sequence[Wanted], tried: asyncio.Event
-    ) -> None:
-        """Compute what is missing, texts of like length together; try again when it fails."""
-        waiting = sorted(missing, key=lambda wanted: (len(wanted.rich), wanted.row))
-        failures = 0
-        while waiting:
-            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
-            try:
-                rows = await self._rows_of(batch)
-            except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
-                log.warning(
-                    "vectors of tools failed", extra={"error": str(error), "texts": len(batch)}
-                )
-                tried.set()
-                waiting = [*batch, *waiting]
-                await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
-                failures += 1
-                continue
-            failures = 0
-            places = [wanted.row for wanted in batch]
-            vectors.rows[places] = rows
-            vectors.there[places] = True
-            self._state = _state(self._state.words, vectors)
-        tried.set()
-
-    async def _rows_of(self, batch: Sequence[Wanted]) -> Vectors:
-        texts = list(
-            dict.fromkeys(text for wanted in batch for text in (wanted.split, wanted.rich))
-        )
-        found = await self._embed(texts, "document")
-        row_of = {text: row for row, text in enumerate(texts)}
-        split = found[[row_of[wanted.split] for wanted in batch]]
-        return (split + found[[row_of[wanted.rich] for wanted in batch]]) * np.float32(0.5)
-
-    async def _embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Vectors of texts, checked.
-
-        Raises:
-            ValueError: They are not what was promised.
-        """
-        found = np.asarray(await self._embedder.embed(texts, kind), np.float32)
-        wanted = (len(texts), self._embedder.dim)
-        if found.shape != wanted:
-            raise ValueError(f"the embedder gave shape {found.shape} instead of {wanted}")
-        if not np.isfinite(found).all():
-            raise ValueError("the embedder gave numbers that are not finite")
-        return found
-
-    # ------------------------------------------------------------------ vectors of requests
-
-    async def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
-        """Vectors of requests, or None when there are none now."""
-        known = self._known
-        found = {text: known[text] for text in texts if text in known}
-        fresh = [text for text in dict.fromkeys(texts) if text not in found]
-        if fresh:
-            if monotonic() < self._resting_until:
-                return None
-            try:
-                with anyio.fail_after(self._options.embed_timeout_s):
-                    rows = await self._embed(fresh, "query")
-            except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
-                self._failed(error)
-                return None
-            self._failures = 0
-            found.update(zip(fresh, rows, strict=True))
-        for text, row in found.items():
-            known[text] = row
-            known.move_to_end(text)
-        while len(known) > self._options.cached_queries:
-            known.popitem(last=False)
-        return found
-
-    def _failed(self, error: Exception) -> None:
-        self._failures += 1
-        log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})
-        if self._failures >= _FAILURES_MOST:
-            self._resting_until = monotonic() + self._options.rest_s
-            self._failures = 0
 
     # ------------------------------------------------------------------ ranking
 
@@ -351,7 +247,7 @@ class HybridSearch:
         vectors: dict[str, NDArray[np.float32]] | None = {}
         if state.vectors is not None and self._options.dense_weight:
             texts = [text for query in queries for text in (query, *parts[query])]
-            vectors = await self._vectors_of([*texts, *([context] if context else [])])
+            vectors = await self._asked.vectors_of([*texts, *([context] if context else [])])
         if vectors is None or state.vectors is None:
             notices.append("Searched by words alone: the embedder did not answer.")
         elif missing := state.missing:

@@ -80,5 +80,30 @@ def build_0001(connection: Connection) -> None:
         connection.execute(text(statement), values)
 
 
-BUILDERS: dict[str, Callable[[Connection], None]] = {"0001": build_0001}
+def build_0002(connection: Connection) -> None:
+    """Vectors came: a model, a vector and the text of a tool."""
+    build_0001(connection)
+    _schema.migrate(connection, to="0002")
+    now = "2026-11-22T12:00:00.000Z"
+    for statement, values in (
+        (
+            "INSERT INTO vector_models (model_id, model, dim, used_at) VALUES (1, 'm', 2, :now)",
+            {"now": now},
+        ),
+        (
+            "INSERT INTO vectors (model_id, text_hash, vector, stored_at)"
+            " VALUES (1, :hash, :vector, :now)",
+            {"hash": bytes(16), "vector": b"\x00\x3c\x00\x00", "now": now},
+        ),
+        (
+            "INSERT INTO tool_texts (project_id, server, tool, text_hash, description, enriched,"
+            " definition_hash, created_at, updated_at) VALUES"
+            " ('default', 'git', 'log', :hash, 'Log.', 'git log: Log.', 'd1', :now, :now)",
+            {"hash": bytes(16), "now": now},
+        ),
+    ):
+        connection.execute(text(statement), values)
+
+
+BUILDERS: dict[str, Callable[[Connection], None]] = {"0001": build_0001, "0002": build_0002}
 """By revision; a new schema that is released gets a line here."""

@@ -23,9 +23,9 @@ from toolgate.store import AuditFilter, Store, Upkeep, _schema, _tables, kind_of
 
 pytestmark = pytest.mark.anyio
 
-NEXT = """
-revision = "0002"
-down_revision = "0001"
+NEXT = f"""
+revision = "next"
+down_revision = "{_tables.REVISIONS[-1]}"
 
 import sqlalchemy as sa
 from alembic import op
@@ -43,9 +43,9 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This program is one schema newer than the last released one."""
     folder = tmp_path / "migrations"
     shutil.copytree(_schema.MIGRATIONS, folder)
-    (folder / "versions" / "r0002_next.py").write_text(NEXT, encoding="utf-8")
+    (folder / "versions" / "next.py").write_text(NEXT, encoding="utf-8")
     monkeypatch.setattr(_schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(_tables, "REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr(_tables, "REVISIONS", (*_tables.REVISIONS, "next"))
 
 
 async def assert_nothing_lost(store: Store) -> None:
@@ -142,7 +142,7 @@ async def test_an_older_file_is_copied_and_migrated_when_it_is_opened(
     await store.open()
 
     await assert_nothing_lost(store)
-    assert (await store.check()).schema == "0002"
+    assert (await store.check()).schema == "next"
     await store.close()
     with begun(url) as connection:
         assert connection.execute(text("SELECT title FROM projects")).scalars().all() == ["none"]
@@ -160,7 +160,7 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
     url = url_of("sqlite", request)
     with begun(url) as connection:
         BUILDERS["0001"](connection)
-    step = _schema.MIGRATIONS / "versions" / "r0002_next.py"
+    step = _schema.MIGRATIONS / "versions" / "next.py"
     step.write_text(NEXT + "\n    raise OSError('no space left on device')\n", encoding="utf-8")
 
     with pytest.raises(Exception, match="no space left"):
@@ -189,7 +189,7 @@ async def test_an_older_postgres_is_refused_until_it_was_upgraded(
     with pytest.raises(StoreVersionError) as caught:
         await made(url).open()
     assert "'0001'" in caught.value.failed
-    assert "'0002'" in caught.value.failed
+    assert "'next'" in caught.value.failed
     assert "toolgate db upgrade" in caught.value.hint
 
     stores = [made(url) for _ in range(3)]
@@ -201,7 +201,7 @@ async def test_an_older_postgres_is_refused_until_it_was_upgraded(
     async with create_task_group() as group:
         for store in stores:
             group.start_soon(upgrade, store)
-    assert sorted(done, key=str) == ["0001", "0002", "0002"]
+    assert sorted(done, key=str) == ["0001", "next", "next"]
     await stores[0].open()
     await assert_nothing_lost(stores[0])
     for store in stores:
@@ -226,7 +226,7 @@ async def test_a_backup_of_an_older_schema_is_upgraded_by_restoring_it(
     await elsewhere.restore(backup)
 
     await assert_nothing_lost(elsewhere)
-    assert (await elsewhere.check()).schema == "0002"
+    assert (await elsewhere.check()).schema == "next"
     await elsewhere.close()
     with begun(f"sqlite:///{backup}") as connection:
         assert _schema.look(connection).found == "0001"
@@ -241,6 +241,7 @@ async def test_a_newer_schema_is_refused_with_both_versions_and_left_alone(
 ) -> None:
     """Decision 45."""
     url = url_of(kind, request)
+    present = _tables.REVISIONS[-1]
     store = made(url)
     await store.open()
     run_sql(url, "UPDATE toolgate_schema SET version_num = '9999'")
@@ -249,7 +250,7 @@ async def test_a_newer_schema_is_refused_with_both_versions_and_left_alone(
         with pytest.raises(StoreVersionError) as caught:
             await attempt()
         assert "'9999'" in str(caught.value)
-        assert f"Toolgate {__version__} knows schemas up to '0001'" in str(caught.value)
+        assert f"Toolgate {__version__} knows schemas up to {present!r}" in str(caught.value)
     assert "'9999'" in (await store.check()).problems[0]
     await store.close()
 

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
@@ -31,10 +32,13 @@ __all__ = [
     "secrets",
     "servers",
     "snapshots",
+    "tool_texts",
+    "vector_models",
+    "vectors",
     "versions",
 ]
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -140,6 +144,46 @@ secrets = Table(
     Column("name", _TEXT, primary_key=True),
     Column("value", LargeBinary, nullable=False),
     Column("created_at", _TEXT, nullable=False),
+)
+
+vector_models = Table(
+    "vector_models",
+    metadata,
+    Column("model_id", Integer, primary_key=True, autoincrement=False),
+    Column("model", _TEXT, nullable=False),
+    Column("dim", Integer, nullable=False),
+    Column("used_at", _TEXT, nullable=False),
+    UniqueConstraint("model", "dim"),
+)
+
+# Read and written by `toolgate.vectors`, in bulk and without SQLAlchemy's preparation of rows.
+vectors = Table(
+    "vectors",
+    metadata,
+    Column(
+        "model_id",
+        Integer,
+        ForeignKey("vector_models.model_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("text_hash", LargeBinary, primary_key=True),
+    Column("vector", LargeBinary, nullable=False),  # float16, little-endian
+    Column("stored_at", _TEXT, nullable=False),
+)
+
+tool_texts = Table(
+    "tool_texts",
+    metadata,
+    _project(primary_key=True),
+    Column("server", _TEXT, primary_key=True),
+    Column("tool", _TEXT, primary_key=True),
+    Column("text_hash", LargeBinary, nullable=False),
+    Column("description", _TEXT, nullable=False),
+    Column("enriched", _TEXT, nullable=False),  # the text that was embedded
+    Column("definition_hash", _TEXT, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+    Column("updated_at", _TEXT, nullable=False),
+    Index(None, "text_hash"),
 )
 
 versions = Table(

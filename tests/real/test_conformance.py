@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,17 +57,24 @@ def scores(url: str, revision: str) -> tuple[int, int, str]:
     return int(found[1]), int(found[2]), told
 
 
+def assert_all_pass(url: str, revision: str) -> None:
+    """Some scenarios of the suite wait 0.2 s or 2 s of wall time and no longer, so that a machine
+    that stands still for a moment fails one of them; a fault of the gateway fails it twice."""
+    wanted = (SCORED[revision], SCORED[revision])
+    *first, told = scores(url, revision)
+    if tuple(first) != wanted:
+        *second, again = scores(url, revision)
+        assert tuple(second) == wanted, f"{again}\nBefore that:\n{told}"
+        warnings.warn(f"The suite passed at the second try only: {told}", stacklevel=2)
+
+
 @pytest.mark.parametrize("revision", SCORED)
 def test_every_scored_scenario_passes_through_the_gateway(gateway_url: str, revision: str) -> None:
-    passed, scored, told = scores(gateway_url, revision)
-
-    assert (passed, scored) == (SCORED[revision], SCORED[revision]), told
+    assert_all_pass(gateway_url, revision)
 
 
 @pytest.mark.parametrize("revision", SCORED)
 def test_the_fixture_alone_passes_so_that_a_failure_is_ours(
     fixture_url: str, revision: str
 ) -> None:
-    passed, scored, told = scores(fixture_url, revision)
-
-    assert (passed, scored) == (SCORED[revision], SCORED[revision]), told
+    assert_all_pass(fixture_url, revision)

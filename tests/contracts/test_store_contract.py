@@ -10,11 +10,13 @@ import pytest
 from toolgate.errors import StoreError
 from toolgate.store import (
     AuditFilter,
+    Logged,
     Pruned,
     Retention,
     StoredResult,
     StoredServer,
     StoredSnapshot,
+    UsageFilter,
 )
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import StoreContract
@@ -85,6 +87,16 @@ class PrunesNothing(SqliteStore):
         return Pruned()
 
 
+class ForgetsNothing(SqliteStore):
+    async def clear_usage(self, project_id: str) -> int:
+        return 1
+
+
+class MixesUsage(SqliteStore):
+    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+        return await super().usage(replace(wanted, with_uses=False))
+
+
 class BacksUpHalf(SqliteStore):
     async def restore(self, source: Path) -> dict[str, int]:
         rows = await super().restore(source)
@@ -111,6 +123,9 @@ CONTRACT = StoreContract
         (PrunesTooMuch, CONTRACT.test_only_old_listings_of_servers_that_are_gone_go, ()),
         (PrunesNothing, CONTRACT.test_old_records_go_and_young_ones_stay, ()),
         (PrunesNothing, CONTRACT.test_expired_results_go_and_then_the_oldest, ()),
+        (ForgetsNothing, CONTRACT.test_a_project_can_be_forgotten, ()),
+        (MixesUsage, CONTRACT.test_the_usage_log_gives_the_searches_that_are_wanted, ()),
+        (PrunesNothing, CONTRACT.test_the_usage_log_stays_within_its_limits, ()),
         (BacksUpHalf, CONTRACT.test_a_backup_restores_everything, ("other", "folder")),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

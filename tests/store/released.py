@@ -105,5 +105,35 @@ def build_0002(connection: Connection) -> None:
         connection.execute(text(statement), values)
 
 
-BUILDERS: dict[str, Callable[[Connection], None]] = {"0001": build_0001, "0002": build_0002}
+def build_0003(connection: Connection) -> None:
+    """The usage log came: a search and what became of a tool that it showed."""
+    build_0002(connection)
+    _schema.migrate(connection, to="0003")
+    now = "2026-11-22T12:00:00.000Z"
+    for statement, values in (
+        (
+            "INSERT INTO usage_searches (search_id, at, project_id, caller_id, conversation, model,"
+            " vector, shown, cosine, weak, query, size_bytes) VALUES ('s1', :now, 'default',"
+            " 'local', 'c', 'm', :vector, :shown, 0.5, :weak, NULL, 300)",
+            {
+                "now": now,
+                "vector": b"\x00\x3c\x00\x00",
+                "shown": '[["git:log",0.5]]',
+                "weak": False,
+            },
+        ),
+        (
+            "INSERT INTO usage_uses (use_id, search_id, at, project_id, tool, outcome) VALUES"
+            " ('u1', 's1', :now, 'default', 'git:log', 'ok')",
+            {"now": now},
+        ),
+    ):
+        connection.execute(text(statement), values)
+
+
+BUILDERS: dict[str, Callable[[Connection], None]] = {
+    "0001": build_0001,
+    "0002": build_0002,
+    "0003": build_0003,
+}
 """By revision; a new schema that is released gets a line here."""

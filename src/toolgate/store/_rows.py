@@ -8,7 +8,13 @@ from typing import Any, cast
 
 from sqlalchemy import RowMapping
 
-from toolgate.store.base import StoredResult, StoredServer, StoredSnapshot
+from toolgate.store.base import (
+    StoredResult,
+    StoredSearch,
+    StoredServer,
+    StoredSnapshot,
+    StoredUse,
+)
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
@@ -18,10 +24,14 @@ __all__ = [
     "kept",
     "result_from",
     "result_row",
+    "search_from",
+    "search_row",
     "server_from",
     "server_row",
     "snapshot_from",
     "snapshot_row",
+    "use_from",
+    "use_row",
 ]
 
 _UNKEEPABLE = re.compile("[\x00\x1a\ud800-\udfff]")
@@ -99,6 +109,32 @@ def audit_from(row: RowMapping) -> AuditRecord:
     values = _unescaped(row)
     del values["size_bytes"]
     return AuditRecord(**values | {"detail": json.loads(row["detail"])})
+
+
+def search_row(search: StoredSearch) -> dict[str, Any]:
+    """Columns of a search of the usage log."""
+    shown = [[key, round(relevance, 4)] for key, relevance in search.shown]
+    row = vars(search) | {"shown": json.dumps(shown, separators=(",", ":"))}
+    texts = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    return _escaped(row | {"size_bytes": _ROW_BYTES + texts})
+
+
+def search_from(row: RowMapping) -> StoredSearch:
+    """The search of a row."""
+    values = _unescaped(row)
+    del values["size_bytes"]
+    values["shown"] = tuple((str(key), float(value)) for key, value in json.loads(row["shown"]))
+    return StoredSearch(**values | {"vector": bytes(row["vector"])})
+
+
+def use_row(use: StoredUse) -> dict[str, Any]:
+    """Columns of what became of a tool."""
+    return _escaped(dict(vars(use)))
+
+
+def use_from(row: RowMapping) -> StoredUse:
+    """What became of a tool, of a row."""
+    return StoredUse(**_unescaped(row))
 
 
 def _json(value: Json) -> str:

@@ -32,16 +32,20 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
-from toolgate.store import _copies, _rows, _schema, _tables
+from toolgate.store import _copies, _rows, _schema, _tables, _usage
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,
     Checkup,
+    Logged,
     Pruned,
     Retention,
     StoredResult,
+    StoredSearch,
     StoredServer,
     StoredSnapshot,
+    StoredUse,
+    UsageFilter,
 )
 from toolgate.types import AuditRecord
 
@@ -57,6 +61,9 @@ _READERS = 4
 
 class SqlStore:
     """What a database module completes with its engine, its `insert` and its upkeep."""
+
+    _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    """What the driver raises by itself, when it is used without SQLAlchemy."""
 
     def __init__(
         self, engine: Engine, url: str, *, insert: Callable[[Table], Any], writers: int
@@ -193,6 +200,22 @@ class SqlStore:
             ]
         )
 
+    async def append_usage(
+        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
+    ) -> None:
+        """Write to the usage log; all or nothing. What is there already is left alone."""
+        await self._write(
+            lambda connection: _usage.append(connection, self._insert, searches, uses)
+        )
+
+    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+        """Searches that fit, newest first, each with all that became of it."""
+        return await self._read(lambda connection: _usage.find(connection, wanted))
+
+    async def clear_usage(self, project_id: str) -> int:
+        """Forget what a project searched and used; gives the number of searches."""
+        return await self._write(lambda connection: _usage.clear(connection, project_id))
+
     async def save_result(self, result: StoredResult) -> None:
         """Keep a large result."""
         row = _rows.result_row(result)
@@ -244,9 +267,23 @@ class SqlStore:
             snapshots=await self._drop(
                 snapshots, (snapshots.c.seen_at < oldest_listing) & ~_has_server()
             ),
+            usage=await self._prune_usage(retention, today),
         )
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned
+
+    async def _prune_usage(self, retention: Retention, today: datetime) -> int:
+        searches, uses = _tables.usage_searches, _tables.usage_uses
+        oldest = utc_text(today - timedelta(days=retention.usage_days))
+        # A use may be written a moment before its search.
+        settled = utc_text(today - timedelta(hours=1))
+        return (
+            await self._drop(searches, searches.c.at < oldest)
+            + await self._shrink(
+                searches, (searches.c.at, searches.c.search_id), retention.usage_max_bytes
+            )
+            + await self._drop(uses, _usage.is_orphan(settled))
+        )
 
     async def sizes(self) -> dict[str, int]:
         """Bytes in all (`total`) and rows by table, for `doctor`."""
@@ -332,6 +369,28 @@ class SqlStore:
             removed, excess = removed + count, excess - freed
         return removed
 
+    async def reading(self, work: Callable[[Any], T]) -> T:
+        """Read with the driver's connection. Cancelling does not wait for it."""
+
+        def run() -> T:
+            return self._transact(lambda connection: work(_driver(connection)), self._engine)
+
+        return await anyio.to_thread.run_sync(run, limiter=self._reads, abandon_on_cancel=True)
+
+    async def writing(self, work: Callable[[Any], T]) -> T:
+        """Read and write with the driver's connection, all or nothing."""
+        return await self._write(lambda connection: work(_driver(connection)))
+
+    async def maintaining(self, work: Callable[[Any], T]) -> T:
+        """Run what no transaction allows."""
+        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
+        def run() -> T:
+            with self._translated(), engine.connect() as connection:
+                return work(_driver(connection))
+
+        return await anyio.to_thread.run_sync(run, limiter=self._writes)
+
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await anyio.to_thread.run_sync(
             self._transact, work, self._engine, limiter=self._reads
@@ -349,10 +408,15 @@ class SqlStore:
     def _translated(self) -> Generator[None]:
         try:
             yield
-        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        except (SQLAlchemyError, *self._driver_errors, OSError) as error:
             raise StoreError(
                 f"The store {self._url} did not work: {_reason(error)}.", hint=_hint(error)
             ) from error
+
+
+def _driver(connection: Connection) -> Any:
+    """The connection below SQLAlchemy's."""
+    return connection.connection.driver_connection
 
 
 def _reason(error: Exception) -> str:

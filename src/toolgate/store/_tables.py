@@ -33,12 +33,14 @@ __all__ = [
     "servers",
     "snapshots",
     "tool_texts",
+    "usage_searches",
+    "usage_uses",
     "vector_models",
     "vectors",
     "versions",
 ]
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -184,6 +186,39 @@ tool_texts = Table(
     Column("created_at", _TEXT, nullable=False),
     Column("updated_at", _TEXT, nullable=False),
     Index(None, "text_hash"),
+)
+
+# No foreign key: one row of a project that was just removed must not hold up a whole batch.
+usage_searches = Table(
+    "usage_searches",
+    metadata,
+    Column("search_id", _TEXT, primary_key=True),
+    Column("at", _TEXT, nullable=False),
+    Column("project_id", _TEXT, nullable=False),
+    Column("caller_id", _TEXT, nullable=False),
+    Column("conversation", _TEXT, nullable=False),
+    Column("model", _TEXT, nullable=False),
+    Column("vector", LargeBinary, nullable=False),  # float16, little-endian
+    Column("shown", Text, nullable=False),
+    Column("cosine", Double),
+    Column("weak", Boolean, nullable=False),
+    Column("query", _TEXT),
+    Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
+    Index(None, "project_id", "at"),
+    Index(None, "at", "search_id"),
+)
+
+usage_uses = Table(
+    "usage_uses",
+    metadata,
+    Column("use_id", _TEXT, primary_key=True),
+    Column("search_id", _TEXT, nullable=False),
+    Column("at", _TEXT, nullable=False),
+    Column("project_id", _TEXT, nullable=False),
+    Column("tool", _TEXT, nullable=False),
+    Column("outcome", _TEXT, nullable=False),
+    Index(None, "search_id"),
+    Index(None, "project_id", "at"),
 )
 
 versions = Table(

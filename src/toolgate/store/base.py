@@ -1,24 +1,32 @@
 """What a database must be able to keep for Toolgate. Knows no SQL."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
     "AuditFilter",
     "Checkup",
+    "Logged",
     "Pruned",
     "Retention",
+    "SqlAccess",
     "Store",
     "StoredResult",
+    "StoredSearch",
     "StoredServer",
     "StoredSnapshot",
+    "StoredUse",
     "Upgrade",
     "Upkeep",
+    "UsageFilter",
+    "UseOutcome",
 ]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +124,103 @@ class AuditFilter:
     """At most this many; 1 to 10,000."""
 
 
+UseOutcome: TypeAlias = Literal["ok", "error", "right", "wrong"]
+"""What became of a tool that a search showed: executed with or without success, or marked by a
+person."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSearch:
+    """A request for tools in the usage log, one query of it. No arguments, no results."""
+
+    search_id: str
+    """Opaque, time-sortable."""
+
+    at: str
+    """UTC, ISO 8601."""
+
+    project_id: str
+    """The tenant; nothing is learned across projects."""
+
+    caller_id: str
+    """Who asked."""
+
+    conversation: str = ""
+    """In which conversation."""
+
+    model: str = ""
+    """Identity of the embedder that made `vector`; empty when there is none."""
+
+    vector: bytes = b""
+    """The query's vector, float16, little-endian; empty when it had none."""
+
+    shown: tuple[tuple[str, float], ...] = ()
+    """Keys of the tools that the answer showed, with their relevance."""
+
+    cosine: float | None = None
+    """Evidence for the best of them, by which it was told whether anything fits."""
+
+    weak: bool = False
+    """Whether the answer said that nothing fits."""
+
+    query: str | None = None
+    """Its text, where `audit.keep_queries` allows it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredUse:
+    """What became of one tool that a search showed."""
+
+    use_id: str
+    """Opaque, time-sortable."""
+
+    search_id: str
+    """The search that showed it."""
+
+    at: str
+    """UTC, ISO 8601."""
+
+    project_id: str
+    """The tenant."""
+
+    tool: str
+    """Its key."""
+
+    outcome: UseOutcome
+    """How it ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageFilter:
+    """Which searches of the usage log are wanted."""
+
+    project_id: str
+    """The tenant; there is no way to ask for all."""
+
+    caller_id: str | None = None
+    """Only of this caller; None: of all."""
+
+    with_uses: bool = False
+    """Only those of which a tool was executed or marked."""
+
+    since: str = ""
+    """UTC, ISO 8601, inclusive: of the search, or of its last use where uses are wanted."""
+
+    limit: int = 1000
+    """At most this many, the newest; 1 to 100,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logged:
+    """A search of the usage log and what became of it."""
+
+    search: StoredSearch
+    """What was asked and shown."""
+
+    uses: tuple[StoredUse, ...] = ()
+    """Oldest first."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Retention:
     """How long and how much is kept on disk."""
@@ -132,6 +237,12 @@ class Retention:
     snapshot_days: float = 30.0
     """Days that the last listing of a removed server is kept."""
 
+    usage_days: float = 180.0
+    """Days of the usage log."""
+
+    usage_max_bytes: int = 64 * 2**20
+    """Estimated bytes of the usage log; the oldest go first."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
@@ -145,6 +256,9 @@ class Pruned:
 
     snapshots: int = 0
     """Listings of servers that are gone."""
+
+    usage: int = 0
+    """Searches of the usage log, and uses whose search is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +355,23 @@ class Store(Protocol):
         """Records that fit, in the order asked for."""
         ...
 
+    async def append_usage(
+        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
+    ) -> None:
+        """Write to the usage log; all or nothing. What is there already is left alone.
+
+        A use may come before its search, or when that is gone: it is kept and found with it only.
+        """
+        ...
+
+    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+        """Searches that fit, newest first, each with all that became of it."""
+        ...
+
+    async def clear_usage(self, project_id: str) -> int:
+        """Forget what a project searched and used; gives the number of searches."""
+        ...
+
     async def save_result(self, result: StoredResult) -> None:
         """Keep a large result."""
         ...
@@ -319,4 +450,25 @@ class Upkeep(Protocol):
             StoreError: The file is no backup, or the database cannot be used.
             StoreVersionError: The backup is newer than this program.
         """
+        ...
+
+
+@runtime_checkable
+class SqlAccess(Protocol):
+    """The way into the database for seams that keep much in it, such as vectors.
+
+    Work gets the connection of the driver (`sqlite3`, `psycopg`) in a thread, within a transaction
+    that is committed when it returns. Whatever the database refuses is a `StoreError`.
+    """
+
+    async def reading(self, work: Callable[[Any], T]) -> T:
+        """Read. Cancelling does not wait for it; the thread then ends by itself."""
+        ...
+
+    async def writing(self, work: Callable[[Any], T]) -> T:
+        """Read and write, all or nothing."""
+        ...
+
+    async def maintaining(self, work: Callable[[Any], T]) -> T:
+        """Run what no transaction allows, such as `CREATE INDEX CONCURRENTLY`."""
         ...

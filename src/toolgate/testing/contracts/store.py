@@ -25,13 +25,17 @@ from toolgate.errors import StoreError
 from toolgate.ids import new_id
 from toolgate.store import (
     AuditFilter,
+    Logged,
     Pruned,
     Retention,
     Store,
     StoredResult,
+    StoredSearch,
     StoredServer,
     StoredSnapshot,
+    StoredUse,
     Upkeep,
+    UsageFilter,
     make_store,
 )
 from toolgate.types import DEFAULT_PROJECT, AuditRecord
@@ -121,6 +125,32 @@ def _result(handle: str, **changes: object) -> StoredResult:
         expires_at="2026-07-28T13:00:00.000Z",
     )
     return replace(result, **changes)
+
+
+def _search(minute: int, **changes: object) -> StoredSearch:
+    search = StoredSearch(
+        search_id=f"{minute:032x}",
+        at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
+        project_id=DEFAULT_PROJECT,
+        caller_id="local",
+        model="bundled",
+        vector=bytes(range(256)) * 2,
+        shown=(("git:log", 0.75), (HOSTILE, 0.25)),
+        cosine=0.5,
+    )
+    return replace(search, **changes)
+
+
+def _use(minute: int, of: int, **changes: object) -> StoredUse:
+    use = StoredUse(
+        use_id=f"{minute:032x}",
+        search_id=f"{of:032x}",
+        at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
+        project_id=DEFAULT_PROJECT,
+        tool="git:log",
+        outcome="ok",
+    )
+    return replace(use, **changes)
 
 
 @pytest.mark.anyio
@@ -500,6 +530,90 @@ class StoreContract:
         await store.append_audit(records)
         assert (await store.sizes())["audit"] == 200
 
+    # Usage
+
+    async def test_searches_come_back_newest_first_with_what_became_of_them(
+        self, store: Store
+    ) -> None:
+        """As they were, whatever is in their texts."""
+        first = _search(1, query=HOSTILE, conversation=HOSTILE, weak=True)
+        second = _search(2, vector=b"", model="", cosine=None, shown=())
+        uses = [_use(3, 1, tool=HOSTILE), _use(4, 1, outcome="wrong")]
+
+        await store.append_usage([first, second], uses[:1])
+        await store.append_usage([], uses[1:])
+
+        found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
+        assert found == [Logged(search=second), Logged(search=first, uses=tuple(uses))]
+
+    async def test_the_usage_log_gives_the_searches_that_are_wanted(self, store: Store) -> None:
+        """Of one project always; of a caller, with uses, since a moment where that is asked for."""
+        searches = [_search(minute) for minute in range(4)]
+        searches += [_search(4, caller_id="ann"), _search(5, project_id="other")]
+        await store.append_usage(searches, [_use(10, 0), _use(11, 2), _use(12, 0)])
+
+        async def found(**wanted: object) -> list[int]:
+            logged = await store.usage(replace(UsageFilter(project_id=DEFAULT_PROJECT), **wanted))
+            return [int(each.search.search_id, 16) for each in logged]
+
+        assert await found() == [4, 3, 2, 1, 0]
+        assert await found(limit=2) == [4, 3]
+        assert await found(caller_id="ann") == [4]
+        assert await found(since=searches[3].at) == [4, 3]
+        assert await found(with_uses=True) == [2, 0]
+        assert await found(with_uses=True, since=_use(12, 0).at) == [0]
+        assert await found(project_id="nobody") == []
+
+    async def test_a_use_waits_for_its_search(self, store: Store) -> None:
+        """They are written by turns; what is written twice is there once."""
+        await store.append_usage([], [_use(2, 1)])
+        assert await store.usage(UsageFilter(project_id=DEFAULT_PROJECT)) == []
+
+        for _ in range(2):
+            await store.append_usage([_search(1)], [_use(2, 1)])
+
+        found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
+        assert found == [Logged(search=_search(1), uses=(_use(2, 1),))]
+
+    async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
+        """Otherwise it would be written twice when it is tried again."""
+        with pytest.raises(StoreError):
+            await store.append_usage([_search(1), _search(2, cosine="none")], [_use(3, 1)])  # pyright: ignore[reportArgumentType]
+
+        sizes = await store.sizes()
+        assert (sizes["usage_searches"], sizes["usage_uses"]) == (0, 0)
+
+    async def test_a_project_can_be_forgotten(self, store: Store) -> None:
+        """And only that."""
+        await store.append_usage(
+            [_search(1), _search(2, project_id="other")],
+            [_use(3, 1), _use(4, 2, project_id="other")],
+        )
+
+        assert await store.clear_usage(DEFAULT_PROJECT) == 1
+        assert await store.clear_usage(DEFAULT_PROJECT) == 0
+
+        sizes = await store.sizes()
+        assert (sizes["usage_searches"], sizes["usage_uses"]) == (1, 1)
+
+    async def test_the_usage_log_stays_within_its_limits(self, store: Store) -> None:
+        """In days and in bytes, the oldest first, uses with their searches."""
+        searches = [_search(minute) for minute in range(60)]
+        searches.append(_search(90, at="2026-01-01T00:00:00.000Z"))
+        uses = [_use(70 + minute, minute) for minute in range(20)]
+        await store.append_usage(searches, uses)
+
+        pruned = await store.prune(Retention(usage_days=30), now="2026-07-28T12:00:00.000Z")
+        assert pruned == Pruned(usage=1)
+
+        pruned = await store.prune(
+            Retention(usage_max_bytes=10_000), now="2026-07-28T12:00:00.000Z"
+        )
+        found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
+        assert 5 <= len(found) <= 14
+        assert found[0].search == searches[59]
+        assert pruned.usage == 60 - len(found) + 20
+
     # Upkeep
 
     async def test_a_backup_restores_everything(
@@ -586,6 +700,7 @@ async def _fill(store: Store) -> None:
     await store.save_snapshot(_snapshot("git"))
     await store.save_result(_result("one"))
     await store.append_audit([sample_record(1, query=HOSTILE, duration_ms=0.1), sample_record(2)])
+    await store.append_usage([_search(1, query=HOSTILE)], [_use(2, 1)])
 
 
 async def _contents(store: Store) -> list[object]:
@@ -594,6 +709,7 @@ async def _contents(store: Store) -> list[object]:
         await store.snapshots(DEFAULT_PROJECT),
         await store.result("one"),
         await store.audit(AuditFilter()),
+        await store.usage(UsageFilter(project_id=DEFAULT_PROJECT)),
         {name: rows for name, rows in (await store.sizes()).items() if name in _COUNTED},
     ]
 

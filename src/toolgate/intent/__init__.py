@@ -1,0 +1,31 @@
+"""Telling what a message asks for, and the arguments in it."""
+
+from toolgate.intent.base import (
+    NONE,
+    Argument,
+    ArgumentKind,
+    ArgumentSpec,
+    Candidate,
+    Detection,
+    Guard,
+    Intent,
+    Keywords,
+    Request,
+    Span,
+    Stage,
+)
+
+__all__ = [
+    "NONE",
+    "Argument",
+    "ArgumentKind",
+    "ArgumentSpec",
+    "Candidate",
+    "Detection",
+    "Guard",
+    "Intent",
+    "Keywords",
+    "Request",
+    "Span",
+    "Stage",
+]

@@ -1,0 +1,303 @@
+"""What is said about a message: its intent, how sure that is, and the arguments read from it.
+
+Intents are values that come from packs. A stage looks at a message and says which intent it has;
+stages know nothing of each other, of tools' servers or of who asks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+__all__ = [
+    "NONE",
+    "Argument",
+    "ArgumentKind",
+    "ArgumentSpec",
+    "Candidate",
+    "Detection",
+    "Guard",
+    "Intent",
+    "Keywords",
+    "Request",
+    "Span",
+    "Stage",
+]
+
+NONE = "none"
+"""The name of "no intent"; no intent of a pack is called so."""
+
+ArgumentKind: TypeAlias = Literal[
+    "boolean",
+    "choice",
+    "count",
+    "date",
+    "email",
+    "flag",
+    "integer",
+    "name",
+    "number",
+    "path",
+    "string",
+    "url",
+]
+"""How the value of an argument is found in a message; `docs/intents.md` has a line for each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A piece of a message."""
+
+    start: int
+    """Offset of its first character in the message as it came; code points, not bytes."""
+
+    end: int
+    """Offset after its last character."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """A value that was read from a message."""
+
+    name: str
+    """Name of the tool's parameter."""
+
+    value: object
+    """A JSON value; dates are ISO texts."""
+
+    spans: tuple[Span, ...] = ()
+    """Where it was read; empty for a default."""
+
+    text: str = ""
+    """The words it was read from, as they came; empty for a default."""
+
+    kind: str = ""
+    """Which reader found it, an `ArgumentKind`, or `default`, or `pair` for `key=value`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgumentSpec:
+    """How a parameter of an intent's tool is filled from a message."""
+
+    name: str
+    """Name of the tool's parameter."""
+
+    kind: ArgumentKind
+    """Which reader looks for it."""
+
+    part: Literal["since", "until", "day"] = "since"
+    """For `date`: the first moment, the end, or the day itself of what was said."""
+
+    inclusive: bool = False
+    """For `date` with `part = "until"`: the tool wants the last day, not the day after it."""
+
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """For `choice` and `name`: the known values and other words for each."""
+
+    patterns: tuple[str, ...] = ()
+    """For `name`: phrases with `{name}` where the value stands, best first."""
+
+    stop: frozenset[str] = frozenset()
+    """For `name`: words that are never a value, in lower case."""
+
+    case: Literal["", "lower", "upper", "title"] = ""
+    """For `name`: how an unknown value is written; empty keeps it. `title` raises one letter."""
+
+    words: tuple[str, ...] = ()
+    """Words that announce the value; empty means the name of the parameter."""
+
+    default: object = None
+    """Given when the message says nothing; None leaves the argument out."""
+
+    minimum: float | None = None
+    """For numbers: smaller ones are not read."""
+
+    maximum: float | None = None
+    """For numbers: larger ones are read as this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keywords:
+    """The words of one language that give an intent away."""
+
+    exact: tuple[str, ...] = ()
+    """Any of these decides alone; the first that occurs is named."""
+
+    partial: tuple[str, ...] = ()
+    """Any of these decides together with a word of `context`; all that occur are named."""
+
+    context: tuple[str, ...] = ()
+    """Words that a partial keyword needs beside it, anywhere in the message."""
+
+    patterns: tuple[str, ...] = ()
+    """Phrases that count as an exact keyword."""
+
+    weak_patterns: tuple[str, ...] = ()
+    """Phrases that count as a partial keyword with its context."""
+
+    misspelt: tuple[str, ...] = ()
+    """Exact keywords of several words that hold one of these may have typing errors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """How a message of one language shows that it is about something else.
+
+    "What changed in the UI?" names a subject of its own after "in": keywords that do not hold a
+    word of `home` do not count then.
+    """
+
+    home: frozenset[str] = frozenset()
+    """A message with one of these is about the pack's own things."""
+
+    before: frozenset[str] = frozenset()
+    """Words that come before a subject: in, for, of, on."""
+
+    between: frozenset[str] = frozenset()
+    """Words that may stand between: the, our, my."""
+
+    verbs: frozenset[str] = frozenset()
+    """Words that a subject follows, unless it is one of `pronouns`: does, do, did."""
+
+    pronouns: frozenset[str] = frozenset()
+    """Subjects that say nothing: it, we, you."""
+
+    own: frozenset[str] = frozenset()
+    """Subjects that belong to the pack."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent:
+    """Something that people ask for: the words that show it, and the tool that does it."""
+
+    name: str
+    """As the file is named, unless the file says otherwise; compared without case."""
+
+    tool: str = ""
+    """The tool that is suggested; empty where there is none, or several."""
+
+    tools: tuple[str, ...] = ()
+    """All tools that belong to it; holds `tool`."""
+
+    description: str = ""
+    """One sentence for people."""
+
+    order: int = 100
+    """Lower is asked first: of two equal matches the earlier one wins. Names decide ties."""
+
+    keywords: Mapping[str, Keywords] = field(default_factory=dict[str, Keywords])
+    """Per language, as `en`."""
+
+    guards: Mapping[str, Guard] = field(default_factory=dict[str, Guard])
+    """Per language; empty: keywords count whatever else the message is about."""
+
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Lists that phrases refer to as `{list}`: known types, for example."""
+
+    arguments: tuple[ArgumentSpec, ...] = ()
+    """What is read from a message, in the order of the answer."""
+
+    prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Example messages per language; what the semantic stage learns from."""
+
+    pack: str = ""
+    """Name of the pack it comes from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """An intent that a message may have."""
+
+    intent: str
+    """Its name."""
+
+    confidence: float
+    """In [0, 1]; higher is better."""
+
+    why: str = ""
+    """For people: the nearest prompt, or the keywords."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A message and what has to be known to understand it."""
+
+    text: str
+    """As the person wrote it."""
+
+    today: date
+    """The day that "yesterday" counts from, in `zone`."""
+
+    zone: str = "UTC"
+    """Time zone of the days in the message; an IANA name."""
+
+    languages: tuple[str, ...] = ()
+    """Languages whose words count, as `en`; empty means all."""
+
+    previous: tuple[str, ...] = ()
+    """Intents of the conversation so far, latest last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detection:
+    """What a message is about."""
+
+    use_mcp: bool
+    """Whether a tool should be used."""
+
+    intent: str
+    """Its name, or `none`."""
+
+    confidence: float
+    """In [0, 1]; from keywords 0.9 (exact), 0.8 (partial with context) or 0.0."""
+
+    tool: str | None = None
+    """The tool that is suggested."""
+
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Arguments for it, as far as the message has them."""
+
+    matched: tuple[str, ...] = ()
+    """The keywords that decided."""
+
+    stage: str = ""
+    """Which stage decided: `keyword` or `semantic`."""
+
+    reason: str = ""
+    """One sentence for people: why this intent, or why none."""
+
+    found: tuple[Argument, ...] = ()
+    """Each argument with the place it was read from."""
+
+    candidates: tuple[Candidate, ...] = ()
+    """Every intent that was in question, best first; holds the chosen one."""
+
+    intents: tuple[str, ...] = ()
+    """All intents that the message asks for, best first: more than one if it holds several."""
+
+    question: str = ""
+    """What to ask back when the best candidates are too close; else empty."""
+
+
+@runtime_checkable
+class Stage(Protocol):
+    """A way to tell the intent of a message.
+
+    Duties:
+
+    * Any text is a message: empty, huge, in any script. It never raises for one.
+    * The same request gives the same answer, whatever was asked before.
+    * `arguments` and `found` stay empty: whoever puts stages together fills them in for the
+      intent that was chosen in the end.
+    * Nothing is fitted, loaded or computed at length while a message waits: while something is not
+      ready, the answer is `none` with that reason.
+    """
+
+    @property
+    def name(self) -> str:
+        """What `Detection.stage` says."""
+        ...
+
+    async def judge(self, request: Request) -> Detection:
+        """Which intent the message has."""
+        ...

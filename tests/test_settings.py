@@ -124,9 +124,39 @@ MALFORMED = {
     ),
     "unknown table": (
         "[discoverey]\nmax_results = 3",
-        "toolgate.toml, line 1: the key 'discoverey' does not exist. Allowed: audit, discovery, "
-        "expose, import, log, meta_tools, mode, name_limit, pinned, results, search, serve, "
-        "server, store, version. Did you mean 'discovery'?",
+        "toolgate.toml, line 1: the key 'discoverey' does not exist. Allowed: audit, "
+        "catalog_search, discovery, expose, import, log, meta_tools, mode, name_limit, "
+        "optimization, optimization_share, pinned, results, search, serve, server, store, "
+        "version. Did you mean 'discovery'?",
+    ),
+    "no search and no list": (
+        'mode = "meta"\noptimization = "off"',
+        'toolgate.toml: mode is "meta", and the search is off: clients could reach no tool. '
+        'Allowed with the search off: mode = "auto" or "all". Set mode = "auto", or change '
+        "optimization ('off') or optimization_share (100).",
+    ),
+    "no search and no list for some": (
+        'mode = "meta"\noptimization = "bm25"\noptimization_share = 99.5',
+        'toolgate.toml: mode is "meta", and the search is off for a part of the conversations: '
+        'clients could reach no tool. Allowed with the search off: mode = "auto" or "all". Set '
+        "mode = \"auto\", or change optimization ('bm25') or optimization_share (99.5).",
+    ),
+    "search for others by a third": (
+        '[catalog_search]\nstrategy = "cloud"',
+        "toolgate.toml: catalog_search.strategy is 'cloud'. Allowed: bm25, hybrid, or another "
+        "search that runs here. Set it to one of these.",
+    ),
+    "short token": (
+        '[catalog_search]\ntokens = { team = ["abc"] }',
+        "toolgate.toml: a token of catalog_search.tokens.team has 3 characters. Allowed: 16 "
+        "characters or more, or sha256: and 64 hexadecimal digits. Make one with: python -c "
+        "'import secrets; print(secrets.token_urlsafe(32))'",
+    ),
+    "token of two projects": (
+        '[catalog_search]\ntokens = { a = ["0123456789abcdef"], b = ["0123456789abcdef"] }',
+        "toolgate.toml: a token of catalog_search.tokens.b is also a token of 'a'. Allowed: 16 "
+        "characters or more, or sha256: and 64 hexadecimal digits. Make one with: python -c "
+        "'import secrets; print(secrets.token_urlsafe(32))'",
     ),
     "unknown key": (
         "# ours\n[discovery]\n\nmax_result = 3",
@@ -143,9 +173,10 @@ MALFORMED = {
     ),
     "a key that says what was read": (
         "files = []",
-        "toolgate.toml, line 1: the key 'files' does not exist. Allowed: audit, discovery, "
-        "expose, import, log, meta_tools, mode, name_limit, pinned, results, search, serve, "
-        "server, store, version. Correct or remove it.",
+        "toolgate.toml, line 1: the key 'files' does not exist. Allowed: audit, "
+        "catalog_search, discovery, expose, import, log, meta_tools, mode, name_limit, "
+        "optimization, optimization_share, pinned, results, search, serve, server, store, "
+        "version. Correct or remove it.",
     ),
     "wrong type": (
         '[serve]\nport = "7420"',
@@ -429,6 +460,44 @@ def test_an_old_name_works_with_a_warning(tmp_path: Path, monkeypatch: pytest.Mo
     )
     both = problem(tmp_path, '[server.a]\ncommand = "x"\npatience = 7\ntimeout_s = 8')
     assert "is the old name of 'timeout_s', and both are there" in both
+
+
+def test_the_old_name_of_optimization_works_with_a_warning(tmp_path: Path) -> None:
+    """Our decision: it was `[search] strategy` before, in another table."""
+    settings = read(tmp_path, '[search]\nstrategy = "hybrid"')
+    assert settings.optimization == "hybrid"
+    assert settings.notices == (
+        f"{tmp_path}/toolgate.toml, line 2: search.strategy is called 'optimization' now at the top"
+        " of the file; the old name works until 0.2.0. Run: toolgate config migrate",
+    )
+    both = problem(tmp_path, 'optimization = "off"\n[search]\nstrategy = "bm25"')
+    assert "search.strategy is the old name of 'optimization', and both are there" in both
+
+
+def test_secrets_of_the_search_come_from_the_environment_and_are_not_shown(tmp_path: Path) -> None:
+    text = (
+        '[search]\nembedder_options = { key = "${env:SECRET}", more = ["${SECRET}"] }\n'
+        '[search.options.cloud]\ntoken = "${env:SECRET}"\n'
+        '[catalog_search]\ntokens = { team = ["${env:SECRET}"] }\n'
+    )
+    settings = read(tmp_path, text, SECRET="a-secret-of-20-signs")
+    assert settings.search.options == {"cloud": {"token": "a-secret-of-20-signs"}}
+    assert settings.search.embedder_options["more"] == ["a-secret-of-20-signs"]
+    assert settings.catalog_search.tokens == {"team": ("a-secret-of-20-signs",)}
+    assert "a-secret" not in repr(settings)
+
+
+def test_who_gets_which_search() -> None:
+    """Our decision: the others get `bm25`, or `off` where `bm25` is what is tried out."""
+
+    def given(name: str, share: float) -> set[str]:
+        return set(Settings(optimization=name, optimization_share=share).optimizations)
+
+    assert given("hybrid", 100) == {"hybrid"}
+    assert given("hybrid", 10) == {"hybrid", "bm25"}
+    assert given("hybrid", 0) == {"bm25"}
+    assert given("bm25", 10) == {"bm25", "off"}
+    assert given("off", 10) == {"bm25", "off"}
 
 
 def test_every_range_in_a_sentence_is_the_one_that_is_checked() -> None:

@@ -269,3 +269,30 @@ async def test_a_touch_that_changes_nothing_is_not_told(tmp_path: Path) -> None:
     assert isinstance(changed, Settings)
     assert changed.mode == "meta"
     await watching.end()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            'mode = "auto"\n\n# the search\n[search]\n# why\nstrategy = "a"  # b\nembedder = "x"\n',
+            'mode = "auto"\noptimization = "a"  # b\n\n# the search\n[search]\n# why\n'
+            'embedder = "x"\n',
+        ),
+        ('[search]\nstrategy="off"', 'optimization ="off"\n\n[search]\n'),
+        ('search.strategy = "off"\n', 'optimization = "off"\n\n'),
+    ],
+    ids=["with comments", "alone", "dotted"],
+)
+def test_a_key_that_moved_to_the_top_is_moved_there(text: str, wanted: str) -> None:
+    """Regression guard for `[search] strategy`, which is `optimization` now."""
+    migrated, changes = migrate_text(text, Path("toolgate.toml"))
+
+    assert migrated == wanted
+    assert len(changes) == 1
+    assert changes[0].endswith("search.strategy is now optimization, at the top")
+
+
+def test_a_moved_key_in_an_inline_table_is_left_to_its_owner() -> None:
+    with pytest.raises(SettingError, match="an old name stands where it cannot be changed"):
+        migrate_text('search = { strategy = "off" }', Path("toolgate.toml"))

@@ -13,19 +13,17 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import anyio
 
 from toolgate.access import AllowAll
 from toolgate.audit import Receipts, Recorder, keep_house, retention_of
 from toolgate.catalog import Catalog
-from toolgate.embed import Embedder
 from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
 from toolgate.ids import new_id
 from toolgate.plugins import make
-from toolgate.search import SearchStrategy, ToolIndex
 from toolgate.settings import (
     Settings,
     add_server_to_file,
@@ -36,6 +34,7 @@ from toolgate.settings import (
 )
 from toolgate.signing import Signer
 from toolgate.store import Store, StoredServer, make_store
+from toolgate.strategies import Searching
 from toolgate.types import DEFAULT_PROJECT, Json, PluginSpec, ServerSpec
 from toolgate.upstream import Bridge, Fleet, OrphanGuard, Wire, WireMaker, new_http_session
 
@@ -58,6 +57,7 @@ class App:
         recorder: Recorder,
         catalog: Catalog,
         keeper: "_Keeper",
+        searching: Searching,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -67,6 +67,8 @@ class App:
         """What is remembered."""
         self.recorder = recorder
         """Who writes the audit."""
+        self.searching = searching
+        """The searches."""
         self._catalog = catalog
         self._keeper = keeper
         self.connect = connect
@@ -78,10 +80,13 @@ class App:
         Address, store and log stay as they were started with.
 
         Raises:
-            SettingError: The servers do not fit together; nothing was changed.
+            ConfigError: The servers do not fit together, or there is no such search; nothing was
+                changed.
         """
         fixed = replace(settings, serve=self.settings.serve, store=self.settings.store)
+        prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
+        await self.searching.become(prepared)
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
 
@@ -127,24 +132,14 @@ async def open_app(
             name_limit=settings.name_limit,
             flat=settings.expose == "flat",
         )
-        strategy = make(
-            "search",
-            SearchStrategy,
-            PluginSpec(
-                name=settings.search.strategy,
-                setting="search.strategy",
-                options=settings.search.options,
-            ),
-            _SearchServices(settings, store),
-        )
-        if isinstance(strategy, _Closing):
-            stack.push_async_callback(strategy.aclose)
+        searching = Searching(settings, {"store": store})
+        stack.push_async_callback(searching.aclose)
         keeper = _Keeper(settings, store, catalog)
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
             access=AllowAll(),
-            index=ToolIndex(strategy),
+            index=searching.index,
             receipts=Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries),
             store=store,
             signer=signer,
@@ -176,6 +171,7 @@ async def open_app(
             recorder=recorder,
             catalog=catalog,
             keeper=keeper,
+            searching=searching,
             connect=fleet.release,
         )
         try:
@@ -230,43 +226,6 @@ class _Services(Mapping[str, object]):
         if self._http is not None:
             await self._http.close()
         await self._guard.aclose()
-
-
-@runtime_checkable
-class _Closing(Protocol):
-    """What has something to end."""
-
-    async def aclose(self) -> None:
-        """End it."""
-        ...
-
-
-class _SearchServices(Mapping[str, object]):
-    """What a search may ask for; the embedder is made when one does."""
-
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings = settings.search
-        self._store = store
-
-    def __getitem__(self, name: str) -> object:
-        match name:
-            case "store":
-                return self._store
-            case "embedder":
-                plugin = PluginSpec(
-                    name=self._settings.embedder,
-                    setting="search.embedder",
-                    options=self._settings.embedder_options,
-                )
-                return make("embed", Embedder, plugin, {})
-            case _:
-                raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(("store", "embedder"))
-
-    def __len__(self) -> int:
-        return 2
 
 
 class _Keeper:

@@ -184,9 +184,11 @@ class Gateway:
             return next(iter(said.values()), "")
         lines = [f"Toolgate: one endpoint for {len(snapshot.servers)} MCP servers."]
         if not self._lists_all():
+            # While the search is tried out, a part of the conversations has the real tools.
+            where = "Where tool_discovery is listed: find" if self._is_mixed() else "Find"
             lines.append(
-                "Find tools with tool_discovery (one short capability phrase per step), run them "
-                "with tool_execute. Servers: " + ", ".join(snapshot.servers) + "."
+                f"{where} tools with tool_discovery (one short capability phrase per step), run "
+                "them with tool_execute. Servers: " + ", ".join(snapshot.servers) + "."
             )
         else:
             lines.append("Tools are named server__tool.")
@@ -197,7 +199,7 @@ class Gateway:
         """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
         keys = [tool.key for tool in self._catalog.snapshot.tools]
         allowed = self._access.mask(caller, keys)
-        return self._menu.listing(self._menu_rules(), allowed, self._listed_meta_tools())
+        return self._menu.listing(self._menu_rules(caller), allowed, self._listed_meta_tools())
 
     async def list_prompts(self, caller: Caller) -> bytes:
         """What `prompts/list` shows, as a JSON array; the same in every mode."""
@@ -325,7 +327,8 @@ class Gateway:
         with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
             self._check_servers(request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        strategy = self._index.strategy
+        arm = self._index.arms.of(caller.thread)
+        strategy = arm.strategy
         notices: list[str] = []
         if request.group:
             notices.append("There are no groups of tools here; all tools were searched.")
@@ -361,6 +364,8 @@ class Gateway:
             [(one.tool_key, one.relevance) for one in found.results],
             tokens=found.tokens,
             began=began,
+            searched_by=arm.name,
+            fallback=answer.fallback,
         )
         return found
 
@@ -635,7 +640,7 @@ class Gateway:
             return result  # whole and long is better than cut
         if paged is not result and not self._has_paged:
             self._has_paged = True
-            if "result_read" in self.settings.meta_tools and not self._lists_all():
+            if "result_read" in self.settings.meta_tools and not self._lists_all(caller):
                 self._tell(Change(kind="tools"))
         return paged
 
@@ -769,17 +774,32 @@ class Gateway:
 
     # The menu
 
-    def _lists_all(self) -> bool:
-        """Whether `tools/list` shows the real tools."""
-        return self._menu.shows_all(self._menu_rules())
+    def _lists_all(self, caller: Caller | None = None) -> bool:
+        """Whether `tools/list` shows the real tools; None: to those whose tools are searched."""
+        return self._menu.shows_all(self._menu_rules(caller))
 
-    def _menu_rules(self) -> MenuRules:
+    def _menu_rules(self, caller: Caller | None) -> MenuRules:
         settings = self.settings
+        mode = "all" if settings.expose == "flat" else settings.mode
+        if mode == "auto" and self._is_unsearched(caller):
+            mode = "all"  # or its tools could not be reached
         return MenuRules(
-            mode="all" if settings.expose == "flat" else settings.mode,
+            mode=mode,
             auto_tokens=settings.discovery.auto_tokens,
             pinned=self._pinned(),
         )
+
+    def _is_unsearched(self, caller: Caller | None) -> bool:
+        """Whether the search is off for a caller; None: for everybody."""
+        if "off" not in self.settings.optimizations:
+            return False
+        if caller is None:
+            return len(self.settings.optimizations) == 1
+        return self._index.arms.of(caller.thread).name == "off"
+
+    def _is_mixed(self) -> bool:
+        """Whether the search is off for a part of the conversations."""
+        return "off" in self.settings.optimizations and len(self.settings.optimizations) > 1
 
     def _listed_meta_tools(self) -> tuple[str, ...]:
         return tuple(

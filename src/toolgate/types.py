@@ -197,6 +197,11 @@ class Caller:
     conversation: str = ""
     """What its requests belong together by: thread, session, or empty when nothing is known."""
 
+    @property
+    def thread(self) -> tuple[str, str, str]:
+        """Its conversation, told from those of other callers and projects."""
+        return self.project_id, self.caller_id, self.conversation
+
 
 @runtime_checkable
 class Peer(Protocol):

@@ -46,8 +46,20 @@ class Receipts:
         *,
         tokens: int,
         began: float,
+        searched_by: str,
+        fallback: str = "",
     ) -> None:
-        """Record an answered search: which tools were shown, how relevant they were."""
+        """Record an answered search: which tools were shown, how relevant, what searched.
+
+        Args:
+            caller: Who asked.
+            queries: What for; kept where the settings allow it.
+            shown: Keys of the tools and their relevance.
+            tokens: Estimated tokens of the answer.
+            began: Reading of `perf_counter` when the request came.
+            searched_by: The search that the conversation gets.
+            fallback: Why another one answered in its place; empty when none did.
+        """
         number = self.simple(
             caller,
             "discover",
@@ -56,10 +68,12 @@ class Receipts:
             detail={
                 "shown": [[key, round(relevance, 3)] for key, relevance in shown],
                 "tokens": tokens,
+                "search": searched_by,
+                **({"fallback": fallback} if fallback else {}),
             },
         )
-        self._last.pop(_conversation(caller), None)
-        self._last[_conversation(caller)] = (number, frozenset(key for key, _ in shown))
+        self._last.pop(caller.thread, None)
+        self._last[caller.thread] = (number, frozenset(key for key, _ in shown))
         if len(self._last) > _REMEMBERED:
             del self._last[next(iter(self._last))]
 
@@ -113,7 +127,7 @@ class Receipts:
         `async with` gives a function that takes the result; without it the outcome says how the
         block ended.
         """
-        parent, shown = self._last.get(_conversation(caller), (None, frozenset[str]()))
+        parent, shown = self._last.get(caller.thread, (None, frozenset[str]()))
         fields = _of(caller, action) | {
             "phase": "intent",
             "parent_id": parent if target in shown else None,
@@ -181,10 +195,6 @@ def _of(caller: Caller, action: str) -> dict[str, Any]:
         "conversation": caller.conversation,
         "request_id": REQUEST_ID.get(),
     }
-
-
-def _conversation(caller: Caller) -> tuple[str, str, str]:
-    return caller.project_id, caller.caller_id, caller.conversation
 
 
 def _elapsed_ms(began: float) -> float:

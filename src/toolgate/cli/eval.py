@@ -15,11 +15,9 @@ from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, read_labelled
 from toolgate.cli._output import note, print_json, print_table
-from toolgate.embed import Embedder
-from toolgate.plugins import make
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
-from toolgate.settings import SearchSettings, load
-from toolgate.types import PluginSpec
+from toolgate.settings import Settings, load
+from toolgate.strategies import Strategies, end
 
 __all__ = ["app"]
 
@@ -43,7 +41,11 @@ def tools(
         typer.Option("--with", metavar="DIR", help="Add the tools of this folder. Repeatable."),
     ] = None,
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="Search strategy instead of the configured one.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="bm25, hybrid, cloud, llm or another search, not the configured one.",
+        ),
     ] = "",
     rankings: Annotated[
         Path | None,
@@ -65,7 +67,7 @@ def tools(
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
     """
-    settings = load(shared().config, shared().imports).search
+    settings = load(shared().config, shared().imports)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
     for folder in folders:
@@ -95,23 +97,27 @@ class _Patient(Protocol):
 
 
 async def _score(
-    labelled: Labelled, settings: SearchSettings, name: str
+    labelled: Labelled, settings: Settings, name: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Metrics of a strategy on a set, and its rankings."""
-    name = name or settings.strategy
-    options = dict(settings.options) if name == settings.strategy else {}
-    embedder = PluginSpec(
-        name=settings.embedder, setting="search.embedder", options=settings.embedder_options
-    )
-    search = make(
-        "search",
-        SearchStrategy,
-        PluginSpec(name=name, setting="search.strategy", options=options),
-        {"embedder": make("embed", Embedder, embedder, {})},
-    )
-    await search.update(labelled.tools)
-    if isinstance(search, _Patient):
-        await search.ready()
+    strategies = Strategies(settings.search, {})
+    selector = "" if name else settings.search.selector
+    name = name or settings.optimization
+    search = strategies.make(name, selector=selector, setting="--strategy")
+    try:
+        await search.update(labelled.tools)
+        if isinstance(search, _Patient):
+            await search.ready()
+        return await _searched(search, labelled, f"{name}+{selector}" if selector else name)
+    finally:
+        await end(search)
+        await strategies.aclose()
+
+
+async def _searched(
+    search: SearchStrategy, labelled: Labelled, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    fallbacks: list[str] = []
     scores: list[dict[str, float]] = []
     spent: list[float] = []
     lines: list[str] = []
@@ -125,6 +131,12 @@ async def _score(
         scores.append(judge(ranked, question.groups))
         line = {"query": question.id, "tools": ranked, "latency_ms": round(waited, 3)}
         lines.append(json.dumps(line, ensure_ascii=False))
+        fallbacks += [answer.fallback] if answer.fallback else []
+    if fallbacks:
+        note(
+            f"{labelled.name}: another search answered {len(fallbacks)} of"
+            f" {len(labelled.questions)} requests ({fallbacks[-1]})."
+        )
     return _row(labelled, name, scores, spent), lines
 
 

@@ -1,12 +1,15 @@
 """Finding the tools that a request needs. Strategies by file name."""
 
 from toolgate.search._answer import Discovery, Found, compose
+from toolgate.search._arms import Arm, Arms
 from toolgate.search._describe import Description, describe_tools
 from toolgate.search._index import Indexable, ToolIndex
 from toolgate.search._signature import shape, signature
 from toolgate.search.base import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 
 __all__ = [
+    "Arm",
+    "Arms",
     "Description",
     "Discovery",
     "Found",

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from toolgate.search.base import SearchableTool, SearchStrategy
+from toolgate.search._arms import Arms
+from toolgate.search.base import SearchableTool
 from toolgate.types import Json, json_object
 
 __all__ = ["Indexable", "ToolIndex"]
@@ -40,10 +41,11 @@ class Indexable(Protocol):
 
 
 class ToolIndex:
-    """Keeps a strategy up to date with the versions of a catalog."""
+    """Keeps the searches up to date with the versions of a catalog."""
 
-    def __init__(self, strategy: SearchStrategy) -> None:
-        self.strategy = strategy
+    def __init__(self, arms: Arms) -> None:
+        self.arms = arms
+        """Which search a conversation gets."""
         self._version = -1
         self._read: dict[str, SearchableTool] = {}
         self._updating = asyncio.Lock()
@@ -56,8 +58,14 @@ class ToolIndex:
             if version <= self._version:
                 return
             wanted = await asyncio.to_thread(self._searchable, tools)
-            await self.strategy.update(wanted)
+            await self.arms.update(wanted)
             self._version = version
+
+    async def use(self, arms: Arms) -> None:
+        """Search with others from now on, over the same tools."""
+        async with self._updating:
+            await arms.update(list(self._read.values()))
+            self.arms = arms
 
     def _searchable(self, tools: Sequence[Indexable]) -> list[SearchableTool]:
         found: dict[str, SearchableTool] = {}

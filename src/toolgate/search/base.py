@@ -87,7 +87,7 @@ class Hit:
     """The same for programs: matched words by field, parts of the score."""
 
     source: str = "lexical"
-    """What found it: `exact`, `lexical`, `vector`, `usage`, `core`, `fallback`."""
+    """What found it: `exact`, `lexical`, `vector`, `cloud`, `llm`, `usage`, `core`, `fallback`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +105,9 @@ class SearchAnswer:
 
     duration_ms: float = 0.0
     """Milliseconds of searching."""
+
+    fallback: str = ""
+    """Why a simpler search answered than the one that was asked, in a few words; else empty."""
 
 
 @runtime_checkable

@@ -49,7 +49,7 @@ _EXACT = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options(WordWeights):
-    """Table `[search.options]` for `strategy = "bm25"`."""
+    """Table `[search.options.bm25]`."""
 
     context_weight: float = 0.2
     """Weight of the words of `context`; they shift ranks and add no tool."""

@@ -59,7 +59,7 @@ _DECIMALS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Table `[search.options]` for `strategy = "hybrid"`."""
+    """Table `[search.options.hybrid]`."""
 
     dense_weight: float = 0.6
     """Weight of meaning in the sum; words have the rest. 0 to 1."""
@@ -106,7 +106,7 @@ class Options:
                 raise OptionError(
                     f"Option {name!r} of search 'hybrid' is {value!r}.",
                     allowed=f"Allowed: {low:g} to {high:g}.",
-                    hint="Correct it under search.options.",
+                    hint="Correct it under search.options.hybrid.",
                 )
 
 

@@ -134,10 +134,7 @@ def set_import(text: str, path: Path, values: Sequence[object]) -> str:
     inside = "".join(f"  {render_value(value)},\n" for value in values)
     new = f"import = [\n{inside}]\n"
     if "import" not in document.root:
-        heads = (at for at, line in enumerate(lines) if line.lstrip().startswith("["))
-        at = next(heads, len(lines))
-        while at and lines[at - 1].lstrip().startswith("#"):
-            at -= 1
+        at = _first_table(lines)
         before = "".join(lines[:at])
         after = f"\n{''.join(lines[at:])}" if lines[at:] else ""
         gap = "" if not before or before.endswith("\n") else "\n"
@@ -167,8 +164,12 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     changes: list[str] = []
     for renamed in _load.RENAMED:
         for found in _load.matches(document.root, renamed.old):
-            line = document.line(found)
+            line = parse_document(text, path, is_toml=True).line(found)
             lines = text.splitlines(keepends=True)
+            if renamed.table is not None:
+                text = _moved(lines, line, found, renamed)
+                changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}, at the top")
+                continue
             old = re.compile(rf"(?<![A-Za-z0-9_-]){re.escape(found[-1])}(?![A-Za-z0-9_-])")
             lines[line - 1] = old.sub(renamed.new, lines[line - 1], count=1)
             text = "".join(lines)
@@ -180,6 +181,31 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
             hint="Change it by hand; toolgate config check names it.",
         )
     return text, changes
+
+
+def _moved(lines: list[str], number: int, found: tuple[str, ...], renamed: _load.Renamed) -> str:
+    """The text with a line moved to the top of the file under its new name.
+
+    What only its owner can move stays as it is: an inline table, or a table below the top.
+    """
+    name, equals, value = lines[number - 1].partition("=")
+    if renamed.table or not equals or key_of(name)[-1:] != found[-1:]:
+        return "".join(lines)
+    left = [*lines[: number - 1], *lines[number:]]
+    at = _first_table(left)
+    while at and not left[at - 1].strip():
+        at -= 1
+    line = f"{renamed.new} ={value.rstrip()}\n"
+    return "".join([*left[:at], line, *([] if left[at : at + 1] == ["\n"] else ["\n"]), *left[at:]])
+
+
+def _first_table(lines: Sequence[str]) -> int:
+    """Where the first table begins, with the comments right above it; the end if there is none."""
+    heads = (at for at, line in enumerate(lines) if line.lstrip().startswith("["))
+    at = next(heads, len(lines))
+    while at and lines[at - 1].lstrip().startswith("#"):
+        at -= 1
+    return at
 
 
 def write_text(path: Path, text: str) -> None:

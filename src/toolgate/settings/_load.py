@@ -48,10 +48,19 @@ class Renamed:
     until: str
     """The first version that does not know the old name."""
 
+    table: tuple[str, ...] | None = None
+    """The table that it moved to, `()` for the top of the file; None: it stays in its own."""
+
+    def place(self, old: tuple[str, ...]) -> tuple[str, ...]:
+        """Where a key that was found under its old name belongs."""
+        return (*(old[:-1] if self.table is None else self.table), self.new)
+
 
 _COMMAND_LINE = Path("the command line")
 
-RENAMED: tuple[Renamed, ...] = ()
+RENAMED: tuple[Renamed, ...] = (
+    Renamed(old=("search", "strategy"), new="optimization", table=(), until="0.2.0"),
+)
 """Every key that was renamed and is still understood."""
 
 
@@ -489,18 +498,24 @@ def _with_new_names(document: Document, reading: _Reading) -> Json:
     root = document.root
     for renamed in RENAMED:
         for path in list(matches(root, renamed.old)):
+            place = renamed.place(path)
+            name = renamed.new if renamed.table is None else dotted(place)
             parent = root
-            for part in path[:-1]:
+            for part in place[:-1]:
                 parent = parent[part]
             if renamed.new in parent:
                 raise document.error(
                     path,
-                    f"{dotted(path)} is the old name of {renamed.new!r}, and both are there.",
+                    f"{dotted(path)} is the old name of {name!r}, and both are there.",
                     hint="Remove the old one.",
                 )
-            parent[renamed.new] = parent.pop(path[-1])
+            before = root
+            for part in path[:-1]:
+                before = before[part]
+            parent[renamed.new] = before.pop(path[-1])
+            where = " at the top of the file" if len(place) == 1 < len(path) else ""
             reading.notices.append(
-                f"{document.place(path)}: {dotted(path)} is called {renamed.new!r} now; the old "
+                f"{document.place(path)}: {dotted(path)} is called {name!r} now{where}; the old "
                 f"name works until {renamed.until}. Run: toolgate config migrate"
             )
     return root
@@ -565,6 +580,7 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
             allowed="Allowed: one enabled server.",
             hint='Disable the others, or set expose = "prefixed".',
         )
+    yield from _search_errors(settings, where)
     scheme = settings.store.url.partition(":")[0]
     if settings.store.url and scheme.partition("+")[0] not in {"sqlite", "postgresql", "postgres"}:
         yield SettingError(
@@ -572,6 +588,52 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
             allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE.",
             hint="Correct it, or remove it to use the default.",
         )
+
+
+def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
+    """What is wrong with the keys of the search."""
+    if "off" in settings.optimizations and settings.mode == "meta" and settings.expose != "flat":
+        some = "" if settings.optimization_share in {0, 100} else " for a part of the conversations"
+        yield SettingError(
+            f'{where}: mode is "meta", and the search is off{some}: clients could reach no tool.',
+            allowed='Allowed with the search off: mode = "auto" or "all".',
+            hint=f'Set mode = "auto", or change optimization ({settings.optimization!r}) or '
+            f"optimization_share ({settings.optimization_share:g}).",
+        )
+    table = settings.catalog_search
+    if table.strategy in {"off", "cloud"}:
+        yield SettingError(
+            f"{where}: catalog_search.strategy is {table.strategy!r}.",
+            allowed="Allowed: bm25, hybrid, or another search that runs here.",
+            hint="Set it to one of these.",
+        )
+    owners: dict[str, str] = {}
+    for project, tokens in table.tokens.items():
+        for token in tokens:
+            problem = _token_problem(project, token)
+            if owners.setdefault(token, project) != project:
+                problem = f"is also a token of {owners[token]!r}"
+            if problem:
+                # The token itself is never shown.
+                yield SettingError(
+                    f"{where}: a token of catalog_search.tokens.{project[:40]} {problem}.",
+                    allowed="Allowed: 16 characters or more, or sha256: and 64 hexadecimal digits.",
+                    hint="Make one with: python -c 'import secrets; "
+                    "print(secrets.token_urlsafe(32))'",
+                )
+
+
+def _token_problem(project: str, token: str) -> str:
+    if not project.strip():
+        return "has no project"
+    if token.startswith("sha256:"):
+        digits = token.removeprefix("sha256:")
+        is_hash = len(digits) == 64 and set(digits.lower()) <= set("0123456789abcdef")
+        return "" if is_hash else "has a hash that is none"
+    if len(token) < 16:
+        return f"has {len(token)} characters"
+    # Such a token cannot be sent in a header.
+    return "" if token.isascii() and token.isprintable() and " " not in token else "has odd signs"
 
 
 def _with_paths(settings: Settings, folder: Path, reading: _Reading) -> Settings:

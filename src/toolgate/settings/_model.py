@@ -14,6 +14,7 @@ from toolgate.types import ServerSpec
 __all__ = [
     "META_TOOLS",
     "AuditSettings",
+    "CatalogSearchSettings",
     "DiscoverySettings",
     "ImportTable",
     "LogLevel",
@@ -74,17 +75,53 @@ class ServeSettings:
 class SearchSettings:
     """Table `[search]`: how tools are found."""
 
-    strategy: str = "bm25"
-    """File name in `search/`."""
+    options: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], repr=False
+    )
+    """Tables `[search.options.NAME]`: options of the search NAME, such as `hybrid` or `cloud`,
+    wherever it is used."""
 
-    options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Options of the strategy."""
+    selector: str = ""
+    """What picks from the best that `optimization` finds: `llm` asks a chat model, which
+    `[search.options.llm]` describes. Empty: nothing does, and the order is that of the search."""
 
     embedder: str = "bundled"
     """File name in `embed/`: what gives texts their vectors, where the strategy uses them."""
 
-    embedder_options: Mapping[str, object] = field(default_factory=dict[str, object])
+    embedder_options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Options of the embedder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogSearchSettings:
+    """Table `[catalog_search]`: answering `POST /catalog/search`, the tool search for others.
+
+    It is off until `tokens` names a project.
+    """
+
+    tokens: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]], repr=False
+    )
+    """Bearer tokens by project: `{ team-a = ["${env:TEAM_A_TOKEN}"] }`; several while one is being
+    replaced. At least 16 characters each, or `sha256:` and the hash of one in hex."""
+
+    strategy: str = "hybrid"
+    """How the tools of a request are searched: `bm25`, `hybrid` or another search."""
+
+    selector: str = ""
+    """As in `[search]`."""
+
+    max_body_bytes: int = _between(8 * 2**20, 1024, 2**28)
+    """Largest request that is read; 1,024 to 268,435,456."""
+
+    max_tools: int = _between(10_000, 1, 200_000)
+    """Most tools of a request; 1 to 200,000."""
+
+    kept_lists: int = _between(64, 1, 10_000)
+    """Lists of tools whose index is kept for the next request; 1 to 10,000."""
+
+    kept_mb: int = _between(256, 1, 65_536)
+    """Estimated megabytes of kept indexes at most; 1 to 65,536."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +326,15 @@ class Settings:
     pinned: tuple[str, ...] = ()
     """Tool keys (`server:tool`) that are always listed beside the meta-tools."""
 
+    optimization: str = "bm25"
+    """How `tool_discovery` finds tools: `bm25` by words, `hybrid` by words and meaning, `cloud` by
+    a search service, `off` not at all, or the name of another search that is installed. With `off`
+    the real tools are listed, as with `mode = "all"`."""
+
+    optimization_share: float = _between(100.0, 0, 100)
+    """Per cent of the conversations that get `optimization`; the others get `bm25`, or `off` where
+    it is `bm25`. 0 to 100. `toolgate audit compare` shows both side by side."""
+
     name_limit: int = _between(48, 24, 64)
     """Most characters of an exposed name; 24 to 64."""
 
@@ -300,6 +346,9 @@ class Settings:
 
     search: SearchSettings = SearchSettings()
     """Table `[search]`."""
+
+    catalog_search: CatalogSearchSettings = CatalogSearchSettings()
+    """Table `[catalog_search]`: answering `POST /catalog/search` for others."""
 
     discovery: DiscoverySettings = DiscoverySettings()
     """Table `[discovery]`."""
@@ -331,3 +380,14 @@ class Settings:
     notices: tuple[str, ...] = field(default=(), metadata=_DERIVED)
     """What a person should know although it stops nothing: names that were changed, entries that
     were left out, variables that are missing, keys that have a new name."""
+
+    @property
+    def control(self) -> str:
+        """What the conversations get that `optimization_share` leaves out."""
+        return "off" if self.optimization == "bm25" else "bm25"
+
+    @property
+    def optimizations(self) -> frozenset[str]:
+        """What conversations may get: `optimization`, the control, or both."""
+        given = {self.optimization} if self.optimization_share > 0 else set[str]()
+        return frozenset(given | ({self.control} if self.optimization_share < 100 else set()))

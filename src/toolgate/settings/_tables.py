@@ -115,6 +115,19 @@ def _value(
         return read_table(kind, value, document, path, scope=scope)
     if isinstance(kind, UnionType):
         return _union(arguments, value, document, path, scope)
+    return _filled(value, document, path, scope)
+
+
+def _filled(value: object, document: Document, path: KeyPath, scope: Scope | None) -> object:
+    """A value of any kind, with the variables in its texts replaced."""
+    if isinstance(value, str):
+        return _text(value, document, path, scope)
+    if isinstance(value, list):
+        items = enumerate(cast("list[object]", value))
+        return [_filled(one, document, (*path, at), scope) for at, one in items]
+    if isinstance(value, dict):
+        pairs = cast("Json", value).items()
+        return {name: _filled(one, document, (*path, name), scope) for name, one in pairs}
     return value
 
 

@@ -1,0 +1,58 @@
+"""Which search a conversation gets: one for all, or two side by side while one is tried out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from toolgate.search.base import SearchableTool, SearchStrategy
+
+__all__ = ["Arm", "Arms"]
+
+_PARTS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """A search that conversations get."""
+
+    name: str
+    """What the settings call it: `off`, `bm25`, `hybrid`."""
+
+    strategy: SearchStrategy
+    """What searches."""
+
+
+class Arms:
+    """The search of each conversation, the same one for as long as the share stays.
+
+    A larger share only adds conversations: those that have the main search keep it.
+    """
+
+    def __init__(
+        self, *, main: Arm | None, control: Arm | None = None, share_percent: float = 100.0
+    ) -> None:
+        """One of them may be None when no conversation gets it."""
+        assert main is not None or control is not None
+        self.main = main
+        """What the share gets."""
+        self.control = control
+        """What the others get."""
+        self._share_percent = share_percent
+
+    @property
+    def all(self) -> tuple[Arm, ...]:
+        """Those that conversations get."""
+        return tuple(arm for arm in (self.main, self.control) if arm is not None)
+
+    def of(self, conversation: Sequence[str]) -> Arm:
+        """The search of a conversation, which is named by all parts together."""
+        if self.main is None or self.control is None:
+            return self.all[0]
+        text = "\0".join(conversation).encode(errors="surrogatepass")
+        place = int.from_bytes(blake2b(text, digest_size=8).digest()) % _PARTS
+        return self.main if place < self._share_percent / 100 * _PARTS else self.control
+
+    async def update(self, tools: Sequence[SearchableTool]) -> None:
+        """Make these the tools of every search."""
+        for arm in self.all:
+            await arm.strategy.update(tools)

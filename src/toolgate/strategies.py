@@ -1,0 +1,193 @@
+"""How tools are searched, built from the settings: strategies, their embedder, their parts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from toolgate.embed import Embedder
+from toolgate.plugins import make
+from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex
+from toolgate.settings import SearchSettings, Settings
+from toolgate.types import PluginSpec
+
+__all__ = ["Searching", "Strategies", "end"]
+
+
+class Searching:
+    """The searches of a running gateway, replaced as a whole when their settings change."""
+
+    def __init__(self, settings: Settings, services: Mapping[str, object]) -> None:
+        self._services = services
+        self._now = self._prepared(settings)
+        self.index = ToolIndex(self._now.arms)
+        """The tools that are searched."""
+
+    @property
+    def strategies(self) -> "Strategies":
+        """Builds further searches with the same options and the same embedder."""
+        return self._now.strategies
+
+    def prepare(self, settings: Settings) -> "Prepared":
+        """The searches that these settings want, for `become`; nothing is replaced yet.
+
+        Raises:
+            ConfigError: There is no such search or embedder, or its options are wrong.
+        """
+        return self._now if self._now.wanted == _wanted(settings) else self._prepared(settings)
+
+    def _prepared(self, settings: Settings) -> "Prepared":
+        strategies = Strategies(settings.search, self._services)
+        return Prepared(
+            wanted=_wanted(settings), strategies=strategies, arms=strategies.arms(settings)
+        )
+
+    async def become(self, prepared: "Prepared") -> None:
+        """Search as prepared; what searched before is ended."""
+        if prepared is self._now:
+            return
+        before, self._now = self._now, prepared
+        await self.index.use(prepared.arms)
+        await before.aclose()
+
+    async def aclose(self) -> None:
+        """End all searches."""
+        await self._now.aclose()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Searches that are built and not yet used."""
+
+    wanted: tuple[str, float, SearchSettings]
+    """What the settings say."""
+
+    strategies: "Strategies"
+    """What built them."""
+
+    arms: Arms
+    """Which search a conversation gets."""
+
+    async def aclose(self) -> None:
+        """End them."""
+        for arm in self.arms.all:
+            await end(arm.strategy)
+        await self.strategies.aclose()
+
+
+class Strategies:
+    """Builds search strategies by name, with the options that the settings have for them.
+
+    All of them share one embedder, which is made when the first of them asks for it.
+    """
+
+    def __init__(self, settings: SearchSettings, services: Mapping[str, object]) -> None:
+        """What is built uses `services`, such as `store`, beside what this makes itself."""
+        self._settings = settings
+        self._services = services
+        self._embedder: Embedder | None = None
+
+    def make(
+        self, name: str, *, selector: str = "", setting: str = "optimization"
+    ) -> SearchStrategy:
+        """A search with an empty index; its owner ends it with `end`.
+
+        Args:
+            name: File name in `search/`.
+            selector: What picks from the best that it finds; empty: nothing does.
+            setting: Where the name stands in the settings, for messages.
+
+        Raises:
+            ConfigError: There is no such search, or its options are wrong.
+        """
+        spec = PluginSpec(name=name, setting=setting, options=self._settings.options.get(name, {}))
+        made = make("search", SearchStrategy, spec, _Services(self, self._services))
+        if not selector or name == "off":
+            return made
+        spec = PluginSpec(
+            name=selector,
+            setting="search.selector",
+            options=self._settings.options.get(selector, {}),
+        )
+        services = _Services(self, {**self._services, "base": made})
+        return make("search", SearchStrategy, spec, services)
+
+    def arms(self, settings: Settings) -> Arms:
+        """The search of each conversation, as `optimization` and `optimization_share` say.
+
+        Raises:
+            ConfigError: There is no such search, or its options are wrong.
+        """
+        share = settings.optimization_share
+        names = settings.optimizations
+        selector = settings.search.selector
+        main = control = None
+        if settings.optimization in names:
+            main = Arm(
+                name=settings.optimization,
+                strategy=self.make(settings.optimization, selector=selector),
+            )
+        if settings.control in names:
+            control = Arm(name=settings.control, strategy=self.make(settings.control))
+        return Arms(main=main, control=control, share_percent=share)
+
+    def embedder(self) -> Embedder:
+        """What gives texts their vectors.
+
+        Raises:
+            ConfigError: There is no such embedder, or its options are wrong.
+        """
+        if self._embedder is None:
+            spec = PluginSpec(
+                name=self._settings.embedder,
+                setting="search.embedder",
+                options=self._settings.embedder_options,
+            )
+            self._embedder = make("embed", Embedder, spec, {})
+        return self._embedder
+
+    async def aclose(self) -> None:
+        """End the embedder."""
+        if isinstance(self._embedder, _Closing):
+            await self._embedder.aclose()
+
+
+def _wanted(settings: Settings) -> tuple[str, float, SearchSettings]:
+    return settings.optimization, settings.optimization_share, settings.search
+
+
+async def end(strategy: object) -> None:
+    """End what a strategy does in the background."""
+    if isinstance(strategy, _Closing):
+        await strategy.aclose()
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    """What has something to end."""
+
+    async def aclose(self) -> None:
+        """End it."""
+        ...
+
+
+class _Services(Mapping[str, object]):
+    """What a search may ask for."""
+
+    def __init__(self, strategies: Strategies, others: Mapping[str, object]) -> None:
+        self._strategies = strategies
+        self._others = others
+
+    def __getitem__(self, name: str) -> object:
+        match name:
+            case "embedder":
+                return self._strategies.embedder()
+            case "make_search":
+                return self._strategies.make
+            case _:
+                return self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("embedder", "make_search", *self._others))
+
+    def __len__(self) -> int:
+        return 2 + len(self._others)

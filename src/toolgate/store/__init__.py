@@ -2,6 +2,7 @@
 
 from toolgate.errors import SettingError
 from toolgate.plugins import make
+from toolgate.store._keepable import keepable, kept
 from toolgate.store.base import (
     AuditFilter,
     Checkup,
@@ -39,6 +40,8 @@ __all__ = [
     "Upkeep",
     "UsageFilter",
     "UseOutcome",
+    "keepable",
+    "kept",
     "kind_of",
     "make_store",
 ]

@@ -1,13 +1,13 @@
 """Between the values of the contract and the rows of the tables."""
 
 import json
-import re
 import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
 from sqlalchemy import RowMapping
 
+from toolgate.store._keepable import UNKEEPABLE, keepable, kept
 from toolgate.store.base import (
     StoredResult,
     StoredSearch,
@@ -34,27 +34,10 @@ __all__ = [
     "use_row",
 ]
 
-_UNKEEPABLE = re.compile("[\x00\x1a\ud800-\udfff]")
-_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
-
 _ROW_BYTES = 200
 """What an audit row costs beside its texts: numbers, headers, its two index entries."""
 
 _LARGEST_INTEGER = 2**63 - 1
-
-
-def keepable(text: str) -> str:
-    """Text that every database keeps, and that `kept` turns back.
-
-    PostgreSQL keeps no NUL, and neither database keeps half a surrogate pair, but JSON may hold
-    both. They are written as SUB (U+001A) and four hex digits.
-    """
-    return _UNKEEPABLE.sub(lambda found: f"\x1a{ord(found[0]):04x}", text)
-
-
-def kept(text: str) -> str:
-    """The text that `keepable` was given."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def server_row(server: StoredServer) -> dict[str, Any]:
@@ -151,7 +134,7 @@ def _detail(value: Json) -> str:
 
 def _escaped(row: dict[str, Any]) -> dict[str, Any]:
     texts = "".join([value for value in row.values() if isinstance(value, str)])
-    if _UNKEEPABLE.search(texts) is None:  # nearly always, and one search is much cheaper
+    if UNKEEPABLE.search(texts) is None:  # nearly always, and one search is much cheaper
         return row
     return {
         name: keepable(value) if isinstance(value, str) else value for name, value in row.items()

@@ -1,5 +1,6 @@
 """The store in PostgreSQL, for several gateways that share it."""
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,8 @@ def build(options: Options) -> "PostgresStore":
 
 class PostgresStore(SqlStore):
     """One database, any number of processes on any number of machines."""
+
+    _driver_errors = (psycopg.Error, sqlite3.Error)
 
     def __init__(self, url: URL, *, lock_timeout_s: float = 10.0) -> None:
         super().__init__(

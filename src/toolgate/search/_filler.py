@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import anyio.to_thread
@@ -28,7 +28,7 @@ class Filler:
         self._task: asyncio.Task[None] | None = None
 
     async def aligned(
-        self, last: ToolVectors | None, tools: tuple[SearchableTool, ...]
+        self, last: ToolVectors | None, tools: Sequence[SearchableTool], size: int
     ) -> tuple[ToolVectors | None, list[Wanted]]:
         """The vectors of these tools as far as they are known, and what is missing.
 
@@ -39,13 +39,13 @@ class Filler:
         except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on without it
             log.warning("embedder failed", extra={"error": str(error)})
             return None, []
-        return await anyio.to_thread.run_sync(aligned, last, tools, dim)
+        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim)
 
     async def start(
         self,
         vectors: ToolVectors,
         missing: Sequence[Wanted],
-        grown: Callable[[ToolVectors], None],
+        grown: Callable[[ToolVectors], Awaitable[None]],
         *,
         wait_s: float,
     ) -> None:
@@ -71,11 +71,11 @@ class Filler:
         self,
         vectors: ToolVectors,
         missing: Sequence[Wanted],
-        grown: Callable[[ToolVectors], None],
+        grown: Callable[[ToolVectors], Awaitable[None]],
         tried: asyncio.Event,
     ) -> None:
         """Texts of like length go together: what is padded costs."""
-        waiting = sorted(missing, key=lambda wanted: (len(wanted.rich), wanted.row))
+        waiting = sorted(missing, key=lambda wanted: (wanted.size, wanted.row))
         failures = 0
         while waiting:
             batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
@@ -94,7 +94,7 @@ class Filler:
             places = [wanted.row for wanted in batch]
             vectors.rows[places] = rows
             vectors.there[places] = True
-            grown(vectors)
+            await grown(vectors)
         tried.set()
 
     async def _rows_of(self, batch: Sequence[Wanted]) -> Vectors:

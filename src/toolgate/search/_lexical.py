@@ -6,13 +6,27 @@ One index over all tools; who may see which is a mask at the moment of the reque
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from heapq import nsmallest
+from typing import Any, Literal, TypedDict
 
-import bm25s  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.errors import OptionError
+from toolgate.search._postings import (
+    FIELDS,
+    Counts,
+    Patterns,
+    Segment,
+    Weights,
+    WordIndex,
+    places_of,
+    read_counts,
+    sealed,
+    terms_of,
+    usual_lengths,
+    with_places,
+)
 from toolgate.search._text import IGNORED, fold, is_noise, split_identifier, terms, words
 from toolgate.search.base import Hit, SearchableTool, SearchRequest
 
@@ -49,6 +63,19 @@ QUERIES = 32
 _SHORT = 8
 _PHRASE_CANDIDATES = 50
 _QUERY_TERMS = 256
+
+SEGMENTED_FROM = 20_000
+"""Tools from which on a change is put beside what is there instead of into it."""
+_DELTA_MOST = 0.1
+"""Share of tools that are beside the rest before all are put together."""
+_GONE_MOST = 0.2
+"""Share of places without a tool before all are put together."""
+_DRIFT_MOST = 0.05
+"""How far the mean length of a field may have moved before all is weighed anew."""
+_STEP = 4_096
+_LANES = 16
+_TINY = float(np.finfo(np.float32).tiny)
+_WAYS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,99 +116,98 @@ class WordWeights:
                     hint="Correct it under search.options.",
                 )
 
+    def of_fields(self) -> "FieldWeights":
+        """The same as `sealed` takes them."""
+        weights = (
+            self.name_weight,
+            self.title_weight,
+            self.server_weight,
+            self.description_weight,
+            self.parameter_weight,
+            self.parameter_text_weight,
+        )
+        return {"weights": weights, "k1": self.k1, "b": self.b}
 
-@dataclass(frozen=True)
-class Read:
-    """A tool as it was read: its words as numbers."""
 
-    tool: SearchableTool
-    ids: NDArray[np.int32]
-    """Its terms, each once."""
-    counts: NDArray[np.uint16]
-    """Shape (fields, terms): how often each term is in each field."""
-    ways: tuple[str, ...]
-    """What people may call it, the most exact first: key, exposed name, name, the bare letters."""
+class FieldWeights(TypedDict):
+    """How words count, in the order of the fields."""
+
+    weights: Weights
+    k1: float
+    b: float
 
 
 @dataclass(frozen=True)
 class LexicalState:
-    """One state of the index; never changed, but for words that are added to the vocabulary."""
+    """One state of the index; what is added to shared parts later is beyond what it looks at.
 
-    reads: tuple[Read, ...] = ()
-    keys: tuple[str, ...] = ()
-    order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Place of each tool when sorted by key."""
-    servers: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Number of each tool's server in `server_names`."""
-    server_names: dict[str, int] = field(default_factory=dict[str, int])
-    """By folded name."""
-    names: dict[str, list[tuple[int, int]]] = field(
-        default_factory=dict[str, list[tuple[int, int]]]
-    )
-    """What people call a tool, to (rank of that way, position); 0 is the key itself."""
-    vocabulary: dict[str, int] = field(default_factory=dict[str, int])
-    """Numbers of terms; later states share it and add to it."""
-    index: "WordIndex | None" = None
-
-
-class WordIndex(bm25s.BM25):
-    """bm25s' scoring over an index whose counts are weighted by field (BM25F).
-
-    bm25s counts each word of a document alike and reads documents one by one; here counts come
-    ready, so that a change of one server costs only that server's words and one pass of NumPy.
+    A tool has a place in the arrays, and a position in the order of the mask. Both are the same
+    until a large index gets tools in its middle, or loses some.
     """
 
-    def __init__(self, reads: Sequence[Read], n_terms: int, weights: WordWeights) -> None:
-        super().__init__(method="lucene")  # pyright: ignore[reportUnknownMemberType]
-        self.nonoccurrence_array = None
-        self.n_terms = n_terms
-        ids = np.concatenate([read.ids for read in reads])
-        owner = np.repeat(np.arange(len(reads), dtype=np.int32), [len(r.ids) for r in reads])
-        counts = _weighted(reads, owner, weights)
-        by_term = np.argsort(ids, kind="stable")
-        ids, owner, counts = ids[by_term], owner[by_term], counts[by_term]
-        df = np.bincount(ids, minlength=n_terms)
-        self.idf = np.log1p((len(reads) - df + 0.5) / (df + 0.5)).astype(np.float32)
-        self.scores: dict[str, Any] = {
-            "data": self.idf[ids] * (counts / (np.float32(weights.k1) + counts)),
-            "indices": owner,
-            "indptr": np.concatenate(([0], np.cumsum(df))),
-            "num_docs": len(reads),
-        }
-        self.n_used = int(np.count_nonzero(df))
+    given: tuple[SearchableTool, ...] = ()
+    """The tools, by position."""
+    keys: tuple[str, ...] = ()
+    """Theirs."""
+    tools: Sequence[SearchableTool] = ()
+    """The tools by place; later states may share and lengthen it."""
+    size: int = 0
+    """Places, those of tools that are gone included."""
+    places: NDArray[np.int32] | None = None
+    """Place of each position; None: they are the same."""
+    live: NDArray[np.bool_] | None = None
+    """Which places have a tool; None: all of them."""
+    servers: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Number of each place's server in `server_names`."""
+    server_names: dict[str, int] = field(default_factory=dict[str, int])
+    """By folded name; later states share it and add to it."""
+    names: "tuple[Names, ...]" = ()
+    """What people call the tools."""
+    vocabulary: dict[str, int] = field(default_factory=dict[str, int])
+    """Numbers of terms; later states share it and add to it."""
+    index: WordIndex | None = None
 
-    def owners(self, number: int) -> NDArray[np.int32]:
-        """Positions of the tools that have a term."""
-        begin, end = self.scores["indptr"][number : number + 2]
-        return self.scores["indices"][begin:end]
+    def called(self, way: str) -> list[tuple[int, int]]:
+        """What people call so: the rank of that way, 0 for the key itself, and the place."""
+        found = (hit for names in self.names for hit in names.find(way))
+        return [
+            (rank, place)
+            for rank, place in found
+            if (self.live is None or self.live[place]) and _ways(self.tools[place])[rank] == way
+        ]
 
-    def worth(self, found: Sequence[int], unknown: int) -> float:
-        """The highest score that a request of these words could have; `unknown` are in no tool."""
-        rarest = float(np.log1p((self.scores["num_docs"] + 0.5) / 0.5))
-        return float(self.idf[list(found)].sum()) + unknown * rarest
+
+@dataclass(frozen=True)
+class Names:
+    """What tools are called, as sorted hashes: a dictionary would be larger than all the rest."""
+
+    hashes: NDArray[np.int64]
+    ranks: NDArray[np.uint8]
+    places: NDArray[np.int32]
+
+    def find(self, way: str) -> list[tuple[int, int]]:
+        """Rank and place of what has this hash."""
+        wanted = np.int64(hash(way))
+        begin, end = (int(self.hashes.searchsorted(wanted, side)) for side in _SIDES)
+        return list(
+            zip(self.ranks[begin:end].tolist(), self.places[begin:end].tolist(), strict=True)
+        )
 
 
-def _weighted(
-    reads: Sequence[Read], owner: NDArray[np.int32], chosen: WordWeights
-) -> NDArray[np.float32]:
-    """How often each term of each tool counts, fields weighted and long ones held back."""
-    weights = (
-        chosen.name_weight,
-        chosen.title_weight,
-        chosen.server_weight,
-        chosen.description_weight,
-        chosen.parameter_weight,
-        chosen.parameter_text_weight,
-    )
-    counts = np.concatenate([read.counts for read in reads], axis=1)
-    total = np.zeros(counts.shape[1], np.float32)
-    for row, weight in zip(counts, weights, strict=True):
-        lengths = np.bincount(owner, weights=row, minlength=len(reads))
-        if weight and lengths.any():
-            usual = lengths[lengths > 0].mean()
-            factor = weight / (1 - chosen.b + chosen.b * lengths / usual)
-            total += row * factor.astype(np.float32)[owner]
-    return total
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+
+
+def _names_of(tools: Iterable[SearchableTool], first: int) -> Names:
+    hashes = [[hash(way) for way in _ways(tool)] for tool in tools]
+    table = np.array(hashes, np.int64).reshape(-1, _WAYS)
+    ranks = np.tile(np.arange(_WAYS, dtype=np.uint8), len(table))
+    places = np.repeat(np.arange(first, first + len(table), dtype=np.int32), _WAYS)
+    return _sorted(Names(table.reshape(-1), ranks, places))
+
+
+def _sorted(names: Names) -> Names:
+    by_hash = np.argsort(names.hashes, kind="stable")
+    return Names(names.hashes[by_hash], names.ranks[by_hash], names.places[by_hash])
 
 
 @dataclass(frozen=True)
@@ -200,32 +226,253 @@ def build_state(
     last: LexicalState, tools: tuple[SearchableTool, ...], weights: WordWeights
 ) -> LexicalState:
     """The index of these tools; only those that `last` lacks are read."""
-    vocabulary, before = last.vocabulary, {read.tool.key: read for read in last.reads}
-    if last.index and len(vocabulary) > 4 * last.index.n_used + 10_000:
-        vocabulary, before = {}, {}  # most of its words belong to tools that are gone
+    if last.index and len(last.vocabulary) > 4 * last.index.n_used + 10_000:
+        last = LexicalState()  # most of its words belong to tools that are gone
+    if not tools:
+        return LexicalState(vocabulary=last.vocabulary)
+    change = _change(last, tools)
+    live = last.index.live - len(change.gone) if last.index else 0
+    if last.index and live + len(change.fresh) > SEGMENTED_FROM:
+        state = _appended(last, tools, change, weights)
+        if state is not None:
+            return state
+    return _rebuilt(last, tools, change, weights)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What is different from the state before."""
+
+    places: NDArray[np.int32]
+    """Place of each tool in the state before; -1: it is new or another one now."""
+    fresh: tuple[SearchableTool, ...]
+    """The tools of those."""
+    gone: NDArray[np.int64]
+    """Places in the state before whose tool is not there any more."""
+    head: int
+    """Tools that are the same at the beginning."""
+    tail: int
+    """And at the end."""
+
+
+def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _Change:
+    """Most of a catalog stays: what is before and after all that changed is only compared."""
+    old, before = last.given, _places(last)
+    head = shared_head(old, tools)
+    tail = shared_tail(old, tools, head)
+    known = {old[at].key: at for at in range(head, len(old) - tail)}
+    places = np.full(len(tools), -1, np.int32)
+    places[:head] = before[:head]
+    places[len(tools) - tail :] = before[len(old) - tail :]
+    for at in range(head, len(tools) - tail):
+        was = known.get(tools[at].key)
+        if was is not None and _same(old[was], tools[at]):
+            places[at] = before[was]
+            del known[tools[at].key]
+    gone = np.sort(before[list(known.values())].astype(np.int64))
+    fresh = tuple(tools[at] for at in np.flatnonzero(places < 0).tolist())
+    return _Change(places, fresh, gone, head, tail)
+
+
+def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """How many at the beginning of both are the same objects, or equal."""
+    at, most = 0, min(len(old), len(new))
+    while at < most and old[at : min(at + _STEP, most)] == new[at : min(at + _STEP, most)]:
+        at = min(at + _STEP, most)
+    while at < most and (old[at] is new[at] or old[at] == new[at]):
+        at += 1
+    return at
+
+
+def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
+    """How many at the end of both are the same; those of `head` do not count again."""
+    at, most = 0, min(len(old), len(new)) - head
+    o, n = len(old), len(new)
+    while at < most:
+        end = min(at + _STEP, most)
+        if old[o - end : o - at] != new[n - end : n - at]:
+            break
+        at = end
+    while at < most and (old[o - at - 1] is new[n - at - 1] or old[o - at - 1] == new[n - at - 1]):
+        at += 1
+    return at
+
+
+def _places(state: LexicalState) -> NDArray[np.int32]:
+    return np.arange(state.size, dtype=np.int32) if state.places is None else state.places
+
+
+def _read(
+    vocabulary: dict[str, int], patterns: Patterns, tools: Sequence[SearchableTool], first: int
+) -> Counts:
     reader = _Reader(vocabulary)
-    reads: list[Read] = []
-    for tool in tools:
-        old = before.get(tool.key)
-        reads.append(old if old and _same(old.tool, tool) else reader.read(tool))
-    server_names: dict[str, int] = {}
-    servers = [server_names.setdefault(fold(r.tool.server), len(server_names)) for r in reads]
-    names: dict[str, list[tuple[int, int]]] = {}
-    for position, read in enumerate(reads):
-        for rank, way in enumerate(read.ways):
-            names.setdefault(way, []).append((rank, position))
-    keys = tuple(tool.key for tool in tools)
-    order = np.empty(len(keys), np.int64)
-    order[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return read_counts(map(reader.read, tools), patterns, first, len(tools))
+
+
+def _numbered(
+    names: dict[str, int], tools: Iterable[SearchableTool], size: int
+) -> NDArray[np.int32]:
+    """Numbers of the tools' servers; new ones are added."""
+    known: dict[str, int] = {}
+    found = np.empty(size, np.int32)
+    for at, tool in enumerate(tools):
+        number = known.get(tool.server)
+        if number is None:
+            number = known[tool.server] = names.setdefault(fold(tool.server), len(names))
+        found[at] = number
+    return found
+
+
+def _rebuilt(
+    last: LexicalState, tools: tuple[SearchableTool, ...], change: _Change, weights: WordWeights
+) -> LexicalState:
+    """All in one segment, places as positions; what was read before is not read again."""
+    vocabulary = last.vocabulary
+    patterns = last.index.patterns if last.index else Patterns()
+    fresh_at = np.flatnonzero(change.places < 0).astype(np.int32)
+    counts: list[Counts] = []
+    names: list[Names] = []
+    moved = np.full(last.size + 1, -1, np.int32)
+    kept = change.places >= 0
+    moved[change.places[kept]] = np.flatnonzero(kept)
+    servers = np.empty(len(tools), np.int32)
+    if last.index:
+        counts = [_moved(segment, moved, len(tools)) for segment in last.index.segments]
+        names = [_renamed(part, moved) for part in last.names]
+        servers[kept] = last.servers[change.places[kept]]
+    if len(change.fresh):
+        read = _read(vocabulary, patterns, change.fresh, 0)
+        called = _names_of(change.fresh, 0)
+        counts.append(_placed(read, fresh_at, len(tools)))
+        names.append(Names(called.hashes, called.ranks, fresh_at[called.places]))
+        servers[fresh_at] = _numbered(last.server_names, change.fresh, len(change.fresh))
+    lengths = np.zeros((FIELDS, len(tools)), np.uint16)
+    for part in counts:
+        lengths += part.lengths
+    keys = np.concatenate([part.keys for part in counts])
+    usual = usual_lengths([lengths])
+    del counts
+    segment = sealed(
+        [Counts(keys, lengths)],
+        first=0,
+        n_terms=len(vocabulary),
+        patterns=patterns,
+        usual=usual,
+        **weights.of_fields(),
+    )
     return LexicalState(
-        reads=tuple(reads),
-        keys=keys,
-        order=order,
-        servers=np.array(servers, np.int64),
-        server_names=server_names,
+        given=tools,
+        keys=tuple(tool.key for tool in tools),
+        tools=list(tools),
+        size=len(tools),
+        servers=servers,
+        server_names=last.server_names,
+        names=(_joined(names),),
+        vocabulary=vocabulary,
+        index=WordIndex((segment,), usual=usual, patterns=patterns),
+    )
+
+
+def _joined(names: Sequence[Names]) -> Names:
+    return _sorted(
+        Names(
+            np.concatenate([part.hashes for part in names]),
+            np.concatenate([part.ranks for part in names]),
+            np.concatenate([part.places for part in names]),
+        )
+    )
+
+
+def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> Counts:
+    """A segment's counts under new places; those of tools that are gone are left out."""
+    keys = segment.keys()
+    new = moved[segment.places]
+    stays = new >= 0
+    lengths = np.zeros((FIELDS, size), np.uint16)
+    there = moved[segment.first : segment.first + segment.lengths.shape[1]]
+    lengths[:, there[there >= 0]] = segment.lengths[:, there >= 0]
+    return Counts(with_places(keys[stays], new[stays]), lengths)
+
+
+def _renamed(names: Names, moved: NDArray[np.int32]) -> Names:
+    new = moved[names.places]
+    stays = new >= 0
+    return Names(names.hashes[stays], names.ranks[stays], new[stays])
+
+
+def _placed(read: Counts, places: NDArray[np.int32], size: int) -> Counts:
+    """Counts of tools that were numbered from 0, at their places."""
+    lengths = np.zeros((FIELDS, size), np.uint16)
+    lengths[:, places] = read.lengths
+    return Counts(with_places(read.keys, places[places_of(read.keys)]), lengths)
+
+
+def _appended(
+    last: LexicalState, tools: tuple[SearchableTool, ...], change: _Change, weights: WordWeights
+) -> LexicalState | None:
+    """The state before with new tools at its end; None where all is better put together anew."""
+    index = last.index
+    assert index is not None
+    base = index.segments[0]
+    n_base = base.lengths.shape[1]
+    added = last.size - n_base + len(change.fresh)
+    dead = len(index.gone) + len(change.gone)
+    if added > n_base * _DELTA_MOST or dead > n_base * _GONE_MOST:
+        return None
+    patterns, vocabulary = index.patterns, last.vocabulary
+    # What is gone counts no more in how rare its words are.
+    away = _read(vocabulary, patterns, [last.tools[at] for at in change.gone.tolist()], 0)
+    gone_df = np.bincount(terms_of(away.keys), minlength=len(vocabulary))
+    gone_df[: len(index.gone_df)] += index.gone_df
+    counts = [Counts(part.keys(), part.lengths) for part in index.segments[1:]]
+    if change.fresh:
+        counts.append(_read(vocabulary, patterns, change.fresh, last.size))
+    gone = np.union1d(index.gone, change.gone)
+    usual = usual_lengths([base.lengths, *(part.lengths for part in counts)], gone)
+    if any(abs(new - old) > _DRIFT_MOST * old for new, old in zip(usual, index.usual, strict=True)):
+        return None
+    segments: tuple[Segment, ...] = (base,)
+    if counts:
+        delta = sealed(
+            counts,
+            first=n_base,
+            n_terms=len(vocabulary),
+            patterns=patterns,
+            usual=index.usual,
+            **weights.of_fields(),
+        )
+        segments = (base, delta)
+    listed = last.tools
+    assert isinstance(listed, list)
+    if len(listed) != last.size:
+        listed = listed[: last.size]  # another state has gone on from the one before
+    listed.extend(change.fresh)
+    size = last.size + len(change.fresh)
+    places = change.places
+    places[places < 0] = np.arange(last.size, size, dtype=np.int32)
+    live = np.ones(size, np.bool_)
+    live[gone] = False
+    names = last.names
+    if change.fresh:
+        names = (*names[:1], _joined([*names[1:], _names_of(change.fresh, last.size)]))
+    return LexicalState(
+        given=tools,
+        keys=(
+            *last.keys[: change.head],
+            *(tool.key for tool in tools[change.head : len(tools) - change.tail]),
+            *last.keys[len(last.keys) - change.tail :],
+        ),
+        tools=listed,
+        size=size,
+        places=places,
+        live=live,
+        servers=np.concatenate(
+            [last.servers, _numbered(last.server_names, change.fresh, len(change.fresh))]
+        ),
+        server_names=last.server_names,
         names=names,
         vocabulary=vocabulary,
-        index=WordIndex(reads, len(vocabulary), weights) if reads else None,
+        index=WordIndex(segments, usual=index.usual, patterns=patterns, gone=gone, gone_df=gone_df),
     )
 
 
@@ -249,12 +496,12 @@ def asked_of(state: LexicalState, text: str) -> Asked:
 
 
 def covered(state: LexicalState, asked: Asked) -> NDArray[np.float32]:
-    """Share of the request that each tool covers, in [0, 1)."""
+    """Share of the request that each place covers, in [0, 1)."""
     if state.index is None or not asked.found:
-        return np.zeros(len(state.keys), np.float32)
+        return np.zeros(state.size, np.float32)
     found = list(asked.found)
-    scores: NDArray[np.float32] = state.index.get_scores_from_ids(found)  # pyright: ignore[reportUnknownMemberType]
-    scores /= state.index.worth(found, len(asked.unknown))
+    scores = state.index.scores(found)
+    scores /= state.index.most(found, len(asked.unknown))
     return scores
 
 
@@ -266,43 +513,37 @@ class _Reader:
         self._all: dict[str, tuple[int, ...]] = {}
         self._telling: dict[str, tuple[int, ...]] = {}
 
-    def read(self, tool: SearchableTool) -> Read:
-        """The tool with its words as numbers."""
-        counts: dict[int, list[int]] = {}
-        for row, (name, text) in enumerate(zip(_FIELDS, _texts(tool), strict=True)):
-            numbers = self._prose if name in _PROSE else self._name
-            for word in words(text[: _CUT.get(name, 1_000)]):
-                for number in numbers(word):
-                    if number not in counts:
-                        counts[number] = [0] * len(_FIELDS)
-                    counts[number][row] += 1
-        table = np.array(list(counts.values()), np.uint16).reshape(-1, len(_FIELDS)).T
-        ids = np.fromiter(counts, np.int32, len(counts))
-        return Read(tool, ids, np.ascontiguousarray(table), _ways(tool))
+    def read(self, tool: SearchableTool) -> list[list[int]]:
+        """For each field the numbers of its terms, as often as they occur."""
+        return [
+            self._numbers(text[: _CUT.get(name, 1_000)], prose=name in _PROSE)
+            for name, text in zip(_FIELDS, _texts(tool), strict=True)
+        ]
 
-    def _name(self, word: str) -> tuple[int, ...]:
-        known = self._all.get(word)
-        if known is None:
-            number = self._vocabulary
-            known = tuple(number.setdefault(term, len(number)) for term in terms(word))
-            self._all[word] = known
-        return known
+    def _numbers(self, text: str, *, prose: bool) -> list[int]:
+        known, numbers = (self._telling if prose else self._all), list[int]()
+        for word in words(text):
+            found = known.get(word)
+            if found is None:
+                found = known[word] = self._number(word, prose=prose)
+            numbers += found
+        return numbers
 
-    def _prose(self, word: str) -> tuple[int, ...]:
-        known = self._telling.get(word)
-        if known is None:
-            number = self._vocabulary
-            known = tuple(
-                number.setdefault(term, len(number)) for term in terms(word) if not is_noise(term)
-            )
-            self._telling[word] = known
-        return known
+    def _number(self, word: str, *, prose: bool) -> tuple[int, ...]:
+        number = self._vocabulary
+        return tuple(
+            number.setdefault(term, len(number))
+            for term in terms(word)
+            if not (prose and is_noise(term))
+        )
 
 
 def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
-    return len(tools) == len(state.reads) and all(
-        _same(read.tool, tool) for read, tool in zip(state.reads, tools, strict=True)
-    )
+    """Whether these are the tools of the index."""
+    if len(tools) != len(state.given):
+        return False
+    head = shared_head(state.given, tools)
+    return all(map(_same, state.given[head:], tools[head:]))
 
 
 def _same(old: SearchableTool, new: SearchableTool) -> bool:
@@ -349,44 +590,96 @@ def exact(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, i
     found: dict[int, int] = {}
     for ways, further in ((whole, 0), (within, 4)):
         for way in filter(None, ways):
-            for rank, position in state.names.get(way, ()):
-                found[position] = min(found.get(position, 9), rank + further)
+            for rank, place in state.called(way):
+                found[place] = min(found.get(place, 9), rank + further)
     return found
 
 
-def quoting(state: LexicalState, scores: NDArray[np.float32], quoted: Sequence[str]) -> list[int]:
-    """Of the best tools, those whose texts have all the quoted strings."""
+def quoting(
+    state: LexicalState,
+    scores: NDArray[np.float32],
+    quoted: Sequence[str],
+    places: NDArray[np.int64] | None = None,
+) -> list[int]:
+    """Of the best tools, those whose texts have all the quoted strings; as `best_of` gives them."""
     if not quoted:
         return []
-    candidates = [int(at) for at in best_of(scores, state.order, _PHRASE_CANDIDATES)]
-    texts = {at: fold(" ".join(_texts(state.reads[at].tool))) for at in candidates}
+    candidates = best_of(state, scores, _PHRASE_CANDIDATES, places)
+    where = candidates if places is None else places[candidates].tolist()
+    texts = {
+        at: fold(" ".join(_texts(state.tools[place])))
+        for at, place in zip(candidates, where, strict=True)
+    }
     return [at for at, text in texts.items() if all(phrase in text for phrase in quoted)]
 
 
-def allowed_by(state: LexicalState, request: SearchRequest) -> tuple[NDArray[np.bool_], list[str]]:
-    size = len(state.keys)
+def allowed_by(
+    state: LexicalState, request: SearchRequest
+) -> tuple[NDArray[np.bool_] | None, int, list[str]]:
+    """Which places may be found, None for all; how many these are; and what is to be said."""
     mask = request.mask
-    allowed = np.ones(size, np.bool_) if mask is None else np.asarray(mask, np.bool_)
-    if len(allowed) != size:
+    if mask is not None and len(mask) != len(state.given):
         # A mask made for another state of the index says nothing about this one.
-        return np.zeros(size, np.bool_), ["The tools changed during the search. Search again."]
+        nobody = np.zeros(state.size, np.bool_)
+        return nobody, 0, ["The tools changed during the search. Search again."]
+    if mask is None:
+        allowed, count = state.live, len(state.given)
+    else:
+        allowed = np.asarray(mask, np.bool_)
+        count = int(np.count_nonzero(allowed))
+        if state.places is not None:
+            by_place = np.zeros(state.size, np.bool_)
+            by_place[state.places] = allowed
+            allowed = by_place
     if not request.servers:
-        return allowed, []
+        return allowed, count, []
     wanted = {name: state.server_names.get(fold(name), -1) for name in request.servers}
     notices: list[str] = []
+    within = np.zeros(state.size, np.bool_)
     for name, number in wanted.items():
-        if number < 0 or not (allowed & (state.servers == number)).any():
+        own = state.servers == number
+        if allowed is not None:
+            own &= allowed
+        if not own.any():
             notices.append(f"Server {name[:64]!r} has no tool here.")
-    return allowed & np.isin(state.servers, list(wanted.values())), notices
+        within |= own
+    return within, int(np.count_nonzero(within)), notices
 
 
-def best_of(scores: NDArray[np.float32], order: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Positions of the best, none with a score of 0; equal scores in order of key."""
-    found = np.flatnonzero(scores > 0)
-    if len(found) > limit > 0:
-        cut = np.partition(scores[found], -limit)[-limit]
-        found = found[scores[found] >= cut]
-    return found[np.lexsort((order[found], -scores[found]))][: max(0, limit)]
+def best_of(
+    state: LexicalState,
+    scores: NDArray[np.float32],
+    limit: int,
+    places: NDArray[np.int64] | None = None,
+) -> list[int]:
+    """Where the best are, none with a score of 0; equal scores in order of key.
+
+    `places` are those of the scores; None: one score for each place.
+    """
+    if limit <= 0:
+        return []
+    found = highest(scores, limit)
+    where = found if places is None else places[found]
+    scored: list[float] = scores[found].tolist()
+    keys = [state.tools[place].key for place in where.tolist()]
+    ranked = zip(([-score for score in scored]), keys, found.tolist(), strict=True)
+    return [at for _, _, at in nsmallest(limit, ranked)]
+
+
+def highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+    """Where the highest scores above 0 are, and all that are equal to the least of these."""
+    rows = len(scores) // _LANES
+    if rows > 4 * limit:
+        # The limit-th of the highest of each lane is no more than the limit-th of all.
+        lanes = scores[: rows * _LANES].reshape(_LANES, rows).max(axis=0)
+        least = max(float(np.partition(lanes, -limit)[-limit]), _TINY)
+        found = np.flatnonzero(scores >= least)
+    else:
+        found = np.flatnonzero(scores > 0)
+    if len(found) > limit:
+        reached = scores[found]
+        found = found[reached >= np.partition(reached, -limit)[-limit]]
+    return found
 
 
 def dealt(
@@ -411,16 +704,12 @@ def dealt(
     return list(found.values())
 
 
-def missing_words(state: LexicalState, asked: Asked, allowed: NDArray[np.bool_]) -> str:
+def missing_words(state: LexicalState, asked: Asked, allowed: NDArray[np.bool_] | None) -> str:
     """Which words of a short request no visible tool has; long requests tell a story."""
     if state.index is None or len(asked.found) + len(asked.unknown) > _SHORT:
         return ""
     # Words of hidden tools count as missing: a notice must not tell that they are somewhere.
-    hidden = (
-        word
-        for number, word in asked.found.items()
-        if not allowed[state.index.owners(number)].any()
-    )
+    hidden = (word for number, word in asked.found.items() if not state.index.has(number, allowed))
     missing = ", ".join(repr(word[:40]) for word in dict.fromkeys((*asked.unknown, *hidden)))
     return f"Weak match: no tool here mentions {missing}." if missing else ""
 
@@ -437,24 +726,31 @@ def nothing(asked: Asked) -> str:
     return "Nothing fits: the query has no words. Say in a few words what the tool should do."
 
 
-def matched_words(state: LexicalState, read: Read, asked: Asked) -> dict[str, list[str]]:
-    """The words of the request that the tool has, each by the weightiest field that has it."""
-    tool, matched, said = read.tool, dict[str, list[str]](), set[int]()
-    numbers = read.ids.tolist()
-    places = [place for place, number in enumerate(numbers) if number in asked.found]
-    rows = read.counts[:, places].tolist()
-    for name, row in zip(_FIELDS, rows, strict=True):
-        found = {numbers[place] for place, count in zip(places, row, strict=True) if count}
-        found -= said
-        said |= found
+def matched_words(
+    state: LexicalState, places: Sequence[int], asked: Asked
+) -> list[dict[str, list[str]]]:
+    """For each tool the words of the request that it has, by the weightiest field with them."""
+    if state.index is None:
+        return [{} for _ in places]
+    found = state.index.fields_of(asked.found, places)
+    return [_by_name(state, at, said, asked) for at, said in zip(places, found, strict=True)]
+
+
+def _by_name(
+    state: LexicalState, place: int, fields: dict[int, list[int]], asked: Asked
+) -> dict[str, list[str]]:
+    tool, matched, said = state.tools[place], dict[str, list[str]](), set[int]()
+    for row, name in enumerate(_FIELDS):
+        found = [number for number in fields.get(row, ()) if number not in said]
+        said.update(found)
         if not found:
             continue
         if name == "name":
-            matched[name] = _named(state, split_identifier(tool.name), found)
+            matched[name] = _named(state, split_identifier(tool.name), set(found))
         elif name == "server":
             matched[name] = [tool.server]
         elif name == "parameters":
-            matched["parameter"] = _named(state, (each for each, _ in tool.parameters), found)
+            matched["parameter"] = _named(state, (each for each, _ in tool.parameters), set(found))
         elif name != "parameter texts":
             matched[name] = list(dict.fromkeys(asked.found[number] for number in found))
     return matched

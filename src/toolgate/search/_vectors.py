@@ -2,19 +2,26 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.embed import Vectors
 from toolgate.search._text import split_identifier
 from toolgate.search.base import SearchableTool
 
-__all__ = ["ToolVectors", "Wanted", "aligned", "texts_of"]
+__all__ = ["HALF_FROM", "Heads", "ToolVectors", "Wanted", "aligned", "texts_of", "with_heads"]
 
 _DESCRIPTION_CHARS = 2_000
 _PARAMETER_CHARS = 2_000
+HALF_FROM = 20_000
+"""Texts from which on vectors are kept with half the precision; 0.0005 of a cosine at most."""
+_SLACK = 1.06
+_HEAD = 64
+"""Numbers of a vector's head."""
+_SAMPLE = 16_384
+_BLOCK = 65_536
 
 
 def texts_of(tool: SearchableTool) -> tuple[str, str]:
@@ -43,69 +50,225 @@ class Wanted:
     """A text that has no vector yet."""
 
     row: int
-    split: str
-    rich: str
+    """Its row."""
+    tool: SearchableTool
+    """A tool that has it."""
+    digest: bytes
+    """Its hash: of both parts."""
+    size: int
+    """Characters of its longer part."""
+
+    @property
+    def split(self) -> str:
+        """Its first part."""
+        return texts_of(self.tool)[0]
+
+    @property
+    def rich(self) -> str:
+        """Its second part."""
+        return texts_of(self.tool)[1]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Vectors turned so that their first numbers tell most, and cut there: a rough first look."""
+
+    basis: NDArray[np.float32]
+    """Shape (dim, numbers): turns a vector and cuts it."""
+
+    rows: NDArray[np.float32]
+    """Those of the texts; later states fill further rows."""
+
+    there: NDArray[np.bool_]
+    """Which of them are made."""
 
 
 @dataclass(frozen=True)
 class ToolVectors:
     """Vectors of the tools of one state of the index."""
 
-    rows: Vectors
-    """Shape (distinct texts, dim); rows that `there` lacks are filled later."""
+    rows: NDArray[Any]
+    """Shape (distinct texts, dim), float32 or float16; rows that `there` lacks are filled later."""
 
     there: NDArray[np.bool_]
     """Which rows are filled."""
 
-    of_tool: NDArray[np.int64]
-    """Row of each tool."""
+    of_tool: NDArray[np.int32]
+    """Row of the tool at each place."""
+
+    tools: Sequence[SearchableTool] = ()
+    """The tools by place; later states may share and lengthen it."""
+
+    digests: NDArray[np.uint64] = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
+    """Hash of each row's text."""
 
     row_of: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """Row of each text, by its hash."""
+    """Row of each text, by its hash; later states share it and add to it."""
 
-    read: dict[str, tuple[SearchableTool, bytes]] = field(
-        default_factory=dict[str, tuple[SearchableTool, bytes]]
-    )
-    """Each tool by its key, with the hash of its text."""
-
-    @property
-    def of_tool_there(self) -> NDArray[np.bool_]:
-        """Which tools have a vector."""
-        return self.there[self.of_tool]
+    heads: Heads | None = None
+    """For a large index."""
 
 
 def aligned(
-    last: ToolVectors | None, tools: Sequence[SearchableTool], dim: int
+    last: ToolVectors | None, tools: Sequence[SearchableTool], size: int, dim: int
 ) -> tuple[ToolVectors, list[Wanted]]:
-    """The vectors of these tools as far as `last` has them, and the texts that lack one."""
-    before = last.read if last else {}
+    """The vectors of these tools as far as `last` has them, and the texts that lack one.
+
+    Args:
+        last: The vectors of the state before.
+        tools: The tools by place.
+        size: How many of these count.
+        dim: Numbers of a vector.
+    """
+    if last is not None and last.rows.shape[1] == dim and last.tools is tools:
+        return _lengthened(last, tools, size)
+    return _renewed(last if last is None or last.rows.shape[1] == dim else None, tools, size, dim)
+
+
+def _renewed(
+    last: ToolVectors | None, tools: Sequence[SearchableTool], size: int, dim: int
+) -> tuple[ToolVectors, list[Wanted]]:
+    """Vectors without the texts that no tool has any more."""
+    known: dict[int, int] = {}
+    if last is not None:
+        known = {
+            id(tool): row
+            for tool, row in zip(
+                last.tools[: len(last.of_tool)], last.of_tool.tolist(), strict=True
+            )
+        }
+    digest_of = last.digests if last is not None else None
     row_of: dict[bytes, int] = {}
-    of_tool = np.zeros(len(tools), np.int64)
-    read: dict[str, tuple[SearchableTool, bytes]] = {}
+    of_tool = np.zeros(size, np.int32)
     first: list[SearchableTool] = []
-    for position, tool in enumerate(tools):
-        known = before.get(tool.key)
-        digest = known[1] if known and known[0] is tool else _digest(tool)
-        read[tool.key] = tool, digest
-        row = of_tool[position] = row_of.setdefault(digest, len(row_of))
+    for place in range(size):
+        tool = tools[place]
+        old = known.get(id(tool))
+        digest = _digest(tool) if old is None or digest_of is None else digest_of[old].tobytes()
+        row = of_tool[place] = row_of.setdefault(digest, len(row_of))
         if row == len(first):
             first.append(tool)
-    rows = np.zeros((len(row_of), dim), np.float32)
-    there = np.zeros(len(row_of), np.bool_)
-    if last is not None and last.rows.shape[1] == dim:
+    count = len(row_of)
+    kind = np.float32 if size < HALF_FROM else np.float16
+    rows = np.zeros((int(count * _SLACK) + 64 if size >= HALF_FROM else count, dim), kind)[:count]
+    there = np.zeros(count, np.bool_)
+    digests = np.frombuffer(b"".join(row_of), np.uint64).reshape(-1, 2)
+    if last is not None:
         kept = [
             (row, old)
             for digest, row in row_of.items()
-            if (old := last.row_of.get(digest)) is not None and last.there[old]
+            if (old := _row(last, digest)) is not None and last.there[old]
         ]
         if kept:
             new, old = np.array(kept, np.int64).T
             rows[new] = last.rows[old]
             there[new] = True
-    missing = [Wanted(int(row), *texts_of(first[row])) for row in np.flatnonzero(~there)]
-    return ToolVectors(rows, there, of_tool, row_of, read), missing
+    missing = [
+        _wanted(int(row), first[row], digests[row].tobytes()) for row in np.flatnonzero(~there)
+    ]
+    return ToolVectors(rows, there, of_tool, tools, digests, row_of), missing
+
+
+def _lengthened(
+    last: ToolVectors, tools: Sequence[SearchableTool], size: int
+) -> tuple[ToolVectors, list[Wanted]]:
+    """The same vectors, and those of the tools at the end; what was before is not looked at."""
+    count = len(last.rows)
+    of_tool = np.zeros(size, np.int32)
+    of_tool[: len(last.of_tool)] = last.of_tool
+    digests: list[bytes] = []
+    firsts: list[SearchableTool] = []
+    fresh: dict[bytes, int] = {}
+    for place in range(len(last.of_tool), size):
+        digest = _digest(tools[place])
+        row = _row(last, digest)
+        if row is None:
+            row = fresh.get(digest)
+        if row is None:
+            row = fresh[digest] = count + len(digests)
+            digests.append(digest)
+            firsts.append(tools[place])
+        of_tool[place] = row
+    total = count + len(digests)
+    last.row_of.update(fresh)
+    new = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
+    heads = last.heads
+    if heads is not None:
+        heads = Heads(heads.basis, _longer(heads.rows, total), _flags(heads.there, total))
+    vectors = ToolVectors(
+        _longer(last.rows, total),
+        _flags(last.there, total),
+        of_tool,
+        tools,
+        np.concatenate([last.digests, new]),
+        last.row_of,
+        heads,
+    )
+    wanted = [_wanted(count + at, tool, digests[at]) for at, tool in enumerate(firsts)]
+    # Rows that an update before this one wanted and did not get.
+    waiting = np.flatnonzero(~last.there)
+    if len(waiting):
+        rows = set(waiting.tolist())
+        for place, row in enumerate(last.of_tool.tolist()):
+            if row in rows:
+                rows.discard(row)
+                wanted.append(_wanted(row, tools[place], last.digests[row].tobytes()))
+    return vectors, wanted
+
+
+def _flags(flags: NDArray[np.bool_], total: int) -> NDArray[np.bool_]:
+    found = np.zeros(total, np.bool_)
+    found[: len(flags)] = flags
+    return found
+
+
+def _longer(rows: NDArray[Any], total: int) -> NDArray[Any]:
+    """The rows and further ones behind them, in the same memory where it is large enough.
+
+    What stands there is of no state any more: a state looks at its own rows only.
+    """
+    owner = rows if rows.base is None else rows.base
+    if len(owner) < total:
+        owner = np.zeros((int(total * _SLACK) + 64, rows.shape[1]), rows.dtype)
+        owner[: len(rows)] = rows
+    return owner[:total]
+
+
+def _row(vectors: ToolVectors, digest: bytes) -> int | None:
+    row = vectors.row_of.get(digest)
+    if row is None or row >= len(vectors.rows) or vectors.digests[row].tobytes() != digest:
+        return None  # of a later state
+    return row
+
+
+def _wanted(row: int, tool: SearchableTool, digest: bytes) -> Wanted:
+    return Wanted(row, tool, digest, len(texts_of(tool)[1]))
 
 
 def _digest(tool: SearchableTool) -> bytes:
     text = "\0".join(texts_of(tool))
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def with_heads(vectors: ToolVectors) -> ToolVectors:
+    """The same vectors with heads for all rows that are there."""
+    rows, there, heads = vectors.rows, vectors.there, vectors.heads
+    count = int(np.count_nonzero(there))
+    if heads is None or 2 * np.count_nonzero(heads.there) < count:
+        basis = _basis(rows[np.flatnonzero(there)[:: max(1, count // _SAMPLE)]])
+        shape = (int(len(rows) * _SLACK) + 64, basis.shape[1])
+        heads = Heads(basis, np.zeros(shape, np.float32)[: len(rows)], np.zeros_like(there))
+    made = heads.there.copy()
+    missing = np.flatnonzero(there & ~made)
+    for begin in range(0, len(missing), _BLOCK):
+        at = missing[begin : begin + _BLOCK]
+        heads.rows[at] = rows[at].astype(np.float32) @ heads.basis
+    made[missing] = True
+    return replace(vectors, heads=Heads(heads.basis, heads.rows, made))
+
+
+def _basis(sample: NDArray[Any]) -> NDArray[np.float32]:
+    """The directions in which vectors differ most, best first."""
+    exact = sample.astype(np.float64)
+    _, directions = np.linalg.eigh(exact.T @ exact)
+    return np.ascontiguousarray(directions[:, ::-1][:, :_HEAD], np.float32)

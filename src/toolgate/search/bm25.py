@@ -92,8 +92,7 @@ class Bm25Search:
         """The tools that fit best."""
         started = perf_counter()
         state = self._state
-        allowed, notices = allowed_by(state, request)
-        searched = int(allowed.sum())
+        allowed, searched, notices = allowed_by(state, request)
         hits: list[Hit] = []
         if searched:
             lists: list[list[Hit]] = []
@@ -118,7 +117,11 @@ class Bm25Search:
         )
 
     def _search_one(
-        self, state: LexicalState, query: str, allowed: NDArray[np.bool_], request: SearchRequest
+        self,
+        state: LexicalState,
+        query: str,
+        allowed: NDArray[np.bool_] | None,
+        request: SearchRequest,
     ) -> tuple[list[Hit], str]:
         query, notice = query.strip(), ""
         if len(query) > QUERY_CHARS:
@@ -126,15 +129,20 @@ class Bm25Search:
             query = query[:QUERY_CHARS]
         asked = asked_of(state, query)
         scores = self._scores(state, asked, request)
-        scores[~allowed] = 0
+        if allowed is not None:
+            scores *= allowed
         quoted = [fold(one or other) for one, other in QUOTED.findall(query)]
         for position in quoting(state, scores, [one for one in quoted if " " in one]):
             scores[position] += _PHRASE
         for position, rank in exact(state, query, quoted).items():
-            if allowed[position]:
+            if allowed is None or allowed[position]:
                 scores[position] = _EXACT + 1 - rank / 10
-        best = best_of(scores, state.order, request.limit)
-        hits = [_hit(state, int(at), float(scores[at]), asked, query) for at in best]
+        best = best_of(state, scores, request.limit)
+        matched = matched_words(state, best, asked)
+        hits = [
+            _hit(state, at, float(scores[at]), said, query)
+            for at, said in zip(best, matched, strict=True)
+        ]
         hits = [hit for hit in hits if hit.relevance >= request.threshold]
         if not hits and len(best):
             notice = (
@@ -158,27 +166,28 @@ class Bm25Search:
             weight = np.float32(self._options.context_weight)
             scores = np.where(scores > 0, (scores + weight * context) / (1 + weight), scores)
         for key, prior in request.priors.items():
-            for rank, position in state.names.get(fold(key), ()):
+            for rank, position in state.called(fold(key)):
                 if rank == 0:
                     scores[position] = min(0.99, scores[position] + max(0.0, prior))
         return scores
 
 
-def _hit(state: LexicalState, position: int, score: float, asked: Asked, query: str) -> Hit:
-    read = state.reads[position]
+def _hit(
+    state: LexicalState, place: int, score: float, matched: dict[str, list[str]], query: str
+) -> Hit:
+    tool = state.tools[place]
     if score >= _EXACT:
         return Hit(
-            key=read.tool.key,
+            key=tool.key,
             relevance=1.0,
             explanation="has exactly this name",
             fields={"query": query[:200]},
             source="exact",
         )
-    matched = matched_words(state, read, asked)
     has_phrase = score >= _PHRASE
     explanation = explanation_of(matched)
     return Hit(
-        key=read.tool.key,
+        key=tool.key,
         relevance=round(_relevance(score / 2 if has_phrase else score), 4),
         explanation=f"has the quoted text, {explanation}" if has_phrase else explanation,
         fields={"query": query[:200], "matched": matched},

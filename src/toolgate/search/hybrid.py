@@ -28,7 +28,6 @@ from toolgate.search._lexical import (
     QUERY_CHARS,
     QUOTED,
     Asked,
-    LexicalState,
     WordWeights,
     allowed_by,
     asked_of,
@@ -38,10 +37,22 @@ from toolgate.search._lexical import (
     dealt,
     exact,
     explanation_of,
+    highest,
     is_current,
     matched_words,
     nothing,
     quoting,
+)
+from toolgate.search._looks import (
+    DECIMALS,
+    FIRST_LOOK_FROM,
+    Cosines,
+    Look,
+    State,
+    cosines_of,
+    exact_at,
+    looked,
+    state_of,
 )
 from toolgate.search._query_vectors import QueryVectors
 from toolgate.search._text import fold
@@ -53,8 +64,10 @@ __all__ = ["HybridSearch", "Options", "build"]
 _PHRASE = 2.0
 _EXACT = 4.0
 _QUOTED_RELEVANCE = 0.9
-_DECIMALS = 5
-"""Digits of a cosine that count: what is beyond depends on the order of a sum."""
+_FIRST = 2_000
+"""Tools of a large index that are looked at whole, the best at first look."""
+_GROWTH = 1.25
+"""How much larger the part with vectors is before a large index is searched by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,43 +129,15 @@ def build(options: Options, *, embedder: Embedder) -> "HybridSearch":
 
 
 @dataclass(frozen=True)
-class _State:
-    """One state of the index."""
-
-    words: LexicalState = field(default_factory=LexicalState)
-    vectors: ToolVectors | None = None
-    there: NDArray[np.bool_] | None = None
-    """Which tools have a vector; None: all of them."""
-
-    @property
-    def missing(self) -> int:
-        """Tools without a vector."""
-        if self.vectors is None:
-            return len(self.words.keys)
-        return 0 if self.there is None else int((~self.there).sum())
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A request or one of its clauses, scored over all tools."""
-
-    sums: NDArray[np.float32]
-    """Weighted sums, in [0, 1]."""
-    dense: NDArray[np.float32] | None
-    """What the cosine gives to the sum."""
-    cosines: NDArray[np.float32] | None
-    shares: NDArray[np.float32]
-    """Shares of the words that the tools cover."""
-
-
-@dataclass(frozen=True)
 class _Ranking:
-    """A request scored over all tools."""
+    """A request scored over tools."""
 
     query: str
     asked: Asked
+    places: NDArray[np.int64] | None
+    """The places that were looked at; None: all of them."""
     scores: NDArray[np.float32]
-    parts: tuple[_Part, ...]
+    parts: tuple[Look, ...]
 
 
 class HybridSearch:
@@ -161,7 +146,7 @@ class HybridSearch:
     def __init__(self, options: Options, embedder: Embedder) -> None:
         self._options = options
         self._calibration = read_calibration()
-        self._state = _State()
+        self._state = State()
         self._updating = anyio.Lock()
         self._filler = Filler(embedder)
         self._asked = QueryVectors(
@@ -191,14 +176,25 @@ class HybridSearch:
             words = await anyio.to_thread.run_sync(
                 build_state, self._state.words, wanted, self._options.lexical
             )
-            vectors, missing = await self._filler.aligned(self._state.vectors, wanted)
-            self._state = _state(words, vectors)
+            vectors, missing = await self._filler.aligned(
+                self._state.vectors, words.tools, words.size
+            )
+            self._state = await anyio.to_thread.run_sync(state_of, words, vectors)
             if missing and vectors is not None:
                 await self._filler.start(vectors, missing, self._grown, wait_s=self._options.wait_s)
 
-    def _grown(self, vectors: ToolVectors) -> None:
+    async def _grown(self, vectors: ToolVectors) -> None:
         """More tools have their vectors."""
-        self._state = _state(self._state.words, vectors)
+        state = self._state
+        if len(state.words.keys) < FIRST_LOOK_FROM:
+            self._state = state_of(state.words, vectors)
+            return
+        filled, known = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
+        if filled < len(vectors.there) and filled < known * _GROWTH:
+            return
+        if state.vectors is not None and vectors.heads is None:
+            vectors = replace(vectors, heads=state.vectors.heads)
+        self._state = await anyio.to_thread.run_sync(state_of, state.words, vectors)
 
     async def aclose(self) -> None:
         """Stop computing vectors."""
@@ -212,8 +208,7 @@ class HybridSearch:
         """The tools that fit best."""
         started = perf_counter()
         state = self._state
-        allowed, notices = allowed_by(state.words, request)
-        searched = int(allowed.sum())
+        allowed, searched, notices = allowed_by(state.words, request)
         hits: list[Hit] = []
         if searched:
             hits, found = await self._search_all(state, request, allowed)
@@ -230,7 +225,7 @@ class HybridSearch:
     # ------------------------------------------------------------------ ranking
 
     async def _search_all(
-        self, state: _State, request: SearchRequest, allowed: NDArray[np.bool_]
+        self, state: State, request: SearchRequest, allowed: NDArray[np.bool_] | None
     ) -> tuple[list[Hit], list[str]]:
         notices: list[str] = []
         given = [query.strip() for query in request.queries if query.strip()]
@@ -255,15 +250,11 @@ class HybridSearch:
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )
         vectors = vectors or {}
-        background = (
-            self._part(state, context, asked_of(state.words, context), vectors) if context else None
-        )
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
         for query in queries:
-            ranking = self._ranked(state, query, parts[query], vectors, request)
-            if background is not None:
-                ranking = _shifted(ranking, background, self._options.context_weight)
+            texts = _Texts(query, tuple(parts[query]), context)
+            ranking = self._ranked(state, texts, vectors, request, allowed)
             hits, fits, notice = self._hits(state, ranking, allowed, request)
             (fitting if fits else weak).append(hits)
             if notice:
@@ -274,92 +265,144 @@ class HybridSearch:
 
     def _ranked(
         self,
-        state: _State,
-        query: str,
-        clauses: Sequence[str],
+        state: State,
+        texts: "_Texts",
         vectors: dict[str, NDArray[np.float32]],
         request: SearchRequest,
+        allowed: NDArray[np.bool_] | None,
     ) -> _Ranking:
         words = state.words
-        asked = asked_of(words, query)
-        if not asked.found and not asked.unknown:
+        asked = [asked_of(words, text) for text in texts.all]
+        raised = self._raised(state, request)
+        if not asked[0].found and not asked[0].unknown:
             # Words such as "what is the" are near to everything and mean nothing.
-            parts = (_silent(len(words.keys)),)
-        else:
-            whole = self._part(state, query, asked, vectors)
-            parts = (
-                whole,
-                *(self._part(state, each, asked_of(words, each), vectors) for each in clauses),
+            silent = _silent(words.size)
+            scores = self._combined([silent], _Texts(texts.query, (), ""), raised, None)
+            return _Ranking(texts.query, asked[0], None, scores, (silent,))
+        shares = [covered(words, each) for each in asked]
+        most = [float(share.max(initial=0.0)) for share in shares]
+        weights = [self._options.dense_weight * readable_share(text) for text in texts.all]
+        cosines = self._cosines(state, texts, vectors, weights)
+        looks = [
+            looked(share, highest_share, cosine, weight, state.there)
+            for share, highest_share, cosine, weight in zip(
+                shares, most, cosines, weights, strict=True
             )
-        scores = parts[0].sums
-        if len(parts) > 1:
-            weight = np.float32(self._options.clause_weight)
-            best = np.maximum.reduce([part.sums for part in parts[1:]])
-            scores = (1 - weight) * scores + weight * best
-        scores = np.round(scores, _DECIMALS)
-        for key, prior in request.priors.items():
-            for rank, position in words.names.get(fold(key), ()):
-                if rank == 0:
-                    scores[position] = min(1.0, scores[position] + max(0.0, prior))
-        return _Ranking(query, asked, scores, parts)
+        ]
+        scores = self._combined(looks, texts, raised, None)
+        places = None
+        if state.vectors is not None and state.vectors.heads is not None:
+            sure = [*raised, *exact(words, texts.query, _quoted(texts.query))]
+            places = _first(scores, allowed, sure)
+            there = None if state.there is None else state.there[places]
+            whole = self._cosines_at(state, places, texts, vectors, cosines)
+            looks = [
+                looked(share[places], highest_share, cosine, weight, there)
+                for share, highest_share, cosine, weight in zip(
+                    shares, most, whole, weights, strict=True
+                )
+            ]
+            scores = self._combined(looks, texts, raised, places)
+        clauses = looks[: len(texts.own)]
+        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses))
 
-    def _part(
+    def _cosines(
         self,
-        state: _State,
-        text: str,
-        asked: Asked,
+        state: State,
+        texts: "_Texts",
         vectors: dict[str, NDArray[np.float32]],
-    ) -> _Part:
-        shares = covered(state.words, asked)
-        most = shares.max(initial=0.0)
-        lexical = np.divide(shares, most, dtype=np.float32) if most > 0 else shares
-        weight = self._options.dense_weight * readable_share(text)
-        vector = vectors.get(text)
-        tools = state.vectors
-        if tools is None or vector is None or weight <= 0 or not vector.any():
-            return _Part(lexical, None, None, shares)
-        cosines = tools.rows @ vector
-        np.round(cosines, _DECIMALS, out=cosines)
-        if len(cosines) < len(tools.of_tool):
-            cosines = cosines[tools.of_tool]
-        seen = cosines if state.there is None else cosines[state.there]
-        if not len(seen):
-            return _Part(lexical, None, None, shares)
-        low, high = float(seen.mean(dtype=np.float64)), float(seen.max())
-        if high - low < 10**-_DECIMALS:
-            return _Part(lexical, None, cosines, shares)
-        dense: NDArray[np.float32] = np.maximum(cosines - np.float32(low), 0)
-        dense *= np.float32(weight / (high - low))
-        sums = np.add(dense, np.float32(1 - weight) * lexical, dtype=np.float32)
-        if state.there is not None:
-            dense[~state.there] = 0
-            sums[~state.there] = lexical[~state.there]
-        return _Part(sums, dense, cosines, shares)
+        weights: Sequence[float],
+    ) -> list[Cosines | None]:
+        """Of each text; None where words alone decide."""
+        wanted = {
+            at: vectors[text]
+            for at, (text, weight) in enumerate(zip(texts.all, weights, strict=True))
+            if text in vectors and weight > 0 and vectors[text].any()
+        }
+        found = dict(zip(wanted, cosines_of(state, list(wanted.values())), strict=True))
+        return [found.get(at) for at in range(len(texts.all))]
+
+    def _cosines_at(
+        self,
+        state: State,
+        places: NDArray[np.int64],
+        texts: "_Texts",
+        vectors: dict[str, NDArray[np.float32]],
+        rough: Sequence[Cosines | None],
+    ) -> list[Cosines | None]:
+        """The same at some places, exactly."""
+        wanted = [at for at, cosine in enumerate(rough) if cosine is not None]
+        values = exact_at(state, places, [vectors[texts.all[at]] for at in wanted])
+        found = dict(zip(wanted, values, strict=True))
+        return [
+            None if cosine is None else replace(cosine, values=found[at])
+            for at, cosine in enumerate(rough)
+        ]
+
+    def _combined(
+        self,
+        looks: Sequence[Look],
+        texts: "_Texts",
+        raised: dict[int, float],
+        places: NDArray[np.int64] | None,
+    ) -> NDArray[np.float32]:
+        """The scores of a request from those of its parts."""
+        scores = looks[0].sums
+        if texts.clauses:
+            weight = np.float32(self._options.clause_weight)
+            best = np.maximum.reduce([look.sums for look in looks[1 : len(texts.own)]])
+            scores = (1 - weight) * scores + weight * best
+        scores = np.round(scores, DECIMALS)
+        for place, prior in raised.items():
+            at = place if places is None else int(places.searchsorted(place))
+            scores[at] = min(1.0, scores[at] + prior)
+        if texts.context:
+            weight = self._options.context_weight
+            mixed = (scores + np.float32(weight) * looks[-1].sums) / np.float32(1 + weight)
+            # What scored nothing goes on scoring nothing.
+            scores = np.where(scores > 0, np.round(mixed, DECIMALS), 0)
+        return scores
+
+    def _raised(self, state: State, request: SearchRequest) -> dict[int, float]:
+        """What is added to the scores of single places."""
+        return {
+            place: max(0.0, prior)
+            for key, prior in request.priors.items()
+            for rank, place in state.words.called(fold(key))
+            if rank == 0
+        }
 
     # ------------------------------------------------------------------ hits
 
     def _hits(
         self,
-        state: _State,
+        state: State,
         ranking: _Ranking,
-        allowed: NDArray[np.bool_],
+        allowed: NDArray[np.bool_] | None,
         request: SearchRequest,
     ) -> tuple[list[Hit], bool, str]:
         """The hits of one query, whether they fit, and what is to be said."""
-        words, query = state.words, ranking.query
-        scores = np.where(allowed, ranking.scores, np.float32(0))
-        quoted = [fold(one or other) for one, other in QUOTED.findall(query)]
-        for position in quoting(words, scores, [one for one in quoted if " " in one]):
-            scores[position] += _PHRASE
-        for position, rank in exact(words, query, quoted).items():
-            if allowed[position]:
-                scores[position] = _EXACT + 1 - rank / 10
-        best = [int(at) for at in best_of(scores, words.order, request.limit)]
+        words, query, places = state.words, ranking.query, ranking.places
+        scores = ranking.scores
+        if allowed is not None:
+            scores = scores * (allowed if places is None else allowed[places])
+        elif scores is ranking.scores:
+            scores = scores.copy()
+        quoted = _quoted(query)
+        for at in quoting(words, scores, [one for one in quoted if " " in one], places):
+            scores[at] += _PHRASE
+        for place, rank in exact(words, query, quoted).items():
+            if allowed is None or allowed[place]:
+                at = place if places is None else int(places.searchsorted(place))
+                scores[at] = _EXACT + 1 - rank / 10
+        best = best_of(words, scores, request.limit, places)
+        shown = best if places is None else places[best].tolist()
+        matched = matched_words(words, shown, ranking.asked)
         hits: list[Hit] = []
         highest = 1.0
-        for at in best:
+        for at, place, said in zip(best, shown, matched, strict=True):
             # The order is that of relevance: none is higher than the one before it.
-            hits.append(self._hit(state, ranking, at, float(scores[at]), highest))
+            hits.append(self._hit(state, ranking, at, place, said, float(scores[at]), highest))
             highest = hits[-1].relevance
         if not hits:
             return [], False, nothing(ranking.asked)
@@ -394,8 +437,17 @@ class HybridSearch:
         )
         return self._calibration.fits(evidence)
 
-    def _hit(self, state: _State, ranking: _Ranking, at: int, score: float, highest: float) -> Hit:
-        tool = state.words.reads[at].tool
+    def _hit(
+        self,
+        state: State,
+        ranking: _Ranking,
+        at: int,
+        place: int,
+        matched: dict[str, list[str]],
+        score: float,
+        highest: float,
+    ) -> Hit:
+        tool = state.words.tools[place]
         if score >= _EXACT:
             return Hit(
                 key=tool.key,
@@ -404,7 +456,7 @@ class HybridSearch:
                 fields={"query": ranking.query[:200]},
                 source="exact",
             )
-        has_vector = state.there is None or bool(state.there[at])
+        has_vector = state.there is None or bool(state.there[place])
         cosines = [float(part.cosines[at]) for part in ranking.parts if part.cosines is not None]
         cosine = round(max(cosines), 4) if cosines and has_vector else None
         evidence = Evidence(
@@ -412,7 +464,6 @@ class HybridSearch:
             covered=max(float(part.shares[at]) for part in ranking.parts),
         )
         relevance = self._calibration.relevance(evidence)
-        matched = matched_words(state.words, state.words.reads[at], ranking.asked)
         said = [explanation_of(matched)] if matched else []
         if cosine is not None:
             said.append(f"similar in meaning ({cosine:.2f})")
@@ -437,21 +488,42 @@ class HybridSearch:
         )
 
 
-def _state(words: LexicalState, vectors: ToolVectors | None) -> _State:
-    there = None if vectors is None or vectors.there.all() else vectors.of_tool_there
-    return _State(words, vectors, there)
+@dataclass(frozen=True)
+class _Texts:
+    """What a query is scored by."""
+
+    query: str
+    clauses: tuple[str, ...]
+    context: str
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The query and its clauses."""
+        return (self.query, *self.clauses)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The same and the context, if there is one."""
+        return (*self.own, self.context) if self.context else self.own
 
 
-def _silent(size: int) -> _Part:
+def _quoted(query: str) -> list[str]:
+    return [fold(one or other) for one, other in QUOTED.findall(query)]
+
+
+def _first(
+    rough: NDArray[np.float32], allowed: NDArray[np.bool_] | None, sure: Sequence[int]
+) -> NDArray[np.int64]:
+    """The places to look at, ascending: the best that are allowed, and those that are sure."""
+    if allowed is not None:
+        rough = rough * allowed
+    return np.union1d(highest(rough, _FIRST), np.array(sure, np.int64))
+
+
+def _silent(size: int) -> Look:
     """A part that says nothing about any tool."""
     zeros = np.zeros(size, np.float32)
-    return _Part(zeros, None, None, zeros)
-
-
-def _shifted(ranking: _Ranking, background: _Part, weight: float) -> _Ranking:
-    """The ranking with the context mixed in; what scored nothing goes on scoring nothing."""
-    mixed = (ranking.scores + np.float32(weight) * background.sums) / np.float32(1 + weight)
-    return replace(ranking, scores=np.where(ranking.scores > 0, np.round(mixed, _DECIMALS), 0))
+    return Look(zeros, None, None, zeros)
 
 
 _: type[SearchStrategy] = HybridSearch

@@ -1,0 +1,194 @@
+"""How near tools are to a request in meaning and words: all of them, or the best at first look.
+
+Up to some thousands of tools every vector is looked at. Beyond, the heads of all vectors and the
+words of all tools say which few thousand are looked at whole: that finds what a look at all would
+(how often: `docs/growth.md`) and reads a quarter of the memory, or an eighth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search._lexical import LexicalState, highest
+from toolgate.search._vectors import ToolVectors, with_heads
+
+__all__ = ["DECIMALS", "FIRST_LOOK_FROM", "Cosines", "Look", "State", "looked", "state_of"]
+
+FIRST_LOOK_FROM = 20_000
+"""Tools from which on heads are looked at first."""
+DECIMALS = 5
+"""Digits of a cosine that count: what is beyond depends on the order of a sum."""
+_HIGHEST = 32
+"""Texts, the best at first look, of which one has the highest cosine."""
+_BLOCK_NUMBERS = 1 << 19
+"""Numbers of vectors that are multiplied at a time: they stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One state of the index."""
+
+    words: LexicalState = field(default_factory=LexicalState)
+    vectors: ToolVectors | None = None
+    there: NDArray[np.bool_] | None = None
+    """Which places have a vector; None: all of them."""
+    missing: int = 0
+    """Tools without a vector."""
+    usual: NDArray[np.float32] | None = None
+    """Mean head of all tools."""
+    in_order: bool = False
+    """Whether each place has the row of its own number."""
+
+
+def state_of(words: LexicalState, vectors: ToolVectors | None) -> State:
+    """A state with what is worth being computed once; takes a while for a large index."""
+    if vectors is None:
+        return State(words, missing=len(words.keys))
+    large = len(words.keys) >= FIRST_LOOK_FROM
+    in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
+        (vectors.of_tool == np.arange(len(vectors.of_tool), dtype=np.int32)).all()
+    )
+    if large and vectors.there.any():
+        vectors = with_heads(vectors)
+    filled = vectors.heads.there if vectors.heads is not None else vectors.there
+    there = None if filled.all() else filled if in_order else filled[vectors.of_tool]
+    missing = 0
+    if there is not None:
+        without = ~there if words.live is None else ~there & words.live
+        missing = int(np.count_nonzero(without))
+    usual = None
+    if vectors.heads is not None:
+        rows = vectors.of_tool if words.live is None else vectors.of_tool[words.live]
+        weights = np.bincount(rows, minlength=len(filled)) * filled
+        usual = _mean(vectors.heads.rows, weights)
+    return State(words, vectors, there, missing, usual, in_order)
+
+
+def _mean(rows: NDArray[np.float32], weights: NDArray[np.int64]) -> NDArray[np.float32]:
+    total = np.zeros(rows.shape[1], np.float64)
+    for begin in range(0, len(rows), 1 << 14):
+        part = slice(begin, begin + (1 << 14))
+        total += weights[part].astype(np.float32) @ rows[part]
+    return (total / max(1, int(weights.sum()))).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """How near a text is to tools in meaning."""
+
+    values: NDArray[np.float32]
+    """In [-1, 1]; rough ones at first look."""
+    low: float
+    """Their mean over all tools."""
+    high: float
+    """The highest of all tools."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A request or one of its clauses, scored over tools."""
+
+    sums: NDArray[np.float32]
+    """Weighted sums, in [0, 1]."""
+    dense: NDArray[np.float32] | None
+    """What the cosine gives to the sum."""
+    cosines: NDArray[np.float32] | None
+    shares: NDArray[np.float32]
+    """Shares of the words that the tools cover."""
+
+
+def looked(
+    shares: NDArray[np.float32],
+    most: float,
+    cosines: Cosines | None,
+    weight: float,
+    there: NDArray[np.bool_] | None,
+) -> Look:
+    """Meaning and words in one sum.
+
+    Args:
+        shares: Shares of the words that the tools cover.
+        most: The largest share of all tools.
+        cosines: None: words alone decide.
+        weight: Of meaning; words have the rest.
+        there: Which of the tools have a vector; None: all of them.
+    """
+    lexical = np.divide(shares, most, dtype=np.float32) if most > 0 else shares
+    if cosines is None:
+        return Look(lexical, None, None, shares)
+    low, high = cosines.low, cosines.high
+    if high - low < 10**-DECIMALS:
+        return Look(lexical, None, cosines.values, shares)
+    dense: NDArray[np.float32] = cosines.values - np.float32(low)
+    np.maximum(dense, 0, out=dense)
+    dense *= np.float32(weight / (high - low))
+    sums = lexical * np.float32(1 - weight)
+    sums += dense
+    if there is not None:
+        dense[~there] = 0
+        sums[~there] = lexical[~there]
+    return Look(sums, dense, cosines.values, shares)
+
+
+def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cosines | None]:
+    """Cosines of all places, rough ones where there are heads; None: no tool has a vector."""
+    vectors = state.vectors
+    if vectors is None or not queries:
+        return [None for _ in queries]
+    heads = vectors.heads
+    if heads is None:
+        found = _products(vectors.rows, queries)
+        np.round(found, DECIMALS, out=found)
+    else:
+        found = _products(heads.rows, [query @ heads.basis for query in queries])
+    made: list[Cosines | None] = []
+    for query, row in zip(queries, found, strict=True):
+        values = row if state.in_order else row[vectors.of_tool]
+        if heads is not None and state.usual is not None:
+            low = float(state.usual @ (query @ heads.basis))
+            high = _high(state, row, query)
+            made.append(None if high is None else Cosines(values, low, high))
+            continue
+        seen = values if state.there is None else values[state.there]
+        if not len(seen):
+            made.append(None)
+            continue
+        made.append(Cosines(values, float(seen.mean(dtype=np.float64)), float(seen.max())))
+    return made
+
+
+def _high(state: State, rough: NDArray[np.float32], query: NDArray[np.float32]) -> float | None:
+    """The highest cosine of all texts."""
+    vectors = state.vectors
+    assert vectors is not None
+    assert vectors.heads is not None
+    best = highest(rough, _HIGHEST)
+    best = best[vectors.heads.there[best]]
+    if not len(best):
+        return None
+    return float(np.round(vectors.rows[best].astype(np.float32) @ query, DECIMALS).max())
+
+
+def exact_at(
+    state: State, places: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
+) -> list[NDArray[np.float32]]:
+    """Cosines at some places."""
+    assert state.vectors is not None
+    rows = places if state.in_order else state.vectors.of_tool[places]
+    near = state.vectors.rows[rows].astype(np.float32)
+    return [np.round(near @ query, DECIMALS) for query in queries]
+
+
+def _products(
+    rows: NDArray[np.float32], queries: Sequence[NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Shape (queries, rows): the memory is read once, whatever the number of queries."""
+    found = np.empty((len(queries), len(rows)), np.float32)
+    step = len(rows) if len(queries) == 1 else max(1, _BLOCK_NUMBERS // rows.shape[1])
+    for begin in range(0, len(rows), step or 1):
+        block = rows[begin : begin + step]
+        for at, query in enumerate(queries):
+            np.dot(block, query, out=found[at, begin : begin + step])
+    return found

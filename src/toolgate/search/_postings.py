@@ -1,0 +1,341 @@
+"""Which words are in which tools, how often and in which field: the arrays that BM25F reads.
+
+A segment holds the words of tools at consecutive places. A large index is one segment with all
+tools and a small one with those that changed since: a changed server costs its own words, until
+so much has changed that all is put into one segment again. Document frequencies are common.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "FIELDS",
+    "Counts",
+    "Patterns",
+    "Segment",
+    "Weights",
+    "WordIndex",
+    "places_of",
+    "read_counts",
+    "sealed",
+    "terms_of",
+    "usual_lengths",
+    "with_places",
+]
+
+FIELDS = 6
+"""Fields of a tool."""
+
+_TERM_SHIFT = 40
+_PLACE_SHIFT = 16
+_PLACE_BITS = (1 << (_TERM_SHIFT - _PLACE_SHIFT)) - 1
+_CODES_MOST = 1 << _PLACE_SHIFT
+_BLOCK = 1 << 21
+"""Postings that are weighed at a time, so that what is computed on the way stays small."""
+
+Weights: TypeAlias = tuple[float, ...]
+"""A number for each field."""
+
+
+class Patterns:
+    """Numbers for how often a term is in each field: few of all possible cases occur."""
+
+    def __init__(self) -> None:
+        self._codes: dict[int, int] = {}
+        self._counts: list[tuple[int, ...]] = []
+        self._table = np.zeros((0, FIELDS), np.float32)
+        for fields in range(1 << FIELDS):
+            self._add(tuple(fields >> row & 1 for row in range(FIELDS)))
+
+    def code(self, packed: int) -> int:
+        """Number of counts that are packed, 16 bits a field, the first field lowest."""
+        found = self._codes.get(packed)
+        if found is None:
+            counts = tuple(packed >> 16 * row & 0xFFFF for row in range(FIELDS))
+            if len(self._counts) >= _CODES_MOST:
+                found = self._codes[_packed(tuple(min(1, count) for count in counts))]
+            else:
+                found = self._add(counts)
+        return found
+
+    def table(self) -> NDArray[np.float32]:
+        """Shape (codes, fields): what each number means."""
+        if len(self._table) != len(self._counts):
+            self._table = np.array(self._counts, np.float32)
+        return self._table
+
+    def fields_of(self, code: int) -> tuple[int, ...]:
+        """The fields that have the term."""
+        return tuple(row for row, count in enumerate(self._counts[code]) if count)
+
+    def _add(self, counts: tuple[int, ...]) -> int:
+        self._codes[_packed(counts)] = len(self._counts)
+        self._counts.append(counts)
+        return len(self._counts) - 1
+
+
+def _packed(counts: tuple[int, ...]) -> int:
+    return sum(count << 16 * row for row, count in enumerate(counts))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The words of some tools as they were read."""
+
+    keys: NDArray[np.uint64]
+    """One for each term of each tool, in any order: term, place and pattern in one number."""
+
+    lengths: NDArray[np.uint16]
+    """Shape (fields, tools): words of each field."""
+
+
+def read_counts(
+    tools: Iterable[Sequence[Sequence[int]]], patterns: Patterns, first: int, n_tools: int
+) -> Counts:
+    """The counts of tools whose fields are given as numbers of terms.
+
+    Args:
+        tools: For each tool and each field the terms in it, as often as they occur.
+        patterns: Takes the patterns that occur.
+        first: Place of the first tool.
+        n_tools: How many there are.
+    """
+    keys: list[NDArray[np.uint64]] = []
+    lengths = np.zeros((FIELDS, n_tools), np.uint16)
+    pending: list[int] = []
+    code = patterns.code
+    for at, fields in enumerate(tools):
+        packed: dict[int, int] = {}
+        for row, numbers in enumerate(fields):
+            if numbers:
+                lengths[row, at] = min(len(numbers), 0xFFFF)
+                shift = 16 * row
+                for number, count in Counter(numbers).items():
+                    packed[number] = packed.get(number, 0) + (count << shift)
+        place = (first + at) << _PLACE_SHIFT
+        pending += [number << _TERM_SHIFT | place | code(p) for number, p in packed.items()]
+        if len(pending) > _BLOCK >> 3:
+            keys.append(np.array(pending, np.uint64))
+            pending.clear()
+    keys.append(np.array(pending, np.uint64))
+    return Counts(np.concatenate(keys), lengths)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Postings of tools at consecutive places, by term."""
+
+    first: int
+    """Place of its first tool."""
+
+    lengths: NDArray[np.uint16]
+    """Shape (fields, tools)."""
+
+    begins: NDArray[np.int64]
+    """Where the postings of each term begin; one more than there are terms."""
+
+    places: NDArray[np.int32]
+    """The tools of each term, ascending."""
+
+    codes: NDArray[np.uint16]
+    """The pattern of each posting."""
+
+    worth: NDArray[np.float32]
+    """What each posting counts before it is weighed by how rare its term is, in [0, 1)."""
+
+    @property
+    def terms(self) -> int:
+        """Numbers of terms that it knows of."""
+        return len(self.begins) - 1
+
+    def keys(self) -> NDArray[np.uint64]:
+        """Its postings as `Counts` has them."""
+        found = np.repeat(np.arange(self.terms, dtype=np.uint64), np.diff(self.begins))
+        found <<= np.uint64(_TERM_SHIFT)
+        found |= self.places.astype(np.uint64) << np.uint64(_PLACE_SHIFT)
+        found |= self.codes
+        return found
+
+
+def usual_lengths(
+    lengths: Sequence[NDArray[np.uint16]], gone: NDArray[np.int64] | None = None
+) -> Weights:
+    """Mean length of each field over the tools that have it, 0 where none has.
+
+    Those at the places `gone`, counted through all the arrays, are left out.
+    """
+    having, total = np.zeros(FIELDS, np.int64), np.zeros(FIELDS, np.int64)
+    first = 0
+    for part in lengths:
+        having += np.count_nonzero(part, axis=1)
+        total += part.sum(axis=1, dtype=np.int64)
+        if gone is not None:
+            away = part[:, gone[(gone >= first) & (gone < first + part.shape[1])] - first]
+            having -= np.count_nonzero(away, axis=1)
+            total -= away.sum(axis=1, dtype=np.int64)
+        first += part.shape[1]
+    return tuple(
+        each / count if count else 0.0
+        for each, count in zip(total.tolist(), having.tolist(), strict=True)
+    )
+
+
+def terms_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The term of each count."""
+    return (keys >> np.uint64(_TERM_SHIFT)).astype(np.int64)
+
+
+def places_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The place of each count."""
+    return ((keys >> np.uint64(_PLACE_SHIFT)) & np.uint64(_PLACE_BITS)).astype(np.int64)
+
+
+def with_places(keys: NDArray[np.uint64], places: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """The same counts at other places."""
+    bare = keys & ~np.uint64(_PLACE_BITS << _PLACE_SHIFT)
+    return bare | (places.astype(np.uint64) << np.uint64(_PLACE_SHIFT))
+
+
+def sealed(
+    counts: Sequence[Counts],
+    *,
+    first: int,
+    n_terms: int,
+    patterns: Patterns,
+    usual: Weights,
+    weights: Weights,
+    k1: float,
+    b: float,
+) -> Segment:
+    """A segment of these counts.
+
+    Args:
+        counts: Those of tools at consecutive places, the first of them at `first`.
+        first: See above.
+        n_terms: Numbers of terms given so far.
+        patterns: Those that were used for reading.
+        usual: Mean length of each field.
+        weights: Weight of each field.
+        k1: How much repetition counts.
+        b: How much a long field is held against a tool.
+    """
+    keys = np.concatenate([part.keys for part in counts]) if counts else np.zeros(0, np.uint64)
+    keys.sort()
+    lengths = np.concatenate([part.lengths for part in counts], axis=1)
+    bounds = np.arange(n_terms + 1, dtype=np.uint64) << np.uint64(_TERM_SHIFT)
+    begins = np.searchsorted(keys, bounds).astype(np.int64)
+    codes = (keys & np.uint64(_CODES_MOST - 1)).astype(np.uint16)
+    keys >>= np.uint64(_PLACE_SHIFT)
+    keys &= np.uint64(_PLACE_BITS)
+    places = keys.astype(np.int32)
+    del keys
+    table = patterns.table()
+    factors = [
+        (row, (weight / (1 - b + b * lengths[row] / usual[row])).astype(np.float32))
+        for row, weight in enumerate(weights)
+        if weight and usual[row]
+    ]
+    worth = np.empty(len(places), np.float32)
+    for begin in range(0, len(places), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        tools, kinds = places[part] - first, codes[part]
+        total = np.zeros(len(tools), np.float32)
+        for row, factor in factors:
+            total += table[:, row][kinds] * factor[tools]
+        worth[part] = total / (np.float32(k1) + total)
+    return Segment(first, lengths, begins, places, codes, worth)
+
+
+class WordIndex:
+    """BM25F over segments. Frozen: a change makes a new one, which shares what stayed."""
+
+    def __init__(
+        self,
+        segments: tuple[Segment, ...],
+        *,
+        usual: Weights,
+        patterns: Patterns,
+        gone: NDArray[np.int64] | None = None,
+        gone_df: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Put segments together.
+
+        Args:
+            segments: In order of their places.
+            usual: Mean lengths that they were sealed with.
+            patterns: Those of the segments.
+            gone: Places whose tool is not there any more.
+            gone_df: How many of these each term had.
+        """
+        self.segments = segments
+        self.usual = usual
+        self.patterns = patterns
+        self.gone = np.zeros(0, np.int64) if gone is None else gone
+        self.n_terms = max((segment.terms for segment in segments), default=0)
+        self.size = sum(segment.lengths.shape[1] for segment in segments)
+        """Places, those of gone tools included."""
+        self.live = self.size - len(self.gone)
+        df = np.zeros(self.n_terms, np.int64)
+        for segment in segments:
+            df[: segment.terms] += np.diff(segment.begins)
+        self.gone_df = np.zeros(self.n_terms, np.int64)
+        if gone_df is not None:
+            self.gone_df[: len(gone_df)] = gone_df
+        df -= self.gone_df
+        self.df = df
+        self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
+        self.n_used = int(np.count_nonzero(df))
+
+    def scores(self, found: Sequence[int]) -> NDArray[np.float32]:
+        """BM25F of each place for these terms."""
+        scores = np.zeros(self.size, np.float32)
+        for segment in self.segments:
+            for number in found:
+                if number < segment.terms:
+                    begin, end = segment.begins[number : number + 2].tolist()
+                    if begin < end:
+                        worth = segment.worth[begin:end] * self.idf[number]
+                        np.add.at(scores, segment.places[begin:end], worth)
+        if len(self.gone):
+            scores[self.gone] = 0
+        return scores
+
+    def has(self, number: int, allowed: NDArray[np.bool_] | None) -> bool:
+        """Whether an allowed tool has a term."""
+        if allowed is None:
+            return bool(self.df[number])
+        for segment in self.segments:
+            if number < segment.terms:
+                begin, end = segment.begins[number : number + 2]
+                if allowed[segment.places[begin:end]].any():
+                    return True
+        return False
+
+    def fields_of(self, found: Iterable[int], places: Sequence[int]) -> list[dict[int, list[int]]]:
+        """For each of these places, the terms by the field that has them."""
+        wanted = np.array(places, np.int32)
+        matched: list[dict[int, list[int]]] = [{} for _ in places]
+        for segment in self.segments:
+            for number in found:
+                if number >= segment.terms:
+                    continue
+                begin, end = segment.begins[number : number + 2].tolist()
+                if begin == end:
+                    continue
+                owners = segment.places[begin:end]
+                at = np.minimum(owners.searchsorted(wanted), end - begin - 1)
+                hits: list[int] = (owners[at] == wanted).nonzero()[0].tolist()
+                for hit in hits:
+                    for row in self.patterns.fields_of(int(segment.codes[begin + at[hit]])):
+                        matched[hit].setdefault(row, []).append(number)
+        return matched
+
+    def most(self, found: Sequence[int], unknown: int) -> float:
+        """The highest score that a request of these words could have; `unknown` are in no tool."""
+        rarest = float(np.log1p((self.live + 0.5) / 0.5))
+        return float(self.idf[list(found)].sum()) + unknown * rarest

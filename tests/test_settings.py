@@ -125,9 +125,9 @@ MALFORMED = {
     "unknown table": (
         "[discoverey]\nmax_results = 3",
         "toolgate.toml, line 1: the key 'discoverey' does not exist. Allowed: audit, "
-        "catalog_search, discovery, expose, import, log, meta_tools, mode, name_limit, "
+        "catalog_search, discovery, expose, groups, import, log, meta_tools, mode, name_limit, "
         "optimization, optimization_share, pinned, results, search, serve, server, store, "
-        "version. Did you mean 'discovery'?",
+        "usage, version. Did you mean 'discovery'?",
     ),
     "no search and no list": (
         'mode = "meta"\noptimization = "off"',
@@ -174,9 +174,9 @@ MALFORMED = {
     "a key that says what was read": (
         "files = []",
         "toolgate.toml, line 1: the key 'files' does not exist. Allowed: audit, "
-        "catalog_search, discovery, expose, import, log, meta_tools, mode, name_limit, "
+        "catalog_search, discovery, expose, groups, import, log, meta_tools, mode, name_limit, "
         "optimization, optimization_share, pinned, results, search, serve, server, store, "
-        "version. Correct or remove it.",
+        "usage, version. Correct or remove it.",
     ),
     "wrong type": (
         '[serve]\nport = "7420"',

@@ -18,10 +18,16 @@ pytestmark = pytest.mark.anyio
 
 
 def test_limits_come_from_the_settings() -> None:
-    settings = StoreSettings(audit_days=1.5, audit_max_mb=2, results_max_mb=3)
+    settings = StoreSettings(
+        audit_days=1.5, audit_max_mb=2, results_max_mb=3, usage_days=4, usage_max_mb=5
+    )
 
     assert retention_of(settings) == Retention(
-        audit_days=1.5, audit_max_bytes=2 * 2**20, results_max_bytes=3 * 2**20
+        audit_days=1.5,
+        audit_max_bytes=2 * 2**20,
+        results_max_bytes=3 * 2**20,
+        usage_days=4,
+        usage_max_bytes=5 * 2**20,
     )
 
 

@@ -23,6 +23,8 @@ def retention_of(settings: StoreSettings) -> Retention:
         audit_days=settings.audit_days,
         audit_max_bytes=settings.audit_max_mb * _MIB,
         results_max_bytes=settings.results_max_mb * _MIB,
+        usage_days=settings.usage_days,
+        usage_max_bytes=settings.usage_max_mb * _MIB,
     )
 
 

@@ -7,9 +7,19 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.search._line import Line
+from toolgate.search._usage import UsageWeights, Votes
 from toolgate.types import DEFAULT_PROJECT, Json
 
-__all__ = ["Hit", "SearchAnswer", "SearchRequest", "SearchStrategy", "SearchableTool"]
+__all__ = [
+    "AskedQuery",
+    "Experienced",
+    "Hit",
+    "SearchAnswer",
+    "SearchRequest",
+    "SearchStrategy",
+    "SearchableTool",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +79,9 @@ class SearchRequest:
     priors: Mapping[str, float] = field(default_factory=dict[str, float])
     """Extra weight by tool key, in [0, 1], from intents."""
 
+    learned: "Experienced | None" = field(default=None, compare=False, repr=False)
+    """What may be known of earlier use in the project; None: nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
@@ -90,6 +103,36 @@ class Hit:
     """What found it: `exact`, `lexical`, `vector`, `cloud`, `llm`, `usage`, `core`, `fallback`."""
 
 
+class Experienced(Protocol):
+    """What a strategy may know of earlier use in the project of a request."""
+
+    def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> Votes:
+        """What earlier requests say to one with this vector of the embedder `model`."""
+        ...
+
+    @property
+    def line(self) -> Line:
+        """Where the caller draws the line of "nothing fits"."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedQuery:
+    """A query as a strategy read it, for what is learned from use."""
+
+    query: str
+    """Its text, as far as it was searched."""
+
+    vector: NDArray[np.float32] | None = None
+    """Its vector, of length 1; None where it has none."""
+
+    cosine: float | None = None
+    """Evidence for its best hit."""
+
+    fits: bool = True
+    """Whether anything fits it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer:
     """What a search gives."""
@@ -108,6 +151,12 @@ class SearchAnswer:
 
     fallback: str = ""
     """Why a simpler search answered than the one that was asked, in a few words; else empty."""
+
+    asked: tuple[AskedQuery, ...] = field(default=(), compare=False, repr=False)
+    """The queries as they were read, for what is learned from use."""
+
+    model: str = field(default="", compare=False, repr=False)
+    """Identity of the embedder that gave the vectors in `asked`; empty without one."""
 
 
 @runtime_checkable

@@ -37,6 +37,7 @@ from toolgate.settings._model import (
     Settings,
     StoreSettings,
     ToolTable,
+    UsageSettings,
 )
 from toolgate.settings._servers import is_toolgate, redact, server_name
 from toolgate.settings._variables import fill_known
@@ -70,6 +71,7 @@ __all__ = [
     "Settings",
     "StoreSettings",
     "ToolTable",
+    "UsageSettings",
     "add_server_to_file",
     "base_environment",
     "child_environment",

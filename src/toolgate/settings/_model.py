@@ -26,6 +26,7 @@ __all__ = [
     "Settings",
     "StoreSettings",
     "ToolTable",
+    "UsageSettings",
 ]
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -175,6 +176,12 @@ class StoreSettings:
     results_max_mb: int = _between(256, 1, 1_048_576)
     """Megabytes of stored results at most; 1 to 1,048,576."""
 
+    usage_days: float = _between(180.0, 0, 36_500)
+    """Days that the usage log is kept; 0 to 36,500."""
+
+    usage_max_mb: int = _between(64, 1, 1_048_576)
+    """Megabytes of the usage log at most; 1 to 1,048,576."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
@@ -185,6 +192,35 @@ class AuditSettings:
 
     keep_queries: bool = True
     """Whether the text of a discovery is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageSettings:
+    """Table `[usage]`: learning from what was found and executed. See [learning.md](learning.md).
+
+    How much it counts is set in `[search.options.hybrid.usage]`.
+    """
+
+    enabled: bool = True
+    """Whether it is logged which tools a search showed and which were executed, and learned from.
+    Arguments and results are never in it; the text of a search is as `audit.keep_queries` says."""
+
+    adapt_line: bool = True
+    """Whether the line below which "nothing fits" is said follows what a caller executes and
+    marks."""
+
+    alternatives: bool = True
+    """Whether an answer names tools that do nearly the same as a hit."""
+
+    together: bool = True
+    """Whether an answer names tools that were often used together with a hit."""
+
+    half_life_days: float = _between(60.0, 0.1, 3_650)
+    """Days after which an earlier use counts half; 0.1 to 3,650."""
+
+    max_requests: int = _between(4_000, 10, 100_000)
+    """Earlier requests that have a say, the last used ones; 10 to 100,000. Each costs 1 kB of
+    memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,6 +397,13 @@ class Settings:
 
     audit: AuditSettings = AuditSettings()
     """Table `[audit]`: whether it is recorded what was searched and called."""
+
+    usage: UsageSettings = UsageSettings()
+    """Table `[usage]`: learning from what was found and executed."""
+
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Table `[groups]`: names of capability groups, each with servers and patterns of tool keys,
+    such as `files = ["filesystem", "drive:*_file"]`. Servers in none are grouped by themselves."""
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""

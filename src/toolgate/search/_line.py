@@ -1,0 +1,64 @@
+"""The line below which an answer says that nothing fits, as use has moved it.
+
+Calibration draws the line for everybody. A person whose weak hits turn out right wants it lower,
+one who marks good-looking hits wrong wants it higher. It moves within fixed bounds, it takes
+several marks to raise it, and without news it goes back to where it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Judged", "Line"]
+
+LOWEST, HIGHEST = -0.08, 0.04
+"""How far the line may move, as a cosine."""
+
+_STEP = 0.01
+_MISSED = 5.0
+"""What one fitting tool called weak costs, against one wrong tool that is not."""
+
+_STAY = 1.0
+"""What each step away from the calibrated line costs, in wrong tools."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A search of which it is known whether its answer fitted."""
+
+    cosine: float
+    """Evidence for its best tool."""
+
+    fitted: bool
+    """A tool of it was executed with success or marked right; else its best one marked wrong."""
+
+    weight: float
+    """How much it counts today, in [0, 1]."""
+
+    model: str
+    """Identity of the embedder that gave the cosine."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where one person draws the line in one project."""
+
+    judged: Sequence[Judged] = ()
+    """What is known."""
+
+    def shift(self, cut: float, model: str) -> float:
+        """How far the line moves from the calibrated `cut`, between `LOWEST` and `HIGHEST`."""
+        known = [each for each in self.judged if each.model == model]
+        if not known:
+            return 0.0
+        steps = range(round(LOWEST / _STEP), round(HIGHEST / _STEP) + 1)
+
+        def cost(step: int) -> float:
+            line = cut + step * _STEP
+            wrong = sum(
+                each.weight * _MISSED if each.fitted else each.weight
+                for each in known
+                if (each.cosine < line) == each.fitted
+            )
+            return wrong + abs(step) * _STAY
+
+        return round(min(steps, key=lambda step: (round(cost(step), 6), abs(step))) * _STEP, 2)

@@ -1,12 +1,15 @@
 """Makes the learned table small: four bits a number, one scale a row. Format: `embed/_table.py`."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.embed._proven import NEAR
+from toolgate.embed._table import read_table
 from training.table import Learned
 
 VERSION = 1
@@ -17,7 +20,7 @@ SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def write(learned: Learned, pieces: Sequence[str], path: Path) -> int:
-    """Write the file and return its size in bytes."""
+    """Write the file, and the record beside it; gives its size in bytes."""
     rows = learned.rows.copy()
     rows[0] = 0  # what is unknown says nothing
     codes, scale = quantised(rows)
@@ -39,6 +42,9 @@ def write(learned: Learned, pieces: Sequence[str], path: Path) -> int:
         pairs=pairs,
     )
     unfinished.rename(path)
+    one, other = map(read_table(path).vector, NEAR)
+    record = {"name": name, "cosine": round(float(one @ other), 4)}
+    path.with_name("model.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return path.stat().st_size
 
 

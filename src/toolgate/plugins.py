@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -60,12 +60,30 @@ def make(
     options_type, build = _halves(module, label)
     options = _read_options(options_type, spec, label)
     built = build(options, **_pick_services(build, services, label))
-    if not isinstance(built, contract):
+    if not _satisfies(built, contract):
         raise BrokenPluginError(
             f"{label} built a {type(built).__name__!r}, which is no {contract.__name__!r}.",
             hint=f"Run the suite in toolgate.testing.contracts on {module.__name__}.",
         )
     return built
+
+
+def _satisfies(built: object, contract: type[ContractT]) -> TypeGuard[ContractT]:
+    """Whether it has all that a contract asks for, none of which is called.
+
+    `isinstance` reads properties before Python 3.12, and what a property tells may have to be read
+    from a file first, which is not there or takes its time.
+    """
+    if not getattr(contract, "_is_protocol", False):
+        return isinstance(built, contract)
+    asked = {
+        name
+        for kind in contract.__mro__
+        if getattr(kind, "_is_protocol", False)
+        for name in (*vars(kind), *inspect.get_annotations(kind))
+        if not name.startswith("_")
+    }
+    return all(inspect.getattr_static(built, name, None) is not None for name in asked)
 
 
 @cache

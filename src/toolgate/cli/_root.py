@@ -43,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Upgrade, check, back up and restore the store; all of it while a gateway runs.",
     ),
     "audit": (LOOK_AFTER, "Show and export what was searched and called."),
+    "embedder": (
+        LOOK_AFTER,
+        "Try the embedder that is configured, or make a model for the embedder `onnx`.",
+    ),
     "eval": (LOOK_AFTER, "Measure how good the search is."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),
 }

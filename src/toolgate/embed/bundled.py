@@ -4,6 +4,7 @@ English, and words that other languages share with it; scripts it does not know 
 download, no network, the same vectors everywhere. See `docs/model.md`.
 """
 
+import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +13,21 @@ from pathlib import Path
 import numpy as np
 from anyio import to_thread
 
+from toolgate.embed._proven import NEAR
 from toolgate.embed._table import Table, read_table
 from toolgate.embed.base import TextKind, Vectors
+from toolgate.errors import EmbedderError
 
 __all__ = ["BundledEmbedder", "Options", "build"]
 
 MODEL = Path(__file__).parent / "data" / "model.npz"
 """The file in the package."""
+
+RECORD = MODEL.with_name("model.json")
+"""What the file gave where it was made: `name`, and the `cosine` of two sentences."""
+
+_OFF = 1e-3
+"""A cosine further than this from its record comes from other code or another file."""
 
 _AT_ONCE = 4_096
 """Characters that are computed on the spot: less than half a millisecond of work."""
@@ -81,6 +90,27 @@ def _shared(path: Path) -> Table:
     table = _tables.get(path)
     if table is None:
         with _reading:
-            table = _tables.get(path) or read_table(path)
+            table = _tables.get(path) or _proved(read_table(path))
             _tables[path] = table
     return table
+
+
+def _proved(table: Table) -> Table:
+    """The table, once it gives what it gave where it was made; tables without a record pass."""
+    try:
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+        name, wanted = str(record["name"]), float(record["cosine"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _failed(f"its record {RECORD.name!r} cannot be read") from error
+    cosine = float(table.vector(NEAR[0]) @ table.vector(NEAR[1]))
+    if name == table.name and abs(cosine - wanted) > _OFF:
+        raise _failed(f"two sentences have cosine {cosine:.4f} instead of {wanted:.4f}")
+    return table
+
+
+def _failed(what: str) -> EmbedderError:
+    return EmbedderError(
+        f"The embedding model does not pass its test: {what}.",
+        allowed="Search goes on with words alone.",
+        hint="Install Toolgate again, which brings the file back.",
+    )

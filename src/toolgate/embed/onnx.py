@@ -282,7 +282,7 @@ def _broken(path: Path, error: Exception) -> EmbedderError:
 def _line_of(error: Exception) -> str:
     """The first line of what a library says, without its own prefixes and final stop."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rpartition(" : ")[2][:200].rstrip(". ")
+    return lines[0].rpartition(" : ")[2].rpartition(" failed:")[2][:200].rstrip(". ")
 
 
 def _first(*said: str | None) -> str:

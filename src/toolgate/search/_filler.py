@@ -1,4 +1,4 @@
-"""Computes the vectors of tools in the background, and tries again when the embedder fails."""
+"""Gives tools their vectors in the background: from where they are kept, else from the embedder."""
 
 import asyncio
 import logging
@@ -9,8 +9,12 @@ import anyio.to_thread
 import numpy as np
 
 from toolgate.embed import Embedder, Vectors, embedded
+from toolgate.ids import utc_now
+from toolgate.search._kept import KeptVectors
+from toolgate.search._metrics import SearchMetrics
 from toolgate.search._vectors import ToolVectors, Wanted, aligned
 from toolgate.search.base import SearchableTool
+from toolgate.vectors import Space
 
 __all__ = ["Filler"]
 
@@ -18,14 +22,27 @@ log = logging.getLogger(__name__)
 
 _BATCH = 64
 _RETRY_S = (1.0, 5.0, 30.0)
+_LAST_FLUSH_S = 5.0
 
 
 class Filler:
     """Gives the tools of an index their vectors. One task at a time."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        kept: KeptVectors | None = None,
+        metrics: SearchMetrics | None = None,
+    ) -> None:
         self._embedder = embedder
+        self._metrics = metrics or SearchMetrics()
+        self._kept = kept or KeptVectors(None, self._metrics)
         self._task: asyncio.Task[None] | None = None
+        self._has_vectors = asyncio.Event()
+        self.space: Space | None = None
+        """Where the vectors belong; None: the embedder has not said it yet."""
+        self.is_loading = False
+        """Whether what is kept is being read."""
 
     async def aligned(
         self, last: ToolVectors | None, tools: Sequence[SearchableTool], size: int
@@ -34,12 +51,18 @@ class Filler:
 
         None when the embedder cannot be asked at all; words go on without it.
         """
+
+        def ask() -> Space:
+            return Space(model=self._embedder.identity, dim=self._embedder.dim)
+
         try:
-            dim = await anyio.to_thread.run_sync(lambda: self._embedder.dim)
+            self.space = await anyio.to_thread.run_sync(ask)
         except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on without it
             log.warning("embedder failed", extra={"error": str(error)})
+            self._metrics.failed(str(error), utc_now())
             return None, []
-        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim)
+        self._kept.use(self.space)
+        return await anyio.to_thread.run_sync(aligned, last, tools, size, self.space.dim)
 
     async def start(
         self,
@@ -48,10 +71,22 @@ class Filler:
         grown: Callable[[ToolVectors], Awaitable[None]],
         *,
         wait_s: float,
+        places: Sequence[int] | None = None,
     ) -> None:
-        """Compute what is missing; waits for it, or for the first failure, at most `wait_s`."""
+        """Read or compute what is missing; waits for it, or for a failure, at most `wait_s`.
+
+        Args:
+            vectors: Of the tools; rows are filled as they come.
+            missing: What they lack.
+            grown: Called when further rows are filled.
+            wait_s: Seconds to wait.
+            places: Those of `vectors` that have a tool; None: all.
+        """
+        if not missing and not self._kept.is_there:
+            return
         tried = asyncio.Event()
-        self._task = asyncio.create_task(self._fill(vectors, missing, grown, tried))
+        self._has_vectors = asyncio.Event()
+        self._task = asyncio.create_task(self._fill(vectors, missing, grown, tried, places))
         with anyio.move_on_after(wait_s):
             await tried.wait()
 
@@ -62,12 +97,62 @@ class Filler:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
+    async def aclose(self) -> None:
+        """Stop computing, and keep what was computed."""
+        await self.stop()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_FLUSH_S):
+            await self._kept.flush()
+
     async def ready(self) -> None:
         """Wait until nothing is missing."""
+        while self._task is not None and not self._task.done() and not self._has_vectors.is_set():
+            has_vectors = asyncio.create_task(self._has_vectors.wait())
+            try:
+                await asyncio.wait({self._task, has_vectors}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                has_vectors.cancel()
+
+    async def settled(self) -> None:
+        """Wait until nothing is missing and all is written where it is kept."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
     async def _fill(
+        self,
+        vectors: ToolVectors,
+        missing: Sequence[Wanted],
+        grown: Callable[[ToolVectors], Awaitable[None]],
+        tried: asyncio.Event,
+        places: Sequence[int] | None,
+    ) -> None:
+        try:
+            await self._compute(vectors, await self._load(vectors, missing, grown), grown, tried)
+        except Exception:
+            # Whatever it is, who waits must not wait for ever.
+            log.exception("vectors of tools failed")
+            return
+        finally:
+            tried.set()
+            self._has_vectors.set()
+        await self._kept.settle(vectors, places)
+
+    async def _load(
+        self,
+        vectors: ToolVectors,
+        missing: Sequence[Wanted],
+        grown: Callable[[ToolVectors], Awaitable[None]],
+    ) -> list[Wanted]:
+        """What is missing after all that is kept was read."""
+        self.is_loading = True
+        try:
+            left = await self._kept.load(vectors, missing)
+        finally:
+            self.is_loading = False
+        if len(left) < len(missing):
+            await grown(vectors)
+        return left
+
+    async def _compute(
         self,
         vectors: ToolVectors,
         missing: Sequence[Wanted],
@@ -85,17 +170,22 @@ class Filler:
                 log.warning(
                     "vectors of tools failed", extra={"error": str(error), "texts": len(batch)}
                 )
+                self._metrics.failed(str(error) or type(error).__name__, utc_now())
                 tried.set()
                 waiting = [*batch, *waiting]
                 await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                 failures += 1
                 continue
             failures = 0
+            # As they are kept, so that a restart changes no score.
+            halves = rows.astype(np.float16)
             places = [wanted.row for wanted in batch]
-            vectors.rows[places] = rows
+            vectors.rows[places] = halves
             vectors.there[places] = True
+            self._kept.add([wanted.digest for wanted in batch], halves)
             await grown(vectors)
-        tried.set()
+            if self._kept.is_due:
+                await self._kept.flush()
 
     async def _rows_of(self, batch: Sequence[Wanted]) -> Vectors:
         texts = list(

@@ -13,6 +13,8 @@ from toolgate.search.base import SearchableTool
 
 __all__ = ["HALF_FROM", "Heads", "ToolVectors", "Wanted", "aligned", "texts_of", "with_heads"]
 
+_MAKING = b"split+rich 1"
+"""How a vector is made of a text: part of its hash, since vectors are kept. At most 16 bytes."""
 _DESCRIPTION_CHARS = 2_000
 _PARAMETER_CHARS = 2_000
 HALF_FROM = 20_000
@@ -247,7 +249,8 @@ def _wanted(row: int, tool: SearchableTool, digest: bytes) -> Wanted:
 
 def _digest(tool: SearchableTool) -> bytes:
     text = "\0".join(texts_of(tool))
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+    data = text.encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=16, person=_MAKING).digest()
 
 
 def with_heads(vectors: ToolVectors) -> ToolVectors:

@@ -23,6 +23,7 @@ from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, Se
 from toolgate.search._calibration import Evidence, read_calibration
 from toolgate.search._clauses import clauses_of, readable_share
 from toolgate.search._filler import Filler
+from toolgate.search._kept import KeptVectors
 from toolgate.search._lexical import (
     QUERIES,
     QUERY_CHARS,
@@ -54,9 +55,11 @@ from toolgate.search._looks import (
     looked,
     state_of,
 )
+from toolgate.search._metrics import CountingEmbedder, SearchMetrics
 from toolgate.search._query_vectors import QueryVectors
 from toolgate.search._text import fold
 from toolgate.search._vectors import ToolVectors
+from toolgate.vectors import VectorStore
 
 __all__ = ["HybridSearch", "Options", "build"]
 
@@ -123,9 +126,11 @@ class Options:
                 )
 
 
-def build(options: Options, *, embedder: Embedder) -> "HybridSearch":
-    """A hybrid search with an empty index."""
-    return HybridSearch(options, embedder)
+def build(
+    options: Options, *, embedder: Embedder, vectors: VectorStore | None = None
+) -> "HybridSearch":
+    """A hybrid search with an empty index; without `vectors` each start computes them anew."""
+    return HybridSearch(options, embedder, vectors)
 
 
 @dataclass(frozen=True)
@@ -143,14 +148,20 @@ class _Ranking:
 class HybridSearch:
     """Ranks tools by meaning and words. `relevance` is a calibrated probability."""
 
-    def __init__(self, options: Options, embedder: Embedder) -> None:
+    def __init__(
+        self, options: Options, embedder: Embedder, vectors: VectorStore | None = None
+    ) -> None:
         self._options = options
+        self.metrics = SearchMetrics()
+        """What is counted while it runs."""
         self._calibration = read_calibration()
         self._state = State()
         self._updating = anyio.Lock()
-        self._filler = Filler(embedder)
+        counting = CountingEmbedder(embedder, self.metrics)
+        self._kept = KeptVectors(vectors, self.metrics)
+        self._filler = Filler(counting, self._kept, self.metrics)
         self._asked = QueryVectors(
-            embedder,
+            counting,
             timeout_s=options.embed_timeout_s,
             rest_s=options.rest_s,
             kept=options.cached_queries,
@@ -180,8 +191,14 @@ class HybridSearch:
                 self._state.vectors, words.tools, words.size
             )
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors)
-            if missing and vectors is not None:
-                await self._filler.start(vectors, missing, self._grown, wait_s=self._options.wait_s)
+            if vectors is not None:
+                await self._filler.start(
+                    vectors,
+                    missing,
+                    self._grown,
+                    wait_s=self._options.wait_s,
+                    places=None if words.places is None else words.places.tolist(),
+                )
 
     async def _grown(self, vectors: ToolVectors) -> None:
         """More tools have their vectors."""
@@ -198,7 +215,7 @@ class HybridSearch:
 
     async def aclose(self) -> None:
         """Stop computing vectors."""
-        await self._filler.stop()
+        await self._filler.aclose()
 
     async def ready(self) -> None:
         """Wait until every tool has its vector."""
@@ -215,11 +232,13 @@ class HybridSearch:
             notices += [notice for notice in found if notice not in notices]
         elif not notices:
             notices.append("There is no tool to search.")
+        duration_ms = (perf_counter() - started) * 1000
+        self.metrics.searched(duration_ms)
         return SearchAnswer(
             hits=tuple(hits),
             notices=tuple(notices),
             searched=searched,
-            duration_ms=(perf_counter() - started) * 1000,
+            duration_ms=duration_ms,
         )
 
     # ------------------------------------------------------------------ ranking
@@ -244,8 +263,13 @@ class HybridSearch:
             texts = [text for query in queries for text in (query, *parts[query])]
             vectors = await self._asked.vectors_of([*texts, *([context] if context else [])])
         if vectors is None or state.vectors is None:
+            self.metrics.fallbacks += 1
             notices.append("Searched by words alone: the embedder did not answer.")
         elif missing := state.missing:
+            if missing < len(state.words.keys):
+                self.metrics.partly += 1
+            else:
+                self.metrics.fallbacks += 1
             notices.append(
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )

@@ -1,0 +1,237 @@
+"""Vectors of tools in a place that outlives the process, and that may fail: then memory goes on."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.errors import StoreError
+from toolgate.ids import utc_now
+from toolgate.observe import observe
+from toolgate.search._metrics import SearchMetrics
+from toolgate.search._vectors import ToolVectors, Wanted, texts_of
+from toolgate.types import DEFAULT_PROJECT
+from toolgate.vectors import Space, TextLink, VectorCounts, VectorStore
+
+__all__ = ["KeptVectors"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FLUSH_ROWS = 2_048
+_FLUSH_S = 1.0
+_REST_S = 30.0
+"""Seconds in which a place that failed is not written to."""
+_LOAD_S = 60.0
+"""Seconds that a place gets to hand over what it has; then vectors are computed."""
+_PRUNE_S = 86_400.0
+_YOUNG_S = 3_600.0
+"""Seconds that a vector without a tool is kept: its tool may be linked in a moment."""
+
+
+class KeptVectors:
+    """Reads and writes the vectors of an index; a failure is told once and stops nothing."""
+
+    def __init__(
+        self,
+        vectors: VectorStore | None,
+        metrics: SearchMetrics,
+        *,
+        project_id: str = DEFAULT_PROJECT,
+    ) -> None:
+        self._vectors = vectors
+        self._metrics = metrics
+        self._project_id = project_id
+        self._space: Space | None = None
+        self._unsaved: dict[bytes, NDArray[np.float16]] = {}
+        self._flushed_at = monotonic()
+        self._resting_until = 0.0
+        self._is_failing = False
+        self._linked: dict[str, dict[str, bytes]] | None = None
+        self._pruned_at: float | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether vectors outlive the process at all."""
+        return self._vectors is not None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the latest attempt failed."""
+        return self._is_failing
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of the place."""
+        return "" if self._vectors is None else self._vectors.notice
+
+    @property
+    def unsaved(self) -> int:
+        """Vectors that are in memory only."""
+        return len(self._unsaved)
+
+    def use(self, space: Space) -> None:
+        """The vectors are those of this space from now on."""
+        if space != self._space:
+            self._space = space
+            self._unsaved.clear()
+
+    # ------------------------------------------------------------------ vectors
+
+    async def load(self, vectors: ToolVectors, missing: Sequence[Wanted]) -> list[Wanted]:
+        """Fill rows that are in the place; gives what is missing after that."""
+        store, space = self._vectors, self._space
+        if store is None or space is None or not missing:
+            return list(missing)
+        rows = np.array([wanted.row for wanted in missing], np.int64)
+
+        def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
+            at = rows[places]
+            vectors.rows[at] = found
+            vectors.there[at] = True
+
+        hashes = [wanted.digest for wanted in missing]
+        with observe("vectors_load", texts=len(hashes)):
+            await self._tried(lambda: _within(_LOAD_S, store.load(space, hashes, put)))
+        left = [wanted for wanted in missing if not vectors.there[wanted.row]]
+        self._metrics.loaded += len(missing) - len(left)
+        return left
+
+    def add(self, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> None:
+        """Further vectors that are to be kept."""
+        if self._vectors is not None:
+            self._unsaved.update(zip(hashes, rows, strict=True))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough waits to be written, or has waited for long enough."""
+        if not self._unsaved or monotonic() < self._resting_until:
+            return False
+        waited_s = monotonic() - self._flushed_at
+        return len(self._unsaved) >= _FLUSH_ROWS or waited_s >= _FLUSH_S
+
+    async def flush(self) -> None:
+        """Write what waits."""
+        store, space = self._vectors, self._space
+        if store is None or space is None or monotonic() < self._resting_until:
+            return
+        while self._unsaved:
+            hashes = list(self._unsaved)[:_FLUSH_ROWS]
+            rows = np.array([self._unsaved[text] for text in hashes], np.float16)
+            with observe("vectors_save", texts=len(hashes)):
+                count = await self._tried(lambda: store.save(space, hashes, rows))  # noqa: B023
+            if count is None:
+                break
+            self._metrics.stored += count
+            for text in hashes:
+                self._unsaved.pop(text, None)
+        self._flushed_at = monotonic()
+
+    # ------------------------------------------------------------------ tools
+
+    async def settle(self, vectors: ToolVectors, places: Sequence[int] | None) -> None:
+        """Note which tool has which text, clean up, and let the place prepare for searches.
+
+        Args:
+            vectors: Of the tools.
+            places: Those that have a tool; None: all.
+        """
+        store, space = self._vectors, self._space
+        if store is None or space is None or monotonic() < self._resting_until:
+            return
+        await self.flush()
+        if self._linked is None:
+            self._linked = await self._tried(lambda: store.links(self._project_id))
+        if self._linked is None:
+            return
+        changed = await anyio.to_thread.run_sync(_changed, self._linked, vectors, places)
+        for server, hashes in changed.items():
+            links = await anyio.to_thread.run_sync(_links, vectors, hashes)
+            now = {link.tool: link.text_hash for link in links}
+            if await self._tried(lambda: store.link(self._project_id, server, links)) is None:  # noqa: B023
+                return
+            self._linked[server] = now
+        if self._pruned_at is None or monotonic() - self._pruned_at > _PRUNE_S:
+            self._pruned_at = monotonic()
+            await self._tried(lambda: store.prune(before=utc_now(plus_s=-_YOUNG_S)))
+        with observe("vectors_settle"):
+            await self._tried(lambda: store.settle(space))
+
+    async def forget(self, server: str) -> int:
+        """Remove what is kept of a server; gives how many tools it had.
+
+        Raises:
+            StoreError: The place failed.
+        """
+        if self._vectors is None:
+            return 0
+        if self._linked is not None:
+            self._linked.pop(server, None)
+        return await self._vectors.unlink(self._project_id, server)
+
+    async def counts(self) -> VectorCounts | None:
+        """How much is kept; None: it cannot be said."""
+        store, space = self._vectors, self._space
+        if store is None or space is None:
+            return None
+        return await self._tried(lambda: store.counts(space, self._project_id))
+
+    async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """What the work gives, or None when it failed."""
+        try:
+            found = await work()
+        except Exception as error:  # noqa: BLE001 - a place of anybody; memory goes on
+            shown = error.failed if isinstance(error, StoreError) else repr(error)
+            self._metrics.failed(f"Vectors cannot be kept: {shown}", utc_now())
+            self._resting_until = monotonic() + _REST_S
+            if not self._is_failing:
+                log.warning("vectors are not kept", extra={"error": shown})
+            self._is_failing = True
+            return None
+        if self._is_failing:
+            log.info("vectors are kept again")
+        self._is_failing = False
+        return found
+
+
+async def _within(limit_s: float, work: Awaitable[T]) -> T:
+    with anyio.fail_after(limit_s):
+        return await work
+
+
+def _changed(
+    linked: dict[str, dict[str, bytes]], vectors: ToolVectors, places: Sequence[int] | None
+) -> dict[str, list[int]]:
+    """Places of the tools of each server whose texts are others than those that are linked."""
+    by_server: dict[str, list[int]] = {}
+    tools, of_tool, digests = vectors.tools, vectors.of_tool.tolist(), vectors.digests
+    for place in range(len(of_tool)) if places is None else places:
+        by_server.setdefault(tools[place].server, []).append(place)
+    known = [row.tobytes() for row in digests]
+    return {
+        server: own
+        for server, own in by_server.items()
+        if linked.get(server) != {tools[at].name: known[of_tool[at]] for at in own}
+    }
+
+
+def _links(vectors: ToolVectors, places: Sequence[int]) -> list[TextLink]:
+    links: list[TextLink] = []
+    for place in places:
+        tool = vectors.tools[place]
+        links.append(
+            TextLink(
+                tool=tool.name,
+                text_hash=vectors.digests[vectors.of_tool[place]].tobytes(),
+                description=tool.description,
+                enriched=texts_of(tool)[1],
+                definition_hash=tool.digest,
+            )
+        )
+    return links

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from toolgate.embed import Embedder
+from toolgate.embed import Embedder, Proven
 from toolgate.plugins import make
 from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex
 from toolgate.settings import SearchSettings, Settings
@@ -142,7 +142,7 @@ class Strategies:
                 setting="search.embedder",
                 options=self._settings.embedder_options,
             )
-            self._embedder = make("embed", Embedder, spec, {})
+            self._embedder = Proven(make("embed", Embedder, spec, {}))
         return self._embedder
 
     async def aclose(self) -> None:

@@ -102,6 +102,9 @@ class Options:
     cached_queries: int = 1_000
     """Vectors of requests that are kept; 0 to 100,000."""
 
+    cached_s: float = 300.0
+    """Seconds that each of them is kept; 0 to 86,400."""
+
     lexical: WordWeights = field(default_factory=WordWeights)
     """How words count."""
 
@@ -115,6 +118,7 @@ class Options:
             "rest_s": (0, 3_600),
             "wait_s": (0, 60),
             "cached_queries": (0, 100_000),
+            "cached_s": (0, 86_400),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
@@ -165,6 +169,7 @@ class HybridSearch:
             timeout_s=options.embed_timeout_s,
             rest_s=options.rest_s,
             kept=options.cached_queries,
+            kept_s=options.cached_s,
         )
 
     @property
@@ -264,7 +269,8 @@ class HybridSearch:
             vectors = await self._asked.vectors_of([*texts, *([context] if context else [])])
         if vectors is None or state.vectors is None:
             self.metrics.fallbacks += 1
-            notices.append("Searched by words alone: the embedder did not answer.")
+            trouble = self._asked.trouble or "cannot be used; the log of the gateway says why"
+            notices.append(f"Searched by words alone: the embedder {trouble}.")
         elif missing := state.missing:
             if missing < len(state.words.keys):
                 self.metrics.partly += 1

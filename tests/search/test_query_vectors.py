@@ -1,0 +1,121 @@
+"""Vectors of requests are remembered for a while, and nobody waits for an embedder that fails."""
+
+from collections.abc import Callable, Sequence
+
+import anyio
+import numpy as np
+import pytest
+
+from tests.search.hashing import HashingEmbedder
+from toolgate.embed import TextKind, Vectors
+from toolgate.errors import EmbedderError
+from toolgate.search._query_vectors import QueryVectors
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    """Goes on when told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Hindered(HashingEmbedder):
+    """Does something else as long as there is something."""
+
+    hindrance: Callable[[], object] | None = None
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        rows = await super().embed(texts, kind)
+        if self.hindrance is not None:
+            found = self.hindrance()
+            if found == "hang":
+                await anyio.sleep_forever()
+        return rows
+
+
+def made(embedder: HashingEmbedder, clock: Clock, *, kept: int = 1_000) -> QueryVectors:
+    return QueryVectors(embedder, timeout_s=0.05, rest_s=10, kept=kept, kept_s=300, now=clock)
+
+
+async def test_a_vector_is_kept_for_its_time_and_no_longer() -> None:
+    embedder, clock = HashingEmbedder(), Clock()
+    asked = made(embedder, clock)
+
+    for _ in range(6):  # asking again does not make it younger
+        clock.now += 60
+        found = await asked.vectors_of(["weather"])
+        assert found is not None
+    clock.now += 1
+    await asked.vectors_of(["weather"])
+
+    assert embedder.queries == ["weather"] * 2
+
+
+async def test_the_vectors_that_were_asked_for_last_are_kept() -> None:
+    embedder = HashingEmbedder()
+    asked = made(embedder, Clock(), kept=2)
+
+    for text in ("a b", "c d", "a b", "e f", "a b", "c d"):
+        await asked.vectors_of([text])
+
+    assert embedder.queries == ["a b", "c d", "e f", "c d"]
+
+
+async def test_only_new_texts_are_asked_for_and_each_once() -> None:
+    embedder = HashingEmbedder()
+    asked = made(embedder, Clock())
+    await asked.vectors_of(["one"])
+
+    found = await asked.vectors_of(["two", "one", "two", "three"])
+
+    assert found is not None
+    assert set(found) == {"one", "two", "three"}
+    assert embedder.queries == ["one", "two", "three"]
+    assert np.linalg.norm(found["two"]) == pytest.approx(1)
+
+
+def fails() -> object:
+    raise EmbedderError("The service is not there.", hint="Start it.")
+
+
+@pytest.mark.parametrize(
+    ("hindrance", "trouble"),
+    [
+        (lambda: "hang", "did not answer within 0.05 s"),
+        (fails, "failed; the log of the gateway says why"),
+    ],
+    ids=["late", "failed"],
+)
+async def test_it_says_in_which_way_the_embedder_failed(
+    hindrance: Callable[[], object], trouble: str
+) -> None:
+    """For the notice; what a service answered stays in the log."""
+    embedder, clock = Hindered(), Clock()
+    asked = made(embedder, clock)
+    embedder.hindrance = hindrance
+
+    assert await asked.vectors_of(["weather"]) is None
+    assert asked.trouble == trouble
+
+
+async def test_after_three_failures_it_rests_but_knows_what_it_knew() -> None:
+    embedder, clock = Hindered(), Clock()
+    asked = made(embedder, clock)
+    await asked.vectors_of(["known"])
+    embedder.hindrance = fails
+    for number in range(5):
+        assert await asked.vectors_of([f"new {number}"]) is None
+    assert embedder.queries[1:] == ["new 0", "new 1", "new 2"]
+    assert asked.trouble == "failed several times, and is left alone for a while"
+
+    assert await asked.vectors_of(["known"]) is not None
+    assert asked.trouble == ""
+
+    embedder.hindrance = None
+    clock.now += 11
+    assert await asked.vectors_of(["new 3"]) is not None

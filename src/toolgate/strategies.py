@@ -37,6 +37,11 @@ class Searching:
 
     def _prepared(self, settings: Settings) -> "Prepared":
         strategies = Strategies(settings.search, self._services)
+        table = settings.catalog_search
+        if table.tokens:  # what is wrong there is said now and not to the first who asks
+            strategies.make(
+                table.strategy, selector=table.selector, setting="catalog_search.strategy"
+            )
         return Prepared(
             wanted=_wanted(settings), strategies=strategies, arms=strategies.arms(settings)
         )
@@ -58,7 +63,7 @@ class Searching:
 class Prepared:
     """Searches that are built and not yet used."""
 
-    wanted: tuple[str, float, SearchSettings]
+    wanted: tuple[object, ...]
     """What the settings say."""
 
     strategies: "Strategies"
@@ -151,8 +156,13 @@ class Strategies:
             await self._embedder.aclose()
 
 
-def _wanted(settings: Settings) -> tuple[str, float, SearchSettings]:
-    return settings.optimization, settings.optimization_share, settings.search
+def _wanted(settings: Settings) -> tuple[object, ...]:
+    return (
+        settings.optimization,
+        settings.optimization_share,
+        settings.search,
+        settings.catalog_search,
+    )
 
 
 async def end(strategy: object) -> None:

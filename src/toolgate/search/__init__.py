@@ -2,14 +2,23 @@
 
 from toolgate.search._answer import Discovery, Found, compose
 from toolgate.search._arms import Arm, Arms
+from toolgate.search._catalog_wire import answer_body, catalog_search_schema, tools_of
 from toolgate.search._describe import Description, describe_tools
 from toolgate.search._index import Indexable, ToolIndex
 from toolgate.search._signature import shape, signature
-from toolgate.search.base import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search.base import (
+    AskedQuery,
+    Hit,
+    SearchableTool,
+    SearchAnswer,
+    SearchRequest,
+    SearchStrategy,
+)
 
 __all__ = [
     "Arm",
     "Arms",
+    "AskedQuery",
     "Description",
     "Discovery",
     "Found",
@@ -20,8 +29,11 @@ __all__ = [
     "SearchStrategy",
     "SearchableTool",
     "ToolIndex",
+    "answer_body",
+    "catalog_search_schema",
     "compose",
     "describe_tools",
     "shape",
     "signature",
+    "tools_of",
 ]

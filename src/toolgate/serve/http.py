@@ -58,6 +58,7 @@ from toolgate.serve._parser import HttpParser
 from toolgate.serve._prepared import with_prepared
 from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
+from toolgate.serve.catalog_search import CatalogSearch
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
 
@@ -170,6 +171,7 @@ class Door:
         )
         self._lane = Lane(app.gateway)
         self._rest = Rest(app)
+        self._catalog_search = CatalogSearch(app, refuse=self._rest.refuse)
         self._front: Front | None = None
         self._sdk: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._has_sdk = anyio.Event()
@@ -195,6 +197,8 @@ class Door:
                 self._stop.set()
                 if not self._has_sdk.is_set():
                     tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await self._catalog_search.aclose()
 
     async def tell_loaded(self, tell: Callable[[], None]) -> None:
         """Call a function once nothing is left to import."""
@@ -264,7 +268,7 @@ class Door:
         """Answer with an error in the form that the client waits for, if it still does."""
         if response.is_whole:
             return
-        if not response.has_begun and scope["path"].startswith("/api/v1/"):
+        if not response.has_begun and scope["path"].startswith(("/api/v1/", "/catalog/")):
             await self._rest.refuse(response, status, code, message)
             return
         data = {"code": code, "retryable": False, "requestId": REQUEST_ID.get()}
@@ -287,12 +291,20 @@ class Door:
             ready = not self._is_draining
             await send_json(send, 200 if ready else 503, {"ready": ready})
         elif path.startswith("/api/v1/"):
-            await self._api(scope, receive, send)
+            await self._api(self._rest, scope, receive, send)
+        elif path == "/catalog/search":
+            await self._api(self._catalog_search, scope, receive, send)
         else:
             message = f"There is nothing at {path[:100]!r}; MCP clients use /mcp."
             await send_json(send, 404, {"error": {"code": "not_found", "message": message}})
 
-    async def _api(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _api(
+        self,
+        answer: Callable[[Scope, Receive, Send], Awaitable[None]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         refusal = self._guard.check(scope["headers"])
         if refusal is not None:
             await self._rest.refuse(send, refusal.status, "forbidden", refusal.message)
@@ -300,7 +312,7 @@ class Door:
             await self._rest.refuse(send, 503, "shutting_down", _SHUTTING_DOWN, retryable=True)
         else:
             with self._counted():
-                await self._rest(scope, receive, send)
+                await answer(scope, receive, send)
 
     async def _mcp(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]

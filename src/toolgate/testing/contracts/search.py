@@ -88,7 +88,9 @@ class SearchContract:
         await made.update(sample_tools())
         return made
 
-    def test_it_satisfies_the_protocol(self, make_strategy: Callable[[], SearchStrategy]) -> None:
+    async def test_it_satisfies_the_protocol(
+        self, make_strategy: Callable[[], SearchStrategy]
+    ) -> None:
         """`plugins.make` refuses what does not."""
         assert isinstance(make_strategy(), SearchStrategy)
 

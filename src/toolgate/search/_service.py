@@ -1,0 +1,123 @@
+"""Asking a service over HTTP with JSON, within limits, and leaving it alone while it fails."""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from time import monotonic
+
+import aiohttp
+import anyio
+
+from toolgate import jsontext
+from toolgate.types import Json
+
+__all__ = ["Breaker", "JsonService", "ServiceError"]
+
+_PIECE_BYTES = 2**16
+
+
+class ServiceError(Exception):
+    """No usable answer came. The text says why in a few words, and holds no secret."""
+
+
+class JsonService:
+    """An address that takes JSON and answers with JSON."""
+
+    def __init__(self, url: str, *, token: str, timeout_s: float, max_bytes: int) -> None:
+        self._url = url
+        self._headers = {"content-type": "application/json", "accept": "application/json"}
+        if token:
+            self._headers["authorization"] = f"Bearer {token}"
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def post(self, body: Json) -> object:
+        """The answer to a body, in all within the time limit.
+
+        Raises:
+            ServiceError: It is late, too large, no JSON, a refusal, or there is none.
+        """
+        try:
+            with anyio.fail_after(self._timeout_s):
+                async with self._open().post(
+                    self._url,
+                    data=jsontext.dumps(body),
+                    headers=self._headers,
+                    # The token is for this address alone.
+                    allow_redirects=False,
+                ) as response:
+                    if response.status != HTTPStatus.OK:
+                        raise ServiceError(_refusal(response.status))
+                    raw = await self._read(response)
+        except TimeoutError as error:
+            raise ServiceError(f"no answer within {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
+            raise ServiceError(f"no connection, {type(error).__name__}") from error
+        except ValueError as error:  # an address or a token that cannot be sent
+            raise ServiceError(f"no request could be made, {type(error).__name__}") from error
+        try:
+            return jsontext.loads(raw)
+        except ValueError as error:
+            raise ServiceError("an answer that is no JSON") from error
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            self._session, self._loop = aiohttp.ClientSession(), loop
+        return self._session
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        raw = bytearray()
+        async for piece in response.content.iter_chunked(_PIECE_BYTES):
+            raw += piece
+            if len(raw) > self._max_bytes:
+                raise ServiceError(f"an answer of more than {self._max_bytes:,} bytes")
+        return bytes(raw)
+
+
+class Breaker:
+    """Says whether a service is worth asking: not for a while after several failures in a row.
+
+    After the rest one request tries it; the others wait for how that ends.
+    """
+
+    def __init__(
+        self, *, failures: int, rest_s: float, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._most = failures
+        self._rest_s = rest_s
+        self._clock = clock
+        self._failures = 0
+        self._closed_at = 0.0
+
+    def allows(self) -> bool:
+        """Whether to ask now."""
+        if self._failures < self._most:
+            return True
+        if self._clock() < self._closed_at:
+            return False
+        self._closed_at = self._clock() + self._rest_s
+        return True
+
+    def succeeded(self) -> None:
+        """It answered."""
+        self._failures = 0
+
+    def failed(self) -> None:
+        """It did not."""
+        self._failures += 1
+        self._closed_at = self._clock() + self._rest_s
+
+
+def _refusal(status: int) -> str:
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return f"the token was refused with status {status}"
+    return f"status {status}"

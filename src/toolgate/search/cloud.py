@@ -1,0 +1,228 @@
+"""Cloud search: a service chooses among the tools that the caller may use.
+
+The request goes to `POST …/catalog/search` with the names and descriptions of those tools; requests
+and descriptions leave this machine. Whatever goes wrong there, a local search answers, and says so.
+The shape of both sides and how to run such a service: `docs/cloud-search.md`.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Protocol, runtime_checkable
+
+import anyio
+
+from toolgate.errors import OptionError
+from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search._catalog_wire import read_answer, request_body
+from toolgate.search._chosen import answered
+from toolgate.search._lexical import QUERIES, QUERY_CHARS
+from toolgate.search._service import Breaker, JsonService, ServiceError
+from toolgate.search._text import fold
+
+__all__ = ["CloudSearch", "Options", "build"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Table `[search.options.cloud]`."""
+
+    url: str = ""
+    """Address of the service, to which `/catalog/search` is added; needed."""
+
+    token: str = field(default="", repr=False)
+    """Bearer token; write `${env:NAME}` and not the token itself."""
+
+    project_id: str = ""
+    """The project at the service; empty: not sent, the token decides."""
+
+    timeout_s: float = 5.0
+    """Seconds for a whole answer; then the local search answers. 0.1 to 60."""
+
+    failures: int = 3
+    """Failures in a row after which the service is left alone for `rest_s`; 1 to 100."""
+
+    rest_s: float = 30.0
+    """Seconds without asking it then; 0 to 3,600."""
+
+    local: str = "hybrid"
+    """The search that answers when the service does not: `hybrid` or `bm25`."""
+
+    max_tools: int = 2_000
+    """Most tools that are sent; of more, those that the local search ranks first. 1 to 100,000."""
+
+    description_chars: int = 1_000
+    """Characters of a description that are sent; 0 to 100,000."""
+
+    max_answer_bytes: int = 4 * 2**20
+    """Largest answer that is read; 1,024 to 1,073,741,824."""
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "timeout_s": (0.1, 60),
+            "failures": (1, 100),
+            "rest_s": (0, 3_600),
+            "max_tools": (1, 100_000),
+            "description_chars": (0, 100_000),
+            "max_answer_bytes": (1_024, 2**30),
+        }
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise OptionError(
+                    f"Option {name!r} of search 'cloud' is {value!r}.",
+                    allowed=f"Allowed: {low:,} to {high:,}.",
+                    hint="Correct it under search.options.cloud.",
+                )
+        if not self.url.startswith(("http://", "https://")):
+            raise OptionError(
+                f"Option 'url' of search 'cloud' is {self.url!r}.",
+                allowed="Allowed: addresses with http:// or https://.",
+                hint="Set it under search.options.cloud to the address of the service.",
+            )
+        if self.local in {"cloud", "off"}:
+            raise OptionError(
+                f"Option 'local' of search 'cloud' is {self.local!r}.",
+                allowed="Allowed: hybrid, bm25, or another search that runs here.",
+                hint="Correct it under search.options.cloud.",
+            )
+
+
+def build(options: Options, *, make_search: Callable[[str], SearchStrategy]) -> "CloudSearch":
+    """A cloud search with an empty index; nothing is sent before the first request."""
+    return CloudSearch(options, make_search(options.local))
+
+
+class CloudSearch:
+    """Has a service choose among the tools that may be found, and a local search at hand.
+
+    Tools that are named exactly are found even when the service leaves them out. What the service
+    names beyond the tools that it was sent is dropped.
+    """
+
+    def __init__(self, options: Options, local: SearchStrategy) -> None:
+        self._options = options
+        self._local = local
+        self._tools: dict[str, SearchableTool] = {}
+        self._updating = anyio.Lock()
+        self._service = JsonService(
+            f"{options.url.rstrip('/')}/catalog/search",
+            token=options.token,
+            timeout_s=options.timeout_s,
+            max_bytes=options.max_answer_bytes,
+        )
+        self._breaker = Breaker(failures=options.failures, rest_s=options.rest_s)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the tools in the index, in the order of the mask."""
+        return self._local.keys
+
+    async def update(self, tools: Sequence[SearchableTool]) -> None:
+        """Make these the tools of the index."""
+        wanted = tuple(tools)
+        async with self._updating:
+            await self._local.update(wanted)
+            self._tools = {tool.key: tool for tool in wanted}
+
+    async def ready(self) -> None:
+        """Wait until the local search has all that it needs."""
+        if isinstance(self._local, _Patient):
+            await self._local.ready()
+
+    async def aclose(self) -> None:
+        """Close the connections, and end the local search."""
+        await self._service.aclose()
+        if isinstance(self._local, _Closing):
+            await self._local.aclose()
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """The tools that fit best, chosen by the service if it answers."""
+        started = perf_counter()
+        tools = self._allowed(request)
+        local = await self._local.search(request)
+        if not tools or not any(query.strip() for query in request.queries):
+            return local
+        if not self._breaker.allows():
+            return _fallen_back(local, "it failed several times and is left alone for a while")
+        if len(tools) > self._options.max_tools:
+            tools = await self._nearest(request, tools)
+        try:
+            chosen, notices = await self._ask(request, tools)
+        except ServiceError as error:
+            log.warning("cloud search failed", extra={"reason": str(error)})
+            self._breaker.failed()
+            return _fallen_back(local, str(error))
+        self._breaker.succeeded()
+        hits, below = answered(chosen, local.hits, request)
+        if not chosen and not hits and not notices:
+            notices = ["The search service found no tool that fits. Say it in other words."]
+        return SearchAnswer(
+            hits=hits,
+            notices=(*notices, *below),
+            searched=len(tools),
+            duration_ms=(perf_counter() - started) * 1000,
+        )
+
+    def _allowed(self, request: SearchRequest) -> list[SearchableTool]:
+        """The tools that may be found; none where mask and index do not belong together."""
+        keys, known, mask = self._local.keys, self._tools, request.mask
+        if mask is not None and len(mask) != len(keys):
+            return []
+        servers = {fold(server) for server in request.servers}
+        return [
+            known[key]
+            for number, key in enumerate(keys)
+            if (mask is None or mask[number])
+            and key in known
+            and (not servers or fold(known[key].server) in servers)
+        ]
+
+    async def _nearest(
+        self, request: SearchRequest, tools: list[SearchableTool]
+    ) -> list[SearchableTool]:
+        """As many tools as may be sent, the best by the local search, then the others."""
+        most = self._options.max_tools
+        near = await self._local.search(replace(request, limit=most, threshold=0.0))
+        allowed = {tool.key: tool for tool in tools}
+        first = {hit.key: allowed[hit.key] for hit in near.hits if hit.key in allowed}
+        return list((first | allowed).values())[:most]
+
+    async def _ask(
+        self, request: SearchRequest, tools: Sequence[SearchableTool]
+    ) -> tuple[list[Hit], list[str]]:
+        body = request_body(
+            request,
+            tools,
+            project_id=self._options.project_id,
+            description_chars=self._options.description_chars,
+            queries=QUERIES,
+            query_chars=QUERY_CHARS,
+        )
+        answer = await self._service.post(body)
+        return read_answer(answer, {tool.key for tool in tools}, query=request.queries[0])
+
+
+def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:
+    """The local answer, marked as what it is."""
+    hits = (hit if hit.source == "exact" else replace(hit, source="fallback") for hit in local.hits)
+    notice = f"Cloud search is not there ({reason}); this is the local search."
+    return replace(
+        local, hits=tuple(hits), notices=(notice, *local.notices), fallback=f"cloud: {reason}"
+    )
+
+
+@runtime_checkable
+class _Patient(Protocol):
+    async def ready(self) -> None: ...
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    async def aclose(self) -> None: ...
+
+
+_: type[SearchStrategy] = CloudSearch

@@ -1,0 +1,104 @@
+"""A service over HTTP that answers as a test says: cloud search, chat models, embeddings."""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from aiohttp import web
+
+from toolgate.types import Json
+
+__all__ = ["FakeService", "Reply", "chat_reply", "fake_service"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer that is more than JSON with status 200."""
+
+    body: bytes = b""
+    """As it is sent."""
+
+    status: int = 200
+    """HTTP status."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further headers."""
+
+    is_late: bool = False
+    """Whether it never comes while the client waits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request that came."""
+
+    path: str
+    """Its path."""
+
+    headers: Mapping[str, str]
+    """Its headers."""
+
+    body: Json
+    """What it said."""
+
+
+Answer = Callable[[Json], object]
+"""What to answer to a body: a `Reply`, or a value that becomes JSON."""
+
+
+class FakeService:
+    """Answers POSTs at any path and remembers them."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        """May be replaced while it runs."""
+        self.asked: list[Asked] = []
+        """What came, in order."""
+        self.url = ""
+        """Where it is, such as `http://127.0.0.1:40123`."""
+        self._ended = anyio.Event()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request."""
+        body: Json = await request.json()
+        self.asked.append(Asked(path=request.path, headers=dict(request.headers), body=body))
+        given = self.answer(body)
+        found = given if isinstance(given, Reply) else Reply(body=json.dumps(given).encode())
+        if found.is_late:
+            await self._ended.wait()
+        kind = {"content-type": "application/json"}
+        return web.Response(
+            body=found.body, status=found.status, headers=kind | dict(found.headers)
+        )
+
+    def end(self) -> None:
+        """Let go of clients that wait for what never comes."""
+        self._ended.set()
+
+
+@asynccontextmanager
+async def fake_service(answer: Answer) -> AsyncGenerator[FakeService]:
+    """A service on a free port of this machine, ended with the block."""
+    service = FakeService(answer)
+    app = web.Application(client_max_size=2**30)
+    app.router.add_post("/{path:.*}", service.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        service.url = f"http://{host}:{port}"
+        yield service
+    finally:
+        service.end()
+        await runner.cleanup()
+
+
+def chat_reply(picks: Sequence[Json]) -> Json:
+    """What a chat model answers that picks these: `tool`, `relevance`, `why`."""
+    message: Json = {"role": "assistant", "content": json.dumps({"picks": list(picks)})}
+    choice: Json = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"object": "chat.completion", "model": "double", "choices": [choice]}

@@ -5,7 +5,7 @@ repeats the ranking stays as it is. Values only; who fills them is `Learning`. W
 weights are worth: `docs/learning.md`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from toolgate.errors import OptionError
 
-__all__ = ["Experience", "Lift", "UsageWeights", "Votes", "explored", "lifted", "raised"]
+__all__ = ["Experience", "Lift", "UsageWeights", "Votes", "explored", "lifted"]
 
 _BLOCK = 5
 """Places among which some are kept for hits that owe nothing to the log."""
@@ -29,7 +29,7 @@ _SURE = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class UsageWeights:
-    """How much earlier use counts. Table `[search.options.usage]`."""
+    """How much earlier use counts. Table `[search.options.hybrid.usage]`."""
 
     weight: float = 0.5
     """What the most voted tool gets added to its score, at full trust; 0 (learn nothing) to 1."""
@@ -64,14 +64,14 @@ class UsageWeights:
                 raise OptionError(
                     f"Option {name!r} of the search's use of earlier requests is {value!r}.",
                     allowed=f"Allowed: {low} to {high:g}.",
-                    hint="Correct it under search.options.usage.",
+                    hint="Correct it under search.options.hybrid.usage.",
                 )
         if self.trust_full <= self.trust_from:
             raise OptionError(
                 f"Option 'trust_full' of the search's use of earlier requests is "
                 f"{self.trust_full!r}.",
                 allowed=f"Allowed: more than trust_from ({self.trust_from:g}).",
-                hint="Correct it under search.options.usage.",
+                hint="Correct it under search.options.hybrid.usage.",
             )
 
 
@@ -196,74 +196,82 @@ class Experience:
 class Lift:
     """What earlier use did to the scores of one request."""
 
-    before: NDArray[np.float32] | None = None
-    """The scores without it; None: it did nothing."""
-
     votes: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Trust times share, in [-1, 1], by position of the tool."""
+    """Trust times share, in [-1, 1], by place of the tool."""
 
     siblings: frozenset[int] = frozenset()
-    """Positions of tools whose server the conversation used just now."""
+    """Places of tools whose server the conversation used just now."""
 
-    def told(self, position: int) -> str:
+    before: Mapping[int, float] = field(default_factory=dict[int, float])
+    """The scores without it, where it changed them, by number of the score."""
+
+    def without(self, scores: NDArray[np.float32], below: float) -> NDArray[np.float32]:
+        """The same scores without it; those of nothing and from `below` on stay."""
+        plain = scores.copy()
+        for at, score in self.before.items():
+            if 0 < plain[at] < below:
+                plain[at] = score
+        return plain
+
+    def told(self, place: int) -> str:
         """A few words for people about a tool that was raised; empty for the others."""
-        if self.votes.get(position, 0.0) >= _TOLD:
+        vote = self.votes.get(place, 0.0)
+        if vote >= _TOLD:
             return "used for similar requests"
-        if self.votes.get(position, 0.0) <= -_TOLD:
+        if vote <= -_TOLD:
             return "called wrong for a similar request"
-        return "its server was just used" if position in self.siblings else ""
+        return "its server was just used" if place in self.siblings else ""
 
-    def is_source(self, position: int) -> bool:
+    def fields(self, place: int) -> Mapping[str, object]:
+        """The same for programs; empty where it did nothing."""
+        found: dict[str, object] = {}
+        if place in self.votes:
+            found["usage"] = round(self.votes[place], 4)
+        if place in self.siblings:
+            found["recent"] = True
+        return found
+
+    def is_source(self, place: int) -> bool:
         """Whether a tool was raised by what was used for similar requests."""
-        return self.votes.get(position, 0.0) >= _TOLD
+        return self.votes.get(place, 0.0) >= _TOLD
 
-    def relevance(self, position: int, relevance: float) -> float:
+    def relevance(self, place: int, relevance: float) -> float:
         """The relevance of a tool, with what its use for similar requests says."""
-        said = max(0.0, self.votes.get(position, 0.0))
+        said = max(0.0, self.votes.get(place, 0.0))
         return 1 - (1 - relevance) * (1 - _SURE * said)
 
 
 def lifted(
     scores: NDArray[np.float32],
-    votes: Votes,
-    place: Callable[[str], int | None],
+    votes: Mapping[int, float],
     weights: UsageWeights,
+    *,
+    places: NDArray[np.int64] | None = None,
+    siblings: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], Lift]:
     """Scores with the votes in them, and what that changed.
 
     Args:
-        scores: By position, in [0, 1].
-        votes: Of the log.
-        place: Position of a tool by its key; None for one that is gone.
+        scores: In [0, 1]; 0 for what was not found.
+        votes: Trust times share by place.
         weights: How much they count.
+        places: Those of the scores, ascending; None: one score for each place.
+        siblings: Which of the scores belong to servers just used; they are raised a little, and
+            what was not found stays so.
     """
-    if votes.trust <= 0 or not weights.weight:
-        return scores, Lift()
-    found = {at: share for key, share in votes.shares.items() if (at := place(key)) is not None}
-    if not found:
-        return scores, Lift()
+    before: dict[int, float] = {}
     changed = scores.copy()
-    parts: dict[int, float] = {}
-    for at, share in found.items():
-        parts[at] = votes.trust * share
+    near: list[int] = []
+    if siblings is not None and weights.recent_weight:
+        near = np.flatnonzero(siblings & (scores > 0)).tolist()
+        changed[near] += np.float32(weights.recent_weight)
+    for place, vote in votes.items():
+        at = place if places is None else int(places.searchsorted(place))
+        before[at] = float(changed[at])
         # Called wrong pushes down and never out.
-        least = 0.1 * float(scores[at])
-        changed[at] = max(least, float(scores[at]) + weights.weight * parts[at])
-    return np.round(changed, _DECIMALS), Lift(scores, parts)
-
-
-def raised(
-    scores: NDArray[np.float32], lift: Lift, siblings: NDArray[np.bool_], weight: float
-) -> tuple[NDArray[np.float32], Lift]:
-    """Scores with the siblings of tools just used raised; what scored nothing stays at nothing."""
-    places = np.flatnonzero(siblings & (scores > 0))
-    if not len(places) or not weight:
-        return scores, lift
-    changed = scores.copy()
-    changed[places] += np.float32(weight)
-    return np.round(changed, _DECIMALS), Lift(
-        lift.before, lift.votes, frozenset(int(at) for at in places)
-    )
+        changed[at] = max(0.1 * before[at], before[at] + weights.weight * vote)
+    owners = near if places is None else places[near].tolist()
+    return np.round(changed, _DECIMALS), Lift(votes, frozenset(owners), before)
 
 
 def explored(ranked: Sequence[int], plain: Sequence[int], share: float) -> list[int]:

@@ -8,7 +8,7 @@ background; where one is missing, and whenever the embedder fails, words alone d
 How the weights were chosen and what each part is worth: `docs/search.md`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from toolgate.embed import Embedder
 from toolgate.errors import OptionError
-from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search import (
+    AskedQuery,
+    Hit,
+    SearchableTool,
+    SearchAnswer,
+    SearchRequest,
+    SearchStrategy,
+)
 from toolgate.search._calibration import Evidence, read_calibration
 from toolgate.search._clauses import clauses_of, readable_share
 from toolgate.search._filler import Filler
@@ -58,7 +65,10 @@ from toolgate.search._looks import (
 from toolgate.search._metrics import CountingEmbedder, SearchMetrics
 from toolgate.search._query_vectors import QueryVectors
 from toolgate.search._text import fold
-from toolgate.search._vectors import ToolVectors
+from toolgate.search._usage import Lift, UsageWeights, explored, lifted
+from toolgate.search._upkeep import VectorIndex, per_server, places_of
+from toolgate.search._vectors import ToolVectors, Wanted, wanted_of
+from toolgate.types import Json
 from toolgate.vectors import VectorStore
 
 __all__ = ["HybridSearch", "Options", "build"]
@@ -67,6 +77,8 @@ __all__ = ["HybridSearch", "Options", "build"]
 _PHRASE = 2.0
 _EXACT = 4.0
 _QUOTED_RELEVANCE = 0.9
+_WORKED = 0.5
+"""Trust times share from which a tool fits because it worked for a request like this one."""
 _FIRST = 2_000
 """Tools of a large index that are looked at whole, the best at first look."""
 _GROWTH = 1.25
@@ -108,6 +120,9 @@ class Options:
     lexical: WordWeights = field(default_factory=WordWeights)
     """How words count."""
 
+    usage: UsageWeights = field(default_factory=UsageWeights)
+    """How earlier use counts."""
+
     def __post_init__(self) -> None:
         ranges = {
             "dense_weight": (0, 1),
@@ -147,6 +162,8 @@ class _Ranking:
     """The places that were looked at; None: all of them."""
     scores: NDArray[np.float32]
     parts: tuple[Look, ...]
+    lift: Lift = field(default_factory=Lift)
+    """What earlier use did to the scores."""
 
 
 class HybridSearch:
@@ -156,6 +173,7 @@ class HybridSearch:
         self, options: Options, embedder: Embedder, vectors: VectorStore | None = None
     ) -> None:
         self._options = options
+        self._embedder = embedder
         self.metrics = SearchMetrics()
         """What is counted while it runs."""
         self._calibration = read_calibration()
@@ -197,13 +215,17 @@ class HybridSearch:
             )
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors)
             if vectors is not None:
-                await self._filler.start(
-                    vectors,
-                    missing,
-                    self._grown,
-                    wait_s=self._options.wait_s,
-                    places=None if words.places is None else words.places.tolist(),
-                )
+                await self._fill(vectors, missing)
+
+    async def _fill(self, vectors: ToolVectors, missing: Sequence[Wanted]) -> None:
+        places = self._state.words.places
+        await self._filler.start(
+            vectors,
+            missing,
+            self._grown,
+            wait_s=self._options.wait_s,
+            places=None if places is None else places.tolist(),
+        )
 
     async def _grown(self, vectors: ToolVectors) -> None:
         """More tools have their vectors."""
@@ -226,35 +248,98 @@ class HybridSearch:
         """Wait until every tool has its vector."""
         await self._filler.ready()
 
+    async def settled(self) -> None:
+        """Wait until every tool has its vector, and all is written where it is kept."""
+        await self._filler.settled()
+
+    # ------------------------------------------------------------------ upkeep
+
+    async def index_status(self) -> Json:
+        """How the index stands: model, tools, vectors, backlog, what was counted."""
+        state, space, counts = self._state, self._filler.space, await self._kept.counts()
+        place: Json = {
+            "is_there": self._kept.is_there,
+            "is_failing": self._kept.is_failing,
+            "notice": self._kept.notice,
+            **({} if counts is None else vars(counts)),
+        }
+        return {
+            "model": space.model if space else None,
+            "dim": space.dim if space else None,
+            "tools": len(self.keys),
+            "vectors": len(self.keys) - state.missing,
+            "backlog": max(state.missing, self._filler.left),
+            "is_loading": self._filler.is_loading,
+            "servers": per_server(state),
+            "kept": place,
+            "last_error": self.metrics.last_error or None,
+            "last_error_at": self.metrics.last_error_at or None,
+            "counted": self.metrics.shown(),
+        }
+
+    async def refresh(self, servers: Collection[str] | None) -> int:
+        """Compute vectors anew; those that are there serve until then."""
+        async with self._updating:
+            state = self._state
+            if state.vectors is None:
+                return 0
+            await self._filler.stop()
+            places = places_of(state, servers)
+            self._kept.remember(servers)
+            self._filler.distrust(state.vectors, places.tolist())
+            missing = wanted_of(state.vectors, np.flatnonzero(~state.vectors.there).tolist())
+            await self._fill(state.vectors, missing)
+            return len(places)
+
+    async def forget(self, server: str) -> int:
+        """Remove what is kept of a server; what is in memory serves on."""
+        return await self._kept.forget(server)
+
+    # ------------------------------------------------------------------ searching
+
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best."""
         started = perf_counter()
         state = self._state
         allowed, searched, notices = allowed_by(state.words, request)
         hits: list[Hit] = []
+        read: list[AskedQuery] = []
         if searched:
-            hits, found = await self._search_all(state, request, allowed)
+            hits, found, read = await self._search_all(state, request, allowed)
             notices += [notice for notice in found if notice not in notices]
         elif not notices:
             notices.append("There is no tool to search.")
         duration_ms = (perf_counter() - started) * 1000
         self.metrics.searched(duration_ms)
+        has_vectors = any(asked.vector is not None for asked in read)
         return SearchAnswer(
             hits=tuple(hits),
             notices=tuple(notices),
             searched=searched,
+            asked=tuple(read),
+            model=self._embedder.identity if has_vectors else "",
             duration_ms=duration_ms,
         )
+
+    def vectors(self) -> NDArray[np.float32] | None:
+        """Of the tools in the order of `keys`, 0 where one is missing; None: no tool has one."""
+        state = self._state
+        if state.vectors is None or state.missing == len(state.words.keys):
+            return None
+        rows = state.vectors.of_tool
+        if state.words.places is not None:
+            rows = rows[state.words.places]
+        return state.vectors.rows[rows]
 
     # ------------------------------------------------------------------ ranking
 
     async def _search_all(
         self, state: State, request: SearchRequest, allowed: NDArray[np.bool_] | None
-    ) -> tuple[list[Hit], list[str]]:
+    ) -> tuple[list[Hit], list[str], list[AskedQuery]]:
         notices: list[str] = []
         given = [query.strip() for query in request.queries if query.strip()]
         if not given:
-            return [], ["The query is empty. Say in a few words what the tool should do."]
+            return [], ["The query is empty. Say in a few words what the tool should do."], []
         if len(given) > QUERIES:
             notices.append(f"Only the first {QUERIES} of {len(given)} queries were searched.")
         queries = [query[:QUERY_CHARS] for query in given[:QUERIES]]
@@ -282,16 +367,21 @@ class HybridSearch:
         vectors = vectors or {}
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
+        read: list[AskedQuery] = []
         for query in queries:
             texts = _Texts(query, tuple(parts[query]), context)
             ranking = self._ranked(state, texts, vectors, request, allowed)
             hits, fits, notice = self._hits(state, ranking, allowed, request)
             (fitting if fits else weak).append(hits)
+            cosine = hits[0].fields.get("cosine") if hits else None
+            read.append(
+                AskedQuery(query=query, vector=vectors.get(query), cosine=cosine, fits=fits)
+            )
             if notice:
                 several = len(request.queries) > 1
                 notices.append(f"{query[:60]!r}: {notice}" if several else notice)
         # What does not fit comes after all that does: a step without a tool pushes nothing out.
-        return dealt(fitting, request.limit, then=weak), notices
+        return dealt(fitting, request.limit, then=weak), notices, read
 
     def _ranked(
         self,
@@ -309,6 +399,7 @@ class HybridSearch:
             silent = _silent(words.size)
             scores = self._combined([silent], _Texts(texts.query, (), ""), raised, None)
             return _Ranking(texts.query, asked[0], None, scores, (silent,))
+        votes = self._votes(state, texts.query, vectors, request)
         shares = [covered(words, each) for each in asked]
         most = [float(share.max(initial=0.0)) for share in shares]
         weights = [self._options.dense_weight * readable_share(text) for text in texts.all]
@@ -322,7 +413,7 @@ class HybridSearch:
         scores = self._combined(looks, texts, raised, None)
         places = None
         if state.vectors is not None and state.vectors.heads is not None:
-            sure = [*raised, *exact(words, texts.query, _quoted(texts.query))]
+            sure = [*raised, *votes, *exact(words, texts.query, _quoted(texts.query))]
             places = _first(scores, allowed, sure)
             there = None if state.there is None else state.there[places]
             whole = self._cosines_at(state, places, texts, vectors, cosines)
@@ -334,7 +425,12 @@ class HybridSearch:
             ]
             scores = self._combined(looks, texts, raised, places)
         clauses = looks[: len(texts.own)]
-        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses))
+        siblings = _servers_used(state, request, places)
+        lift = Lift()
+        if votes or siblings is not None:
+            usage = self._options.usage
+            scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)
+        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift)
 
     def _cosines(
         self,
@@ -393,6 +489,26 @@ class HybridSearch:
             scores = np.where(scores > 0, np.round(mixed, DECIMALS), 0)
         return scores
 
+    def _votes(
+        self,
+        state: State,
+        query: str,
+        vectors: dict[str, NDArray[np.float32]],
+        request: SearchRequest,
+    ) -> dict[int, float]:
+        """What earlier requests say about single places: trust times share."""
+        usage = self._options.usage
+        if request.learned is None or query not in vectors or not usage.weight:
+            return {}
+        votes = request.learned.votes(vectors[query], self._embedder.identity, usage)
+        return {
+            place: votes.trust * share
+            for key, share in votes.shares.items()
+            if votes.trust > 0
+            for rank, place in state.words.called(fold(key))
+            if rank == 0
+        }
+
     def _raised(self, state: State, request: SearchRequest) -> dict[int, float]:
         """What is added to the scores of single places."""
         return {
@@ -426,6 +542,10 @@ class HybridSearch:
                 at = place if places is None else int(places.searchsorted(place))
                 scores[at] = _EXACT + 1 - rank / 10
         best = best_of(words, scores, request.limit, places)
+        if ranking.lift.before:
+            plain = ranking.lift.without(scores, below=_PHRASE)
+            known = best_of(words, plain, request.limit, places)
+            best = explored(best, known, self._options.usage.explore)
         shown = best if places is None else places[best].tolist()
         matched = matched_words(words, shown, ranking.asked)
         hits: list[Hit] = []
@@ -446,7 +566,13 @@ class HybridSearch:
                     "Ask with a lower threshold."
                 ),
             )
-        if self._fits(above[0]):
+        shift = 0.0
+        if request.learned is not None:
+            shift = request.learned.line.shift(self._calibration.cut, self._embedder.identity)
+        if shift:
+            line = {"cut": round(self._calibration.cut + shift, 4), "shift": shift}
+            above = [replace(hit, fields={**hit.fields, "line": line}) for hit in above]
+        if self._fits(above[0], shift):
             return above, True, ""
         weak = [replace(hit, fields={**hit.fields, "weak": True}) for hit in above]
         return (
@@ -458,14 +584,16 @@ class HybridSearch:
             ),
         )
 
-    def _fits(self, best: Hit) -> bool:
-        if best.source == "exact":
+    def _fits(self, best: Hit, shift: float) -> bool:
+        """Whether the best hit fits; `shift` is what use has done to the line."""
+        if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
             return True
         evidence = Evidence(
             cosine=best.fields["cosine"],
             covered=best.fields["covered"],
         )
-        return self._calibration.fits(evidence)
+        calibration = self._calibration
+        return replace(calibration, cut=calibration.cut + shift).fits(evidence)
 
     def _hit(
         self,
@@ -493,13 +621,15 @@ class HybridSearch:
             cosine=cosine,
             covered=max(float(part.shares[at]) for part in ranking.parts),
         )
-        relevance = self._calibration.relevance(evidence)
+        relevance = ranking.lift.relevance(place, self._calibration.relevance(evidence))
         said = [explanation_of(matched)] if matched else []
         if cosine is not None:
             said.append(f"similar in meaning ({cosine:.2f})")
         if score >= _PHRASE:
             relevance = max(relevance, _QUOTED_RELEVANCE)
             said.insert(0, "has the quoted text")
+        if used := ranking.lift.told(place):
+            said.insert(0, used)
         part = max(ranking.parts, key=lambda part: float(part.sums[at]))
         by_meaning = part.dense is not None and 2 * part.dense[at] > part.sums[at]
         fields: dict[str, object] = {
@@ -508,13 +638,15 @@ class HybridSearch:
             "cosine": evidence.cosine,
             "covered": round(evidence.covered, 4),
             "score": round(float(ranking.scores[at]), 4),
+            **ranking.lift.fields(place),
         }
+        by = "vector" if by_meaning else "lexical"
         return Hit(
             key=tool.key,
             relevance=min(highest, round(relevance, 4)),
             explanation=", ".join(said) or "was suggested",
             fields=fields,
-            source="vector" if by_meaning else "lexical",
+            source="usage" if ranking.lift.is_source(place) else by,
         )
 
 
@@ -537,6 +669,22 @@ class _Texts:
         return (*self.own, self.context) if self.context else self.own
 
 
+def _servers_used(
+    state: State, request: SearchRequest, places: NDArray[np.int64] | None
+) -> NDArray[np.bool_] | None:
+    """Which tools are of servers that the conversation used just now; None: none was."""
+    used = {
+        int(state.words.servers[place])
+        for key in request.recent
+        for rank, place in state.words.called(fold(key))
+        if rank == 0
+    }
+    if not used:
+        return None
+    servers = state.words.servers if places is None else state.words.servers[places]
+    return np.isin(servers, list(used))
+
+
 def _quoted(query: str) -> list[str]:
     return [fold(one or other) for one, other in QUOTED.findall(query)]
 
@@ -557,3 +705,4 @@ def _silent(size: int) -> Look:
 
 
 _: type[SearchStrategy] = HybridSearch
+_index: type[VectorIndex] = HybridSearch

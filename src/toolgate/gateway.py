@@ -51,6 +51,7 @@ from toolgate.observe import observe
 from toolgate.search import (
     Description,
     Discovery,
+    SearchAnswer,
     SearchRequest,
     ToolIndex,
     compose,
@@ -352,8 +353,8 @@ class Gateway:
         with observe("answer", hits=len(answer.hits)):
             found = compose(
                 answer,
-                lambda key: snapshot.by_key[key].definition,
-                siblings=self._siblings(caller, snapshot),
+                lambda key: _definition(snapshot, key),
+                siblings=self._siblings(caller, snapshot, answer),
                 budget_tokens=settings.budget_tokens,
                 down=down,
                 notices=notices,
@@ -648,7 +649,7 @@ class Gateway:
 
     def _entry(self, caller: Caller, key: str) -> Entry:
         snapshot = self._catalog.snapshot
-        entry = snapshot.by_key.get(key) or snapshot.by_exposed.get(key)
+        entry = snapshot.tool(key) or snapshot.by_exposed.get(key)
         if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
             return entry
         server = key.partition(":")[0]
@@ -749,23 +750,36 @@ class Gateway:
             f"Server {name} is still starting; its tools are not known yet."
             for name in sorted(self._catalog.never_listed())
         )
-        if allowed is None and not hidden and len(keys) == len(snapshot.tools):
-            return None
+        if self._index.is_at(snapshot.version) and len(keys) == len(snapshot.tools):
+            if not hidden:
+                return None if allowed is None else np.asarray(allowed, dtype=np.bool_)
+            shown = np.ones(len(keys), np.bool_) if allowed is None else np.array(allowed, np.bool_)
+            for name in hidden & snapshot.spans.keys():
+                shown[snapshot.spans[name]] = False
+            return shown
+        # Another request has brought a newer version of the catalog into the index meanwhile.
         mask = np.fromiter(
-            (key in snapshot.by_key and key.partition(":")[0] not in hidden for key in keys),
+            (
+                snapshot.tool(key) is not None and key.partition(":")[0] not in hidden
+                for key in keys
+            ),
             dtype=np.bool_,
             count=len(keys),
         )
         return mask if allowed is None else mask & np.asarray(allowed, dtype=np.bool_)
 
-    def _siblings(self, caller: Caller, snapshot: Snapshot) -> Mapping[str, Sequence[str]]:
+    def _siblings(
+        self, caller: Caller, snapshot: Snapshot, answer: SearchAnswer
+    ) -> Mapping[str, Sequence[str]]:
+        servers = dict.fromkeys(hit.key.partition(":")[0] for hit in answer.hits)
         return {
             name: [
                 tool.name
-                for tool in entries.tools
+                for tool in snapshot.servers[name].tools
                 if self._access.decide(caller, "list", tool.key).allowed
             ]
-            for name, entries in snapshot.servers.items()
+            for name in servers
+            if name in snapshot.servers
         }
 
     def _array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
@@ -858,6 +872,13 @@ class Gateway:
         self._background.discard(task)  # pyright: ignore[reportArgumentType]
         if not task.cancelled() and task.exception() is not None:
             log.error("indexing failed", exc_info=task.exception())
+
+
+def _definition(snapshot: Snapshot, key: str) -> Json:
+    entry = snapshot.tool(key)
+    if entry is None:
+        raise KeyError(key)
+    return entry.definition
 
 
 def _structured(params: Json) -> bool:

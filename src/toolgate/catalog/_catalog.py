@@ -71,6 +71,8 @@ class Catalog:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._saving: set[asyncio.Task[None]] = set()
         self._listed = asyncio.Event()
+        self._down: frozenset[str] | None = None
+        self._never_listed: frozenset[str] | None = None
         fleet.observe(self)
 
     @property
@@ -159,7 +161,9 @@ class Catalog:
 
     def down(self) -> frozenset[str]:
         """Names of servers that do not answer."""
-        return frozenset(n for n, s in self._fleet.servers.items() if s.state == "down")
+        if self._down is None:
+            self._down = frozenset(n for n, s in self._fleet.servers.items() if s.state == "down")
+        return self._down
 
     def knows(self, name: str) -> bool:
         """Whether the tools of a server are known, from now or from an earlier start."""
@@ -167,13 +171,15 @@ class Catalog:
 
     def never_listed(self) -> frozenset[str]:
         """Names of servers that have to be expected, of which nothing is known yet."""
-        return frozenset(
-            name
-            for name, server in self._fleet.servers.items()
-            if name not in self._known
-            and server.state not in ("down", "disabled")
-            and not server.rests
-        )
+        if self._never_listed is None:
+            self._never_listed = frozenset(
+                name
+                for name, server in self._fleet.servers.items()
+                if name not in self._known
+                and server.state not in ("down", "disabled")
+                and not server.rests
+            )
+        return self._never_listed
 
     async def wait_listed(self, timeout_s: float) -> None:
         """Wait until every server is listed or has failed, at most so many seconds."""
@@ -212,9 +218,14 @@ class Catalog:
     def server_state(self, server: UpstreamServer) -> None:
         """Nothing of the lists changes; searches look at the state when they run."""
         del server
+        self._forget_states()
         self._listed.set()
         for listener in list(self._states):
             listener()
+
+    def _forget_states(self) -> None:
+        """Every request asks for these, and they change seldom."""
+        self._down = self._never_listed = None
 
     def resource_updated(self, server: UpstreamServer, uri: str) -> None:
         """Pass on, under the URI that clients use."""
@@ -333,6 +344,7 @@ class Catalog:
 
     def _publish(self) -> None:
         """A new snapshot of the enabled servers; listeners hear which lists are different."""
+        self._forget_states()
         old = self._snapshot
         servers = {
             spec.name: self._known.get(spec.name, ServerEntries())
@@ -340,7 +352,10 @@ class Catalog:
             if spec.enabled
         }
         new = Snapshot(old.version + 1, servers)
-        changed: list[CatalogChange] = [kind for kind in _KINDS if _differs(old, new, kind)]
+        before, after = _changed_servers(old, new)
+        changed: list[CatalogChange] = [
+            kind for kind in _KINDS if _identities(before, kind) != _identities(after, kind)
+        ]
         if not changed and list(old.servers) == list(new.servers):
             self._snapshot = Snapshot(old.version, servers)
             return
@@ -398,11 +413,26 @@ class Catalog:
 _KINDS: tuple[CatalogChange, ...] = ("tools", "prompts", "resources")
 
 
-def _differs(old: Snapshot, new: Snapshot, kind: CatalogChange) -> bool:
-    return _identities(old, kind) != _identities(new, kind)
+def _changed_servers(
+    old: Snapshot, new: Snapshot
+) -> tuple[list[ServerEntries], list[ServerEntries]]:
+    """The servers of both without those at the beginning and the end that stayed."""
+    before, after = list(old.servers.items()), list(new.servers.items())
+    most = min(len(before), len(after))
+    head = next((n for n in range(most) if not _is_same(before[n], after[n])), most)
+    most -= head
+    tail = next((n for n in range(most) if not _is_same(before[~n], after[~n])), most)
+    return (
+        [entries for _, entries in before[head : len(before) - tail]],
+        [entries for _, entries in after[head : len(after) - tail]],
+    )
 
 
-def _identities(snapshot: Snapshot, kind: CatalogChange) -> list[tuple[str, str]]:
+def _is_same(one: tuple[str, ServerEntries], other: tuple[str, ServerEntries]) -> bool:
+    return one[1] is other[1] and one[0] == other[0]
+
+
+def _identities(servers: Iterable[ServerEntries], kind: CatalogChange) -> list[tuple[str, str]]:
     def of(entries: ServerEntries) -> tuple[Entry, ...]:
         match kind:
             case "tools":
@@ -412,7 +442,7 @@ def _identities(snapshot: Snapshot, kind: CatalogChange) -> list[tuple[str, str]
             case "resources":
                 return entries.resources + entries.templates
 
-    return [(e.key, e.digest) for entries in snapshot.servers.values() for e in of(entries)]
+    return [(e.key, e.digest) for entries in servers for e in of(entries)]
 
 
 def _check_alike(names: Iterable[str]) -> None:

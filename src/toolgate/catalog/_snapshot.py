@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from toolgate import jsontext
@@ -77,6 +78,16 @@ class ServerEntries:
     left_out: tuple[str, ...] = ()
     """Sentences about entries that could not be used."""
 
+    @cached_property
+    def by_key(self) -> Mapping[str, Entry]:
+        """Its tools by key."""
+        return {tool.key: tool for tool in self.tools}
+
+    @cached_property
+    def menu_tokens(self) -> int:
+        """Estimated tokens of its tool definitions."""
+        return sum(estimate_tokens(tool.raw) + 1 for tool in self.tools)
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -91,7 +102,22 @@ class Snapshot:
     @cached_property
     def tools(self) -> tuple[Entry, ...]:
         """All tools, in the order of servers and of their lists."""
-        return tuple(tool for entries in self.servers.values() for tool in entries.tools)
+        return tuple(chain.from_iterable(entries.tools for entries in self.servers.values()))
+
+    @cached_property
+    def spans(self) -> Mapping[str, slice]:
+        """Where each server's tools are in `tools`."""
+        spans: dict[str, slice] = {}
+        end = 0
+        for name, entries in self.servers.items():
+            begin, end = end, end + len(entries.tools)
+            spans[name] = slice(begin, end)
+        return spans
+
+    def tool(self, key: str) -> Entry | None:
+        """A tool by its key, as cheap right after a change as at any other time."""
+        entries = self.servers.get(key.partition(":")[0])
+        return entries.by_key.get(key) if entries is not None else None
 
     @cached_property
     def by_key(self) -> Mapping[str, Entry]:
@@ -138,7 +164,7 @@ class Snapshot:
     @cached_property
     def menu_tokens(self) -> int:
         """Estimated tokens of all tool definitions."""
-        return sum(estimate_tokens(tool.raw) + 1 for tool in self.tools)
+        return sum(entries.menu_tokens for entries in self.servers.values())
 
     def resource_of(self, uri: str) -> tuple[str, str] | None:
         """Server and its own URI for a URI that a client reads; None when nobody offers it.

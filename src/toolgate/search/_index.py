@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
+from toolgate import jsontext
+from toolgate.search._alike import shared_head, shared_tail
 from toolgate.search._arms import Arms
 from toolgate.search.base import SearchableTool
-from toolgate.types import Json, json_object
+from toolgate.types import json_object
 
 __all__ = ["Indexable", "ToolIndex"]
 
@@ -35,8 +38,8 @@ class Indexable(Protocol):
         ...
 
     @property
-    def definition(self) -> Json:
-        """Its definition."""
+    def raw(self) -> bytes:
+        """Its definition as JSON."""
         ...
 
 
@@ -47,8 +50,14 @@ class ToolIndex:
         self.arms = arms
         """Which search a conversation gets."""
         self._version = -1
-        self._read: dict[str, SearchableTool] = {}
+        self._changing = False
+        self._given: tuple[Indexable, ...] = ()
+        self._read: tuple[SearchableTool, ...] = ()
         self._updating = asyncio.Lock()
+
+    def is_at(self, version: int) -> bool:
+        """Whether the searches have the tools of this version, in its order, and no others."""
+        return version == self._version and not self._changing
 
     async def bring_to(self, version: int, tools: Sequence[Indexable]) -> None:
         """Index these tools unless a version at least as new is indexed already."""
@@ -57,41 +66,85 @@ class ToolIndex:
         async with self._updating:
             if version <= self._version:
                 return
-            wanted = await asyncio.to_thread(self._searchable, tools)
-            await self.arms.update(wanted)
+            given, read = await asyncio.to_thread(self._searchable, tuple(tools))
+            self._given, self._read = given, read
+            self._changing = True
+            await self.arms.update(read)
             self._version = version
+            self._changing = False
 
     async def use(self, arms: Arms) -> None:
         """Search with others from now on, over the same tools."""
         async with self._updating:
-            await arms.update(list(self._read.values()))
+            await arms.update(self._read)
             self.arms = arms
 
-    def _searchable(self, tools: Sequence[Indexable]) -> list[SearchableTool]:
-        found: dict[str, SearchableTool] = {}
-        for tool in tools:
-            known = self._read.get(tool.key)
-            fresh = known if known and known.digest == tool.digest else _read(tool)
-            found[tool.key] = fresh
-        self._read = found
-        return list(found.values())
+    def _searchable(
+        self, tools: tuple[Indexable, ...]
+    ) -> tuple[tuple[Indexable, ...], tuple[SearchableTool, ...]]:
+        """What is given and how it is searched; what stayed is the same object as before."""
+        old, read = self._given, self._read
+        head = shared_head(old, tools)
+        tail = shared_tail(old, tools, head)
+        middle = {tool.key: tool for tool in tools[head : len(tools) - tail]}
+        known = {each.key: each for each in read[head : len(read) - tail]}
+        fresh = [_fresh(tool, known.get(tool.key)) for tool in middle.values()]
+        end = len(tools) - tail
+        return (
+            (*tools[:head], *middle.values(), *tools[end:]),
+            (*read[:head], *fresh, *read[len(read) - tail :]),
+        )
 
 
-def _read(tool: Indexable) -> SearchableTool:
-    definition = tool.definition
+def _fresh(tool: Indexable, known: SearchableTool | None) -> SearchableTool:
+    return known if known is not None and known.digest == tool.digest else IndexedTool(tool)
+
+
+class IndexedTool(SearchableTool):
+    """A tool whose texts are read from its definition when they are asked for.
+
+    They are needed once, when its words are counted, and then for the few tools that are shown:
+    kept beside the definitions, those of a million tools would take another gigabyte.
+    """
+
+    __slots__ = ("_raw",)
+
+    _raw: bytes
+
+    def __init__(self, tool: Indexable) -> None:
+        for name in ("key", "server", "name", "digest"):
+            object.__setattr__(self, name, getattr(tool, name))
+        object.__setattr__(self, "_raw", tool.raw)
+
+    @property
+    def title(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """Its human-readable title."""
+        return _texts_of(self._raw)[0]
+
+    @property
+    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """Its description, whole."""
+        return _texts_of(self._raw)[1]
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """Names and descriptions of its top-level parameters."""
+        return _texts_of(self._raw)[2]
+
+
+@lru_cache(maxsize=256)
+def _texts_of(raw: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+    """Title, description and parameters; remembered, for they are asked for one by one."""
+    definition = json_object(jsontext.loads(raw))
     properties = json_object(json_object(definition.get("inputSchema")).get("properties"))
     title = definition.get("title") or json_object(definition.get("annotations")).get("title")
-    return SearchableTool(
-        key=tool.key,
-        server=tool.server,
-        name=tool.name,
-        title=title if isinstance(title, str) else "",
-        description=_text(definition.get("description")),
-        parameters=tuple(
+    return (
+        title if isinstance(title, str) else "",
+        _text(definition.get("description")),
+        tuple(
             (name, _text(json_object(schema).get("description")))
             for name, schema in properties.items()
         ),
-        digest=tool.digest,
     )
 
 

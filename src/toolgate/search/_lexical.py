@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.errors import OptionError
+from toolgate.search._alike import shared_head, shared_tail
 from toolgate.search._postings import (
     FIELDS,
     Counts,
@@ -72,7 +73,6 @@ _GONE_MOST = 0.2
 """Share of places without a tool before all are put together."""
 _DRIFT_MOST = 0.05
 """How far the mean length of a field may have moved before all is weighed anew."""
-_STEP = 4_096
 _LANES = 16
 _TINY = float(np.finfo(np.float32).tiny)
 _WAYS = 5
@@ -254,6 +254,11 @@ class _Change:
     tail: int
     """And at the end."""
 
+    def leaving(self, last: LexicalState) -> list[SearchableTool]:
+        """The tools that are not there any more."""
+        places: list[int] = self.gone.tolist()
+        return [last.tools[place] for place in places]
+
 
 def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _Change:
     """Most of a catalog stays: what is before and after all that changed is only compared."""
@@ -272,30 +277,6 @@ def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _Change:
     gone = np.sort(before[list(known.values())].astype(np.int64))
     fresh = tuple(tools[at] for at in np.flatnonzero(places < 0).tolist())
     return _Change(places, fresh, gone, head, tail)
-
-
-def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
-    """How many at the beginning of both are the same objects, or equal."""
-    at, most = 0, min(len(old), len(new))
-    while at < most and old[at : min(at + _STEP, most)] == new[at : min(at + _STEP, most)]:
-        at = min(at + _STEP, most)
-    while at < most and (old[at] is new[at] or old[at] == new[at]):
-        at += 1
-    return at
-
-
-def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
-    """How many at the end of both are the same; those of `head` do not count again."""
-    at, most = 0, min(len(old), len(new)) - head
-    o, n = len(old), len(new)
-    while at < most:
-        end = min(at + _STEP, most)
-        if old[o - end : o - at] != new[n - end : n - at]:
-            break
-        at = end
-    while at < most and (old[o - at - 1] is new[n - at - 1] or old[o - at - 1] == new[n - at - 1]):
-        at += 1
-    return at
 
 
 def _places(state: LexicalState) -> NDArray[np.int32]:
@@ -421,7 +402,7 @@ def _appended(
         return None
     patterns, vocabulary = index.patterns, last.vocabulary
     # What is gone counts no more in how rare its words are.
-    away = _read(vocabulary, patterns, [last.tools[at] for at in change.gone.tolist()], 0)
+    away = _read(vocabulary, patterns, change.leaving(last), 0)
     gone_df = np.bincount(terms_of(away.keys), minlength=len(vocabulary))
     gone_df[: len(index.gone_df)] += index.gone_df
     counts = [Counts(part.keys(), part.lengths) for part in index.segments[1:]]
@@ -660,9 +641,10 @@ def best_of(
         return []
     found = highest(scores, limit)
     where = found if places is None else places[found]
-    scored: list[float] = scores[found].tolist()
-    keys = [state.tools[place].key for place in where.tolist()]
-    ranked = zip(([-score for score in scored]), keys, found.tolist(), strict=True)
+    lost: list[float] = (-scores[found]).tolist()
+    positions: list[int] = where.tolist()
+    keys = [state.tools[place].key for place in positions]
+    ranked: Iterable[tuple[float, str, int]] = zip(lost, keys, found.tolist(), strict=True)
     return [at for _, _, at in nsmallest(limit, ranked)]
 
 

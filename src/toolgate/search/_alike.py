@@ -1,0 +1,32 @@
+"""What two states of a list have in common: most of a catalog stays when a server changes."""
+
+from typing import Any
+
+__all__ = ["shared_head", "shared_tail"]
+
+_STEP = 4_096
+"""Elements that are compared at a time, in C: the same object is equal without a look into it."""
+
+
+def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """How many at the beginning of both are the same objects, or equal."""
+    at, most = 0, min(len(old), len(new))
+    while at < most and old[at : min(at + _STEP, most)] == new[at : min(at + _STEP, most)]:
+        at = min(at + _STEP, most)
+    while at < most and (old[at] is new[at] or old[at] == new[at]):
+        at += 1
+    return at
+
+
+def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
+    """How many at the end of both are the same; those of `head` do not count again."""
+    at, most = 0, min(len(old), len(new)) - head
+    o, n = len(old), len(new)
+    while at < most:
+        end = min(at + _STEP, most)
+        if old[o - end : o - at] != new[n - end : n - at]:
+            break
+        at = end
+    while at < most and (old[o - at - 1] is new[n - at - 1] or old[o - at - 1] == new[n - at - 1]):
+        at += 1
+    return at

@@ -15,7 +15,7 @@ MADE := $(VENV)/.made
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak model venv fix clean
+.PHONY: help demo test check docs bench soak eval model calibrate venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -72,6 +72,13 @@ model: $(MADE) ## make the embedding model in the package anew; DATA=folder with
 	  cd build/model && apt-get download -qq wordnet-base && dpkg -x wordnet-base_*.deb . ; }
 	@echo "==> Model (half an hour on two cores)"
 	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training --data "$(DATA)" --wordnet "$(WORDNET)" $(ARGS)
+
+calibrate: $(DEV) ## fit the relevance of the search to the model in the package; after make model
+	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
+	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training --data "$(DATA)" --wordnet "$(WORDNET)" \
+	  --texts 61440 --passes 5 --without-requests --out build/model/unseen/model.npz
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" --model build/model/unseen/model.npz
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" --check
 
 venv: $(DEV) ## the development environment in .venv
 

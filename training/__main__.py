@@ -1,10 +1,12 @@
 """Every step from the sources to the file in the package.
 
     python -m training --data FOLDER --wordnet FOLDER [--texts N] [--work FOLDER] [--out FILE]
+                       [--without-requests]
 
 `--texts` takes that many from the beginning of the corpus; left out, as many as the model in the
-package was made of. Steps whose results lie in `--work` are not done again; remove the folder to
-start afresh.
+package was made of. `--without-requests` learns from texts alone: `training.calibrate` needs such a
+table, since its requests must be new to the model. Steps whose results lie in `--work` are not done
+again; remove the folder to start afresh.
 """
 
 import argparse
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--passes", type=int, default=table.Recipe.passes)
     parser.add_argument("--pairs", type=int, default=table.Recipe.pairs)
+    parser.add_argument("--without-requests", action="store_true")
     parser.add_argument("--until", choices=("corpus", "teacher", "table"), default="table")
     args = parser.parse_args()
     began = time.monotonic()
@@ -60,7 +63,12 @@ def main() -> None:
         targets,
         teacher.read_pieces(folder, pieces.origin),
         requests,
-        table.Recipe(passes=args.passes, pairs=args.pairs, threads=args.threads),
+        table.Recipe(
+            passes=args.passes,
+            pairs=args.pairs,
+            threads=args.threads,
+            contrast=0.0 if args.without_requests else table.Recipe.contrast,
+        ),
     )
     size = pack.write(learned, pieces.pieces, args.out)
     print(f"{args.out}: {size / 1e6:.2f} MB, {time.monotonic() - began:.0f} s")

@@ -1,5 +1,6 @@
 """Telling what a message asks for, and the arguments in it."""
 
+from toolgate.intent._dates import FoundDate, find_dates
 from toolgate.intent.base import (
     NONE,
     Argument,
@@ -22,10 +23,12 @@ __all__ = [
     "ArgumentSpec",
     "Candidate",
     "Detection",
+    "FoundDate",
     "Guard",
     "Intent",
     "Keywords",
     "Request",
     "Span",
     "Stage",
+    "find_dates",
 ]

@@ -26,6 +26,9 @@ _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWor
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 _SIGNATURE_CHARS = 320
+_BESIDE = 3
+"""Alternatives and companions of one hit that are named."""
+_BESIDE_CHARS = 80
 _SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
 """Output shapes that server libraries put around every text."""
 
@@ -52,6 +55,12 @@ class Found:
     explanation: str = ""
     """Why it was found, one short sentence."""
 
+    source: str = "lexical"
+    """What found it: `exact`, `lexical`, `vector`, `usage`, `core` (pinned) and so on."""
+
+    reasons: Json = field(default_factory=dict[str, Any])
+    """Why it was found, for programs: matched words by field, cosine, prior, usage, score."""
+
     annotations: Json = field(default_factory=dict[str, Any])
     """The hints that its server gives: `readOnlyHint`, `destructiveHint` and so on."""
 
@@ -66,6 +75,12 @@ class Found:
 
     down: bool = False
     """Whether its server is down, so that a call would fail."""
+
+    alternatives: tuple[str, ...] = ()
+    """Keys of tools of other servers that do nearly the same."""
+
+    used_with: tuple[tuple[str, str], ...] = ()
+    """Tools that were often used together with it: key and parameters."""
 
     def parameters(self, max_chars: int) -> str:
         """Its parameters in one line, `(owner, repo, title, body?)`, shortened where needed."""
@@ -99,14 +114,31 @@ class Discovery:
     budget_tokens: int = 1000
     """Most estimated tokens of either form."""
 
-    def structured(self) -> Json:
+    total_searched: int = 0
+    """Tools among which was searched."""
+
+    duration_ms: float = 0.0
+    """Milliseconds of searching."""
+
+    query_embedded: bool = False
+    """Whether the meaning of the request counted, and not its words alone."""
+
+    def structured(self, *, explain: bool = False) -> Json:
         """The answer as JSON, within the budget.
 
-        `results[]` (`toolKey toolName serverName relevance description? explanation? signature?
-        annotations? outputSchema? down?`), `siblings?` (names by server), `notice?`,
-        `estimatedTokens`.
+        `results[]` (`toolKey toolName serverName relevance source description? explanation?
+        signature? annotations? outputSchema? down? alternatives? usedWith?`), `siblings?` (names by
+        server), `notice?`, `total_searched`, `duration_ms`, `query_embedded`, `estimatedTokens`.
+
+        Args:
+            explain: Give each result its `reasons` too; they are for people and programs, and do
+                not count as tokens.
         """
-        return _fit(self, _as_json, _json_tokens)[0]
+        body = _fit(self, _as_json, _json_tokens)[0]
+        if explain:
+            for one, shown in zip(self.results, body["results"], strict=False):
+                shown["reasons"] = one.reasons
+        return body
 
 
 def compose(
@@ -118,6 +150,8 @@ def compose(
     down: Collection[str] = (),
     notices: Sequence[str] = (),
     meta_tools: Collection[str] = ("tool_execute", "tool_describe"),
+    alternatives: Mapping[str, Sequence[str]] | None = None,
+    used_with: Mapping[str, Sequence[str]] | None = None,
 ) -> Discovery:
     """The answer to show for what a search found.
 
@@ -130,6 +164,9 @@ def compose(
         down: Servers that are down; their tools come last and are marked.
         notices: Further sentences for the reader, before those of the search.
         meta_tools: Which meta-tools the caller has; only these are recommended.
+        alternatives: Keys of near-equal tools that the caller may see, by key.
+        used_with: Keys of tools that the caller may see and that were often used together with a
+            hit, by its key.
     """
     found: list[Found] = []
     for hit in answer.hits:
@@ -138,7 +175,7 @@ def compose(
         except KeyError:
             continue
         found.append(_found(hit, definition, down))
-    results = _grouped(found)
+    results = _with_company(_grouped(found), definitions, alternatives or {}, used_with or {})
     others = {
         server: tuple(
             name for name in names if f"{server}:{name}" not in {r.tool_key for r in results}
@@ -152,20 +189,20 @@ def compose(
         siblings=others,
         notices=tuple(dict.fromkeys(notice for notice in said if notice))[:_NOTICES_MOST],
         budget_tokens=budget_tokens,
+        total_searched=answer.searched,
+        duration_ms=round(answer.duration_ms, 2),
+        query_embedded=bool(answer.model),
     )
 
     def render(discovery: Discovery, level: _Level) -> str:
         return _as_text(discovery, level, meta_tools)
 
     text, shown = _fit(draft, render, estimate_tokens)
-    return Discovery(
-        results=results,
-        siblings=others,
-        notices=draft.notices,
+    return replace(
+        draft,
         text=text,
         tokens=estimate_tokens(text),
         shown=tuple(result.tool_key for result in results[:shown]),
-        budget_tokens=budget_tokens,
     )
 
 
@@ -183,6 +220,8 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
         description=cut(summary(text), 2_000),
         relevance=hit.relevance,
         explanation=cut(clean(hit.explanation), 160),
+        source=hit.source,
+        reasons=hit.fields,
         annotations={
             key: cut(clean(value), 80) if isinstance(value, str) else value
             for key in _HINTS
@@ -193,6 +232,33 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
         input_schema=schema,
         down=server in down,
     )
+
+
+def _with_company(
+    results: Sequence[Found],
+    definitions: Callable[[str], Json],
+    alternatives: Mapping[str, Sequence[str]],
+    used_with: Mapping[str, Sequence[str]],
+) -> tuple[Found, ...]:
+    """The results with what belongs to them; each companion once, and none that is a result."""
+    if not alternatives and not used_with:
+        return tuple(results)
+    told = {one.tool_key for one in results}
+    full: list[Found] = []
+    for one in results:
+        company: list[tuple[str, str]] = []
+        for key in used_with.get(one.tool_key, ()):
+            if key in told or len(company) == _BESIDE:
+                continue
+            try:
+                schema = definitions(key).get("inputSchema")
+            except KeyError:
+                continue
+            told.add(key)
+            company.append((key, clean(signature("", schema, max_chars=_BESIDE_CHARS))))
+        same = tuple(alternatives.get(one.tool_key, ()))[:_BESIDE]
+        full.append(replace(one, alternatives=same, used_with=tuple(company)))
+    return tuple(full)
 
 
 def _grouped(found: Sequence[Found]) -> tuple[Found, ...]:
@@ -263,7 +329,7 @@ def _fit(
         return form, level.results
     # Not even one name fits: a server may send names of any length.
     sorry = "The best hit has a name that does not fit into the token budget of this answer."
-    return render(Discovery(results=(), notices=(sorry,)), _Level(results=0)), 0
+    return render(replace(discovery, results=(), notices=(sorry,)), _Level(results=0)), 0
 
 
 def _left_out(discovery: Discovery, level: _Level) -> list[str]:
@@ -294,7 +360,7 @@ def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -
 
 
 def _entry(one: Found, level: _Level) -> list[str]:
-    marks = [f"{one.relevance:.2f}"]
+    marks = ["pinned" if one.source == "core" else f"{one.relevance:.2f}"]
     marks += ["read-only"] if one.annotations.get("readOnlyHint") is True else []
     marks += ["destructive"] if _is_destructive(one.annotations) else []
     marks += ["SERVER DOWN"] if one.down else []
@@ -305,7 +371,13 @@ def _entry(one: Found, level: _Level) -> list[str]:
     about = cut(one.description, level.description)
     if level.explanation and one.explanation:
         about = f"{about} ({one.explanation})".strip()
-    return [*lines, f"  {about}"] if about else lines
+    lines += [f"  {about}"] if about else []
+    if level.siblings and one.alternatives:
+        lines.append(f"  same as: {', '.join(map(_key, one.alternatives))}")
+    if level.siblings and one.used_with:
+        company = (_key(key) + parameters for key, parameters in one.used_with)
+        lines.append(f"  often used with: {', '.join(company)}")
+    return lines
 
 
 def _is_destructive(annotations: Json) -> bool:
@@ -360,6 +432,9 @@ def _as_json(discovery: Discovery, level: _Level) -> Json:
         body["siblings"] = {server: names for server, names in others.items() if names}
     if notices := _left_out(discovery, level):
         body["notice"] = " ".join(notices)
+    body["total_searched"] = discovery.total_searched
+    body["duration_ms"] = discovery.duration_ms
+    body["query_embedded"] = discovery.query_embedded
     body["estimatedTokens"] = 0
     while (size := _json_tokens(body)) > body["estimatedTokens"]:
         body["estimatedTokens"] = size
@@ -372,6 +447,7 @@ def _result(one: Found, level: _Level) -> Json:
         "toolName": one.tool_name,
         "serverName": one.server_name,
         "relevance": round(one.relevance, 2),
+        "source": one.source,
     }
     if about := cut(one.description, level.description):
         result["description"] = about
@@ -385,6 +461,13 @@ def _result(one: Found, level: _Level) -> Json:
         result["outputSchema"] = one.output_schema
     if one.down:
         result["down"] = True
+    if level.siblings and one.alternatives:
+        result["alternatives"] = list(one.alternatives)
+    if level.siblings and one.used_with:
+        result["usedWith"] = [
+            {"toolKey": key, "signature": clean(key.partition(":")[2]) + parameters}
+            for key, parameters in one.used_with
+        ]
     return result
 
 

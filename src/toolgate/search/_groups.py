@@ -73,6 +73,8 @@ def grouped(
     tools: Sequence[SearchableTool],
     rows: NDArray[np.float32] | None = None,
     named: Mapping[str, Sequence[str]] | None = None,
+    *,
+    derive: bool = True,
 ) -> Groups:
     """The groups of a catalog.
 
@@ -80,6 +82,7 @@ def grouped(
         tools: The catalog.
         rows: Vectors of the tools, in the same order; None: words alone decide.
         named: Servers and patterns of tool keys by name of a group, as a person wrote them.
+        derive: Whether to group the servers that are in none of these.
     """
     found: dict[str, set[str]] = {}
     taken: set[str] = set()
@@ -93,7 +96,7 @@ def grouped(
         if tool.server not in own:
             places.setdefault(tool.server, []).append(at)
     derived: frozenset[str] = frozenset()
-    if len(places) >= _LEAST_SERVERS:
+    if derive and len(places) >= _LEAST_SERVERS:
         servers = sorted(places)
         documents = [_words_of(tools[at] for at in places[server]) for server in servers]
         number = _clusters(_vectors(servers, places, documents, rows))

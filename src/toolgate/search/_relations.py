@@ -1,0 +1,93 @@
+"""How tools of a catalog belong together: near-equal ones, and groups. Computed in the background.
+
+A search never waits for it. While it is computed, and when it fails, the last known state holds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search._groups import Groups, grouped
+from toolgate.search._near import near_equal
+from toolgate.search.base import SearchableTool
+
+__all__ = ["Relations"]
+
+log = logging.getLogger(__name__)
+
+_MOST = 50_000
+"""Tools of a catalog beyond which neither is worth its seconds; named groups always work."""
+
+
+@runtime_checkable
+class _HasVectors(Protocol):
+    @property
+    def backlog(self) -> int: ...
+
+    def vectors(self) -> NDArray[np.float32] | None: ...
+
+
+class Relations:
+    """Keeps near-equal tools and groups up to date with an index. Belongs to one event loop."""
+
+    def __init__(self, named: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+        self._named = named
+        self._known: tuple[object, ...] = ()
+        self._task: asyncio.Task[None] | None = None
+        self.alternatives: Mapping[str, tuple[str, ...]] = {}
+        """Keys of near-equal tools of other servers, by key."""
+        self.groups = Groups()
+        """The capability groups."""
+
+    def look(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
+        """Compute anew in the background when the catalog, its vectors or the names changed."""
+        has_vectors = isinstance(strategy, _HasVectors)
+        # While vectors are being computed, once with none and once with all of them is enough.
+        whole = has_vectors and not strategy.backlog
+        named = self._named()
+        wanted = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
+        if wanted == self._known or (self._task is not None and not self._task.done()):
+            return
+        self._known = wanted
+        keys = tuple(tool.key for tool in tools)
+        rows = strategy.vectors() if has_vectors and whole and len(keys) <= _MOST else None
+        if rows is not None and len(rows) != len(keys):
+            rows = None
+        self._task = asyncio.create_task(self._compute(tools, rows, dict(named)))
+
+    async def settled(self, timeout_s: float = 5.0) -> None:
+        """Wait for what is being computed, for a while."""
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=timeout_s)
+
+    async def aclose(self) -> None:
+        """Stop computing."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _compute(
+        self,
+        tools: Sequence[SearchableTool],
+        rows: NDArray[np.float32] | None,
+        named: Mapping[str, Sequence[str]],
+    ) -> None:
+        try:
+            self.groups = await anyio.to_thread.run_sync(_groups, tools, rows, named)
+            if len(tools) <= _MOST:
+                self.alternatives = await anyio.to_thread.run_sync(near_equal, tools, rows)
+        except Exception:  # a search goes on without it
+            log.exception("relations of tools not computed")
+
+
+def _groups(
+    tools: Sequence[SearchableTool],
+    rows: NDArray[np.float32] | None,
+    named: Mapping[str, Sequence[str]],
+) -> Groups:
+    return grouped(tools, rows, named, derive=len(tools) <= _MOST)

@@ -12,7 +12,7 @@ from toolgate.embed import Embedder, Vectors, embedded
 from toolgate.ids import utc_now
 from toolgate.search._kept import KeptVectors
 from toolgate.search._metrics import SearchMetrics
-from toolgate.search._vectors import ToolVectors, Wanted, aligned
+from toolgate.search._vectors import ToolVectors, Wanted, aligned, wanted_of
 from toolgate.search.base import SearchableTool
 from toolgate.vectors import Space
 
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 _BATCH = 64
 _RETRY_S = (1.0, 5.0, 30.0)
 _LAST_FLUSH_S = 5.0
+_SETTLE_AGAIN_S = 30.0
+"""Seconds until a place that failed is tried again, although nothing has changed."""
 
 
 class Filler:
@@ -43,6 +45,9 @@ class Filler:
         """Where the vectors belong; None: the embedder has not said it yet."""
         self.is_loading = False
         """Whether what is kept is being read."""
+        self.left = 0
+        """Texts that wait for the embedder."""
+        self._distrusted: set[bytes] = set()
 
     async def aligned(
         self, last: ToolVectors | None, tools: Sequence[SearchableTool], size: int
@@ -82,7 +87,7 @@ class Filler:
             wait_s: Seconds to wait.
             places: Those of `vectors` that have a tool; None: all.
         """
-        if not missing and not self._kept.is_there:
+        if not missing and not self._kept.is_there and not self._distrusted:
             return
         tried = asyncio.Event()
         self._has_vectors = asyncio.Event()
@@ -90,12 +95,18 @@ class Filler:
         with anyio.move_on_after(wait_s):
             await tried.wait()
 
+    def distrust(self, vectors: ToolVectors, places: Sequence[int]) -> None:
+        """Compute the vectors of some tools anew at the next start, even where they are there."""
+        rows = np.unique(vectors.of_tool[np.array(places, np.int64)]).tolist()
+        self._distrusted.update(vectors.digests[row].tobytes() for row in rows)
+
     async def stop(self) -> None:
         """Stop computing."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+            self.left = 0
 
     async def aclose(self) -> None:
         """Stop computing, and keep what was computed."""
@@ -134,7 +145,9 @@ class Filler:
         finally:
             tried.set()
             self._has_vectors.set()
-        await self._kept.settle(vectors, places)
+        # Nobody tells when a place that failed works again.
+        while not await self._kept.settle(vectors, places):  # noqa: ASYNC110
+            await anyio.sleep(_SETTLE_AGAIN_S)
 
     async def _load(
         self,
@@ -142,7 +155,13 @@ class Filler:
         missing: Sequence[Wanted],
         grown: Callable[[ToolVectors], Awaitable[None]],
     ) -> list[Wanted]:
-        """What is missing after all that is kept was read."""
+        """What is missing after all that is kept was read, and what is not trusted."""
+        anew: list[Wanted] = []
+        if self._distrusted:
+            known = {row.tobytes(): at for at, row in enumerate(vectors.digests)}
+            self._distrusted.intersection_update(known)
+            anew = wanted_of(vectors, [known[text] for text in self._distrusted])
+            missing = [wanted for wanted in missing if wanted.digest not in self._distrusted]
         self.is_loading = True
         try:
             left = await self._kept.load(vectors, missing)
@@ -150,7 +169,7 @@ class Filler:
             self.is_loading = False
         if len(left) < len(missing):
             await grown(vectors)
-        return left
+        return [*left, *anew]
 
     async def _compute(
         self,
@@ -162,6 +181,7 @@ class Filler:
         """Texts of like length go together: what is padded costs."""
         waiting = sorted(missing, key=lambda wanted: (wanted.size, wanted.row))
         failures = 0
+        self.left = len(waiting)
         while waiting:
             batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
             try:
@@ -182,7 +202,10 @@ class Filler:
             places = [wanted.row for wanted in batch]
             vectors.rows[places] = halves
             vectors.there[places] = True
-            self._kept.add([wanted.digest for wanted in batch], halves)
+            digests = [wanted.digest for wanted in batch]
+            self._distrusted.difference_update(digests)
+            self._kept.add(digests, halves)
+            self.left = len(waiting)
             await grown(vectors)
             if self._kept.is_due:
                 await self._kept.flush()

@@ -1,7 +1,7 @@
 """Vectors of tools in a place that outlives the process, and that may fail: then memory goes on."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from time import monotonic
 from typing import TypeVar
 
@@ -54,6 +54,7 @@ class KeptVectors:
         self._resting_until = 0.0
         self._is_failing = False
         self._linked: dict[str, dict[str, bytes]] | None = None
+        self._forgotten: set[str] = set()
         self._pruned_at: float | None = None
 
     @property
@@ -117,7 +118,7 @@ class KeptVectors:
         return len(self._unsaved) >= _FLUSH_ROWS or waited_s >= _FLUSH_S
 
     async def flush(self) -> None:
-        """Write what waits."""
+        """Write what waits. What cannot be written stays in memory, for `settle` to find."""
         store, space = self._vectors, self._space
         if store is None or space is None or monotonic() < self._resting_until:
             return
@@ -127,6 +128,8 @@ class KeptVectors:
             with observe("vectors_save", texts=len(hashes)):
                 count = await self._tried(lambda: store.save(space, hashes, rows))  # noqa: B023
             if count is None:
+                self._unsaved.clear()
+                self._linked = None
                 break
             self._metrics.stored += count
             for text in hashes:
@@ -135,52 +138,95 @@ class KeptVectors:
 
     # ------------------------------------------------------------------ tools
 
-    async def settle(self, vectors: ToolVectors, places: Sequence[int] | None) -> None:
+    async def settle(self, vectors: ToolVectors, places: Sequence[int] | None) -> bool:
         """Note which tool has which text, clean up, and let the place prepare for searches.
 
         Args:
             vectors: Of the tools.
             places: Those that have a tool; None: all.
+
+        Gives:
+            Whether that is done; False: the place fails, and it should be tried again.
         """
         store, space = self._vectors, self._space
-        if store is None or space is None or monotonic() < self._resting_until:
-            return
+        if store is None or space is None:
+            return True
+        if monotonic() < self._resting_until:
+            return False
         await self.flush()
+        if self._is_failing and monotonic() < self._resting_until:
+            return False
         if self._linked is None:
             self._linked = await self._tried(lambda: store.links(self._project_id))
         if self._linked is None:
-            return
+            return False
         changed = await anyio.to_thread.run_sync(_changed, self._linked, vectors, places)
-        for server, hashes in changed.items():
-            links = await anyio.to_thread.run_sync(_links, vectors, hashes)
-            now = {link.tool: link.text_hash for link in links}
-            if await self._tried(lambda: store.link(self._project_id, server, links)) is None:  # noqa: B023
-                return
-            self._linked[server] = now
+        self._forgotten.intersection_update(tool.server for tool in vectors.tools)
+        for server in self._forgotten:
+            changed.pop(server, None)
+        for server, own in changed.items():
+            if not await self._link(store, space, server, vectors, own):
+                return False
         if self._pruned_at is None or monotonic() - self._pruned_at > _PRUNE_S:
             self._pruned_at = monotonic()
             await self._tried(lambda: store.prune(before=utc_now(plus_s=-_YOUNG_S)))
         with observe("vectors_settle"):
             await self._tried(lambda: store.settle(space))
+        return not self._is_failing
+
+    async def _link(
+        self, store: VectorStore, space: Space, server: str, vectors: ToolVectors, own: list[int]
+    ) -> bool:
+        """Keep the tools of a server, with those of their vectors that are in memory only."""
+        links = await anyio.to_thread.run_sync(_links, vectors, own)
+        row_of = {
+            link.text_hash: int(vectors.of_tool[at]) for link, at in zip(links, own, strict=True)
+        }
+        hashes = [text for text, row in row_of.items() if vectors.there[row]]
+        known = await self._tried(lambda: store.known(space, hashes))
+        if known is None:
+            return False
+        for text, is_known in zip(hashes, known.tolist(), strict=True):
+            if not is_known:
+                self._unsaved[text] = vectors.rows[row_of[text]].astype(np.float16)
+        await self.flush()
+        if self._is_failing:
+            return False
+        if await self._tried(lambda: store.link(self._project_id, server, links)) is None:
+            return False
+        if self._linked is not None:
+            self._linked[server] = {link.tool: link.text_hash for link in links}
+        return True
 
     async def forget(self, server: str) -> int:
-        """Remove what is kept of a server; gives how many tools it had.
+        """Remove what is kept of a server, and keep nothing of it while it stays as it is.
+
+        Gives:
+            How many of its tools were kept.
 
         Raises:
             StoreError: The place failed.
         """
         if self._vectors is None:
             return 0
+        self._forgotten.add(server)
         if self._linked is not None:
             self._linked.pop(server, None)
         return await self._vectors.unlink(self._project_id, server)
+
+    def remember(self, servers: Collection[str] | None) -> None:
+        """Keep these servers again; None: all."""
+        self._forgotten.difference_update(self._forgotten if servers is None else servers)
 
     async def counts(self) -> VectorCounts | None:
         """How much is kept; None: it cannot be said."""
         store, space = self._vectors, self._space
         if store is None or space is None:
             return None
-        return await self._tried(lambda: store.counts(space, self._project_id))
+        try:
+            return await store.counts(space, self._project_id)
+        except StoreError:
+            return None
 
     async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """What the work gives, or None when it failed."""

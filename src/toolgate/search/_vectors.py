@@ -1,7 +1,7 @@
 """Vectors of tools: one per distinct text, kept while the text stays, whatever else changes."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from toolgate.search._text import split_identifier
 from toolgate.search.base import SearchableTool
 
-__all__ = ["HALF_FROM", "Heads", "ToolVectors", "Wanted", "aligned", "texts_of", "with_heads"]
+__all__ = [
+    "HALF_FROM",
+    "Heads",
+    "ToolVectors",
+    "Wanted",
+    "aligned",
+    "texts_of",
+    "wanted_of",
+    "with_heads",
+]
 
 _MAKING = b"split+rich 1"
 """How a vector is made of a text: part of its hash, since vectors are kept. At most 16 bytes."""
@@ -241,6 +250,17 @@ def _row(vectors: ToolVectors, digest: bytes) -> int | None:
     if row is None or row >= len(vectors.rows) or vectors.digests[row].tobytes() != digest:
         return None  # of a later state
     return row
+
+
+def wanted_of(vectors: ToolVectors, rows: Collection[int]) -> list[Wanted]:
+    """The texts of some rows, to be embedded."""
+    left = set(rows)
+    wanted: list[Wanted] = []
+    for place, row in enumerate(vectors.of_tool.tolist()):
+        if row in left:
+            left.discard(row)
+            wanted.append(_wanted(row, vectors.tools[place], vectors.digests[row].tobytes()))
+    return wanted
 
 
 def _wanted(row: int, tool: SearchableTool, digest: bytes) -> Wanted:

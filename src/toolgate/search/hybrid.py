@@ -65,8 +65,8 @@ from toolgate.search._looks import (
 from toolgate.search._metrics import CountingEmbedder, SearchMetrics
 from toolgate.search._query_vectors import QueryVectors
 from toolgate.search._text import fold
-from toolgate.search._usage import Lift, UsageWeights, explored, lifted
 from toolgate.search._upkeep import VectorIndex, per_server, places_of
+from toolgate.search._usage import Lift, UsageWeights, explored, lifted
 from toolgate.search._vectors import ToolVectors, Wanted, wanted_of
 from toolgate.types import Json
 from toolgate.vectors import VectorStore

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from toolgate.cli import run
 from toolgate.ids import new_id, utc_now
 from toolgate.settings import data_dir
 from toolgate.testing.contracts.store import HOSTILE, sample_record
+from toolgate.types import AuditRecord
 
 Answer = Callable[..., tuple[int, str, str]]
 
@@ -171,3 +173,40 @@ def test_what_a_client_sent_cannot_steer_the_terminal(audit: Answer) -> None:
     seed(sample_record(1, target=None, query="a\tb\nc"))
 
     assert "\ta b c\t" in audit("list")[1]
+
+
+def test_searches_are_compared_side_by_side(audit: Answer) -> None:
+    """The issue: `optimization_share` with metrics and cost of both arms."""
+
+    def searched(number: int, search: str, **detail: Any) -> AuditRecord:
+        shown = {"shown": [["git:log", 0.9]], "tokens": 100, "search": search}
+        return sample_record(
+            number, action="discover", server=None, target=None, detail=shown | detail
+        )
+
+    first, second = searched(1, "hybrid"), searched(2, "hybrid", fallback="cloud: status 500")
+    third = searched(3, "off", shown=[], tokens=20)
+    call = sample_record(4, phase="intent", parent_id=first.record_id)
+    old = sample_record(5, action="discover", server=None, target=None, detail={})
+    seed(first, second, third, call, old)
+
+    status, out, _ = audit("compare", "--since", "9000d", "--json")
+    table = audit("compare", "--since", "9000d")[1]
+
+    hybrid, off = json.loads(out)
+    assert status == 0
+    assert (hybrid["optimization"], off["optimization"]) == ("hybrid", None)
+    assert (hybrid["searches"], hybrid["executed_share"], hybrid["fallbacks"]) == (2, 0.5, 1)
+    assert (off["tokens"], off["tokens_mean"], off["without_result"]) == (20, 20.0, 1)
+    assert [line.split("\t")[:4] for line in table.splitlines()] == [
+        ["hybrid", "1", "2", "50%"],
+        ["off", "1", "1", "0%"],
+    ]
+
+
+def test_nothing_to_compare_is_said(audit: Answer) -> None:
+    assert audit("compare") == (
+        3,
+        "",
+        "Nothing was searched in this time, or the audit is switched off.\n",
+    )

@@ -13,6 +13,7 @@ from typing import Annotated
 import anyio
 import typer
 
+from toolgate.audit import SearchReport, compare_searches
 from toolgate.cli._door import load_settings, store_url
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._output import local_time, note, print_json, print_table
@@ -113,6 +114,68 @@ def export(
             f"The file {file} exists.", hint="Name another one, or replace it with --force."
         )
     return anyio.run(_export, wanted, file)
+
+
+@app.command()
+def compare(
+    since: Since = "7d",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers as JSON; no search is null.")
+    ] = False,
+) -> int:
+    """Show the searches that conversations got side by side: cost, time, and whether they helped.
+
+    With optimization_share a part of the conversations gets another search. A search helped when a
+    tool of its answer was called afterwards. Exit status 3 when nothing was searched.
+    """
+    return anyio.run(_compare, _since(since), as_json)
+
+
+async def _compare(since: str | None, as_json: bool) -> int:
+    store = make_store(store_url(load_settings()))
+    found: list[SearchReport] = []
+    try:
+        if not isinstance(store, Upkeep) or await store.exists():
+            await store.open()
+            found = await compare_searches(store, since=since)
+    finally:
+        await store.close()
+    if as_json:
+        print_json([report.as_json() for report in found])
+    elif found:
+        print_table(_COMPARED, [_compared(report) for report in found])
+    else:
+        note("Nothing was searched in this time, or the audit is switched off.")
+    return FINE if found else NOTHING
+
+
+_COMPARED = (
+    "Search",
+    "Conversations",
+    "Searches",
+    "Then called",
+    "Empty",
+    "Fell back",
+    "Tokens each",
+    "Tokens",
+    "ms p50",
+    "ms p95",
+)
+
+
+def _compared(report: SearchReport) -> tuple[str, ...]:
+    return (
+        report.optimization,
+        f"{report.conversations:,}",
+        f"{report.searches:,}",
+        f"{report.executed_share:.0%}",
+        f"{report.without_result:,}",
+        f"{report.fallbacks:,}",
+        f"{report.tokens_mean:,.0f}",
+        f"{report.tokens:,}",
+        f"{report.duration_ms_p50:.1f}",
+        f"{report.duration_ms_p95:.1f}",
+    )
 
 
 async def _list(wanted: AuditFilter, as_json: bool) -> int:

@@ -1,0 +1,140 @@
+"""The searches that conversations got, side by side: what they cost and whether they helped."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median, quantiles
+
+from toolgate.store import AuditFilter, Store
+from toolgate.types import AuditRecord, Json, json_array
+
+__all__ = ["SearchReport", "compare_searches"]
+
+_PAGE = 1_000
+_MOST = 200_000
+"""Searches that are read, the newest; more say nothing more about a share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchReport:
+    """What one search was asked and what came of it."""
+
+    optimization: str
+    """What the settings call it: `off`, `bm25`, `hybrid`."""
+
+    conversations: int
+    """That were given it; a client that names none is one."""
+
+    searches: int
+    """Answers of `tool_discovery`."""
+
+    executed: int
+    """Of these, answers of which a tool was called afterwards."""
+
+    executed_share: float
+    """`executed` of `searches`, 0 to 1."""
+
+    without_result: int
+    """Answers without a tool."""
+
+    fallbacks: int
+    """Answers that a simpler search gave in its place."""
+
+    tokens: int
+    """Estimated tokens of all answers."""
+
+    tokens_mean: float
+    """Of one answer."""
+
+    duration_ms_p50: float
+    """Median of a whole discovery, milliseconds."""
+
+    duration_ms_p95: float
+    """95th percentile of it."""
+
+    def as_json(self) -> Json:
+        """The same for REST and `--json`, where no search is null."""
+        shown = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**shown, "optimization": None if self.optimization == "off" else self.optimization}
+
+
+@dataclass
+class _Sum:
+    conversations: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    durations_ms: list[float] = field(default_factory=list[float])
+    tokens: list[int] = field(default_factory=list[int])
+    executed: set[str] = field(default_factory=set[str])
+    without_result: int = 0
+    fallbacks: int = 0
+
+
+async def compare_searches(
+    store: Store, *, since: str | None = None, project_id: str | None = None
+) -> list[SearchReport]:
+    """A report for each search that was used, by name.
+
+    Args:
+        store: Where the audit is; nothing is known of times without one.
+        since: UTC, ISO 8601; None: everything that is kept.
+        project_id: The tenant; None: all.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    sums: dict[str, _Sum] = {}
+    searched_by: dict[str, str] = {}
+    wanted = AuditFilter(action="discover", status="ok", since=since, project_id=project_id)
+    async for record in _records(store, wanted):
+        name = record.detail.get("search")
+        if not isinstance(name, str):
+            continue  # written before searches had names
+        searched_by[record.record_id] = name
+        _add(sums.setdefault(name, _Sum()), record)
+        if len(searched_by) >= _MOST:
+            break
+    calls = AuditFilter(action="call", phase="intent", since=since, project_id=project_id)
+    if searched_by:
+        async for record in _records(store, calls):
+            name = searched_by.get(record.parent_id or "")
+            if name is not None:
+                sums[name].executed.add(str(record.parent_id))
+    return [_report(name, found) for name, found in sorted(sums.items())]
+
+
+def _add(found: _Sum, record: AuditRecord) -> None:
+    found.conversations.add((record.project_id, record.caller_id, record.conversation))
+    found.durations_ms.append(record.duration_ms or 0.0)
+    tokens = record.detail.get("tokens")
+    found.tokens.append(tokens if isinstance(tokens, int) else 0)
+    found.without_result += not json_array(record.detail.get("shown"))
+    found.fallbacks += bool(record.detail.get("fallback"))
+
+
+def _report(name: str, found: _Sum) -> SearchReport:
+    times, count = found.durations_ms, len(found.tokens)
+    return SearchReport(
+        optimization=name,
+        conversations=len(found.conversations),
+        searches=count,
+        executed=len(found.executed),
+        executed_share=round(len(found.executed) / count, 4),
+        without_result=found.without_result,
+        fallbacks=found.fallbacks,
+        tokens=sum(found.tokens),
+        tokens_mean=round(fmean(found.tokens), 1),
+        duration_ms_p50=round(median(times), 3),
+        duration_ms_p95=round(
+            quantiles(times, n=20, method="inclusive")[-1] if count > 1 else times[0], 3
+        ),
+    )
+
+
+async def _records(store: Store, wanted: AuditFilter) -> AsyncGenerator[AuditRecord]:
+    """Records that fit, page by page, newest first."""
+    wanted = replace(wanted, limit=_PAGE)
+    while True:
+        page = await store.audit(wanted)
+        for record in page:
+            yield record
+        if len(page) < _PAGE:
+            return
+        wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))

@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from toolgate.embed import Embedder, Proven
 from toolgate.plugins import make
 from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex
 from toolgate.settings import SearchSettings, Settings
+from toolgate.store import SqlAccess, Store, kind_of
 from toolgate.types import PluginSpec
+from toolgate.vectors import VectorStore
 
 __all__ = ["Searching", "Strategies", "end"]
+
+_PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
+"""Where vectors are kept by default, by kind of store."""
 
 
 class Searching:
@@ -90,9 +96,15 @@ class Strategies:
         self._settings = settings
         self._services = services
         self._embedder: Embedder | None = None
+        self._vectors: VectorStore | None = None
 
     def make(
-        self, name: str, *, selector: str = "", setting: str = "optimization"
+        self,
+        name: str,
+        *,
+        selector: str = "",
+        setting: str = "optimization",
+        keeps: bool = False,
     ) -> SearchStrategy:
         """A search with an empty index; its owner ends it with `end`.
 
@@ -100,12 +112,13 @@ class Strategies:
             name: File name in `search/`.
             selector: What picks from the best that it finds; empty: nothing does.
             setting: Where the name stands in the settings, for messages.
+            keeps: Whether its vectors are kept in the store, which knows one catalog.
 
         Raises:
             ConfigError: There is no such search, or its options are wrong.
         """
         spec = PluginSpec(name=name, setting=setting, options=self._settings.options.get(name, {}))
-        made = make("search", SearchStrategy, spec, _Services(self, self._services))
+        made = make("search", SearchStrategy, spec, _Services(self, self._services, keeps=keeps))
         if not selector or name == "off":
             return made
         spec = PluginSpec(
@@ -113,7 +126,7 @@ class Strategies:
             setting="search.selector",
             options=self._settings.options.get(selector, {}),
         )
-        services = _Services(self, {**self._services, "base": made})
+        services = _Services(self, {**self._services, "base": made}, keeps=keeps)
         return make("search", SearchStrategy, spec, services)
 
     def arms(self, settings: Settings) -> Arms:
@@ -129,10 +142,10 @@ class Strategies:
         if settings.optimization in names:
             main = Arm(
                 name=settings.optimization,
-                strategy=self.make(settings.optimization, selector=selector),
+                strategy=self.make(settings.optimization, selector=selector, keeps=True),
             )
         if settings.control in names:
-            control = Arm(name=settings.control, strategy=self.make(settings.control))
+            control = Arm(name=settings.control, strategy=self.make(settings.control, keeps=True))
         return Arms(main=main, control=control, share_percent=share)
 
     def embedder(self) -> Embedder:
@@ -149,6 +162,23 @@ class Strategies:
             )
             self._embedder = Proven(make("embed", Embedder, spec, {}))
         return self._embedder
+
+    def vectors(self) -> VectorStore | None:
+        """Where vectors are kept; None: nowhere.
+
+        Raises:
+            ConfigError: There is no such place, or its options are wrong.
+        """
+        store, name = self._services.get("store"), self._settings.vectors
+        if self._vectors is None and name != "off" and isinstance(store, SqlAccess):
+            if name == "auto":
+                assert isinstance(store, Store)
+                name = _PLACES[kind_of(store.url)]
+            spec = PluginSpec(
+                name=name, setting="search.vectors", options=self._settings.vector_options
+            )
+            self._vectors = make("vectors", VectorStore, spec, {"store": store})
+        return self._vectors
 
     async def aclose(self) -> None:
         """End the embedder."""
@@ -183,21 +213,26 @@ class _Closing(Protocol):
 class _Services(Mapping[str, object]):
     """What a search may ask for."""
 
-    def __init__(self, strategies: Strategies, others: Mapping[str, object]) -> None:
+    def __init__(
+        self, strategies: Strategies, others: Mapping[str, object], *, keeps: bool
+    ) -> None:
         self._strategies = strategies
         self._others = others
+        self._keeps = keeps
 
     def __getitem__(self, name: str) -> object:
         match name:
             case "embedder":
                 return self._strategies.embedder()
             case "make_search":
-                return self._strategies.make
+                return partial(self._strategies.make, keeps=self._keeps)
+            case "vectors":
+                return self._strategies.vectors() if self._keeps else None
             case _:
                 return self._others[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("embedder", "make_search", *self._others))
+        return iter(("embedder", "make_search", "vectors", *self._others))
 
     def __len__(self) -> int:
-        return 2 + len(self._others)
+        return 3 + len(self._others)

@@ -92,6 +92,13 @@ class SearchSettings:
     embedder_options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Options of the embedder."""
 
+    vectors: str = "auto"
+    """File name in `vectors/`: where vectors of tools are kept, so that a start computes none anew.
+    `auto`: in the store, `sqlite` or `pgvector`. `off`: in memory only."""
+
+    vector_options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    """Options of that place; `pgvector` has `m`, `ef_construction`, `ef_search`, `extension`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogSearchSettings:

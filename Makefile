@@ -59,6 +59,10 @@ eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
 	  && OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(DATA)/tools/mcpverse --with $(DATA)/tools/toucan \
 	    --strategy $$strategy $(ARGS) || exit 1; done
 
+scale: $(DEV) ## search over 600 to 1,000,000 tools: make scale DATA=FOLDER, with tools/ in it
+	@test -d "$(DATA)/tools" || { echo "Say where the data sets are: make scale DATA=FOLDER" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale "$(DATA)" $(ARGS)
+
 soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 

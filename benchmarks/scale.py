@@ -1,0 +1,558 @@
+# ruff: noqa: SLF001 - a gateway is given a catalog of servers that are not run
+"""How search grows with the catalog: 600 to 1,000,000 tools, made from given ones by other names.
+
+    python -m benchmarks.scale DATA [--sizes 600,5000,...] [--vectors FOLDER] [--docs] [--json]
+
+DATA is a folder with `tools/NAME/tools.jsonl` (and the requests of `tools/mcpverse`). Each size has
+a process of its own, so that its memory is its own. A discovery is one of `Gateway.discover`: with
+a permission mask that leaves nine tools of ten, audit on, and no request is asked twice. Vectors
+that were computed are kept in a folder and read again: computing a million takes ten minutes.
+
+`--docs` writes the growth table and its plot, `docs/growth.md` and `docs/growth.svg`.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks._report import Report, Target, print_all, run
+from toolgate.access import AllowAll
+from toolgate.app import open_app
+from toolgate.catalog import Catalog, ServerEntries, Snapshot
+from toolgate.catalog._catalog import _changed_servers
+from toolgate.catalog._snapshot import build_entries
+from toolgate.embed.bundled import BundledEmbedder
+from toolgate.gateway import Gateway
+from toolgate.memory import trim
+from toolgate.metatools import DiscoverRequest
+from toolgate.search import Arm, Arms, SearchRequest, ToolIndex
+from toolgate.search._clauses import clauses_of
+from toolgate.search._looks import FIRST_LOOK_FROM
+from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.settings import Settings, StoreSettings
+from toolgate.signing import Signer
+from toolgate.types import Caller, Json, ServerSpec
+from toolgate.upstream import Bridge, Fleet
+from toolgate.vectors import Space, VectorCounts
+
+SIZES = (600, 5_000, 50_000, 200_000, 1_000_000)
+LIMITS_MS = {600: 1.0, 5_000: 3.0, 50_000: 12.0, 200_000: 25.0, 1_000_000: 60.0}
+_DOCS = Path(__file__).resolve().parents[1] / "docs"
+_SOURCES = ("mcpverse", "toucan", "stabletoolbench")
+
+
+def main() -> None:
+    """Measure the sizes, each in a process of its own."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
+    parser.add_argument("data", type=Path, metavar="DATA")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--vectors", type=Path, help="where computed vectors are kept")
+    parser.add_argument("--docs", action="store_true", help="write docs/growth.md and its plot")
+    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    folder = given.vectors or Path(tempfile.gettempdir()) / "toolgate-scale"
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.one:
+        print(json.dumps(asyncio.run(_measure(given.data, given.one, folder))))
+        return
+    sizes = [int(size) for size in given.sizes.split(",")]
+    report = run(lambda _: _report(given.data, sizes, folder), quick=False)
+    print_all([report], as_json=given.json)
+    if given.docs:
+        _write_docs(report)
+
+
+def _report(data: Path, sizes: Sequence[int], folder: Path) -> Report:
+    rows: list[dict[str, Any]] = []
+    for size in sizes:
+        print(f"==> {size:,} tools", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", "benchmarks.scale", str(data), "--one", str(size)]
+        found = subprocess.run(
+            [*command, "--vectors", str(folder)],
+            check=True,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        rows.append(json.loads(found.stdout.splitlines()[-1]))
+    targets = [
+        Target(
+            what=f"CPU ms of a discovery, p50, one clause, {row['tools']:,} tools",
+            measured=row["CPU ms p50"],
+            limit=LIMITS_MS[row["tools"]],
+        )
+        for row in rows
+        if row["tools"] in LIMITS_MS
+    ]
+    for row in rows:
+        if row["tools"] == 1_000_000:
+            targets += [
+                Target(what="GB resident", measured=row["MB"] / 1024, limit=2.5),
+                Target(what="ms of a changed server", measured=row["change ms"], limit=200),
+                Target(what="s of a restart", measured=row["restart s"], limit=10),
+            ]
+    return Report(
+        name="scale",
+        title="Discoveries over catalogs of many sizes, one thread",
+        rows=rows,
+        targets=targets,
+        notes=(
+            "ms are of processor time where nothing else is said; MB is the whole process with the "
+            "definitions of all tools. Words s: reading all tools. Vectors s: those of all tools, "
+            "0 where they were read from the folder. Change: one server has other tools, until a "
+            "search finds them. Restart: the index anew, vectors from where they are kept. "
+            "Recall: of the first ten by exact looks at all vectors, how many are found.",
+        ),
+    )
+
+
+# ------------------------------------------------------------------ catalogs
+
+
+def _servers(data: Path, size: int) -> Iterator[tuple[str, list[Json]]]:
+    """Servers with their tools, `size` tools in all: given ones, then the same by other names."""
+    given: dict[str, list[Json]] = {}
+    for source in _SOURCES:
+        path = data / "tools" / source / "tools.jsonl"
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            name = re.sub(r"[^A-Za-z0-9.-]+", "-", row.get("server") or source)[:24].strip("-")
+            given.setdefault(name or source, []).append(
+                {
+                    "name": row["name"],
+                    "description": row.get("description") or "",
+                    "inputSchema": row.get("input_schema") or {"type": "object"},
+                }
+            )
+    words = _words(given)
+    chance = random.Random(7)
+    left = size
+    for copy in count():
+        for server, tools in given.items():
+            if left <= 0:
+                return
+            some = tools[:left]
+            if copy:
+                one, other = chance.choice(words), chance.choice(words)
+                name = f"{server[:14]}-{one[:9]}-{copy}"[:32]
+                some = [_renamed(tool, one, other) for tool in some]
+            else:
+                name = server
+            left -= len(some)
+            yield name, list({tool["name"]: tool for tool in some}.values())
+
+
+def _renamed(tool: Json, one: str, other: str) -> Json:
+    return {
+        **tool,
+        "name": f"{tool['name']}_{other}",
+        "description": f"{one.capitalize()}: {tool['description']} For {other} of {one}.",
+    }
+
+
+def _words(given: dict[str, list[Json]]) -> list[str]:
+    """Frequent words of the descriptions."""
+    seen: dict[str, int] = {}
+    for tools in given.values():
+        for tool in tools:
+            for word in set(re.findall(r"[a-z]{4,12}", tool["description"])):
+                seen[word] = seen.get(word, 0) + 1
+    return sorted(sorted(seen, key=lambda word: (-seen[word], word))[:3_000])
+
+
+# ------------------------------------------------------------------ parts
+
+
+class _Fixed(Catalog):
+    """A catalog that is given, of servers that are not run."""
+
+    def put(self, servers: dict[str, ServerEntries]) -> None:
+        """Become these servers as one that is listed would make it."""
+        new = Snapshot(self._snapshot.version + 1, servers)
+        _changed_servers(self._snapshot, new)
+        self._snapshot = new
+
+
+class _Mask(AllowAll):
+    """A permission mask that leaves nine tools of ten, kept as long as the tools stay."""
+
+    def __init__(self) -> None:
+        self._of: Sequence[str] = ()
+        self._mask = np.zeros(0, np.bool_)
+
+    def mask(self, caller: Caller, keys: Sequence[str]) -> Any:
+        """The same for the same tools."""
+        del caller
+        if keys is not self._of:
+            self._of, self._mask = keys, np.random.default_rng(3).random(len(keys)) < 0.9
+        return self._mask
+
+
+class _Folder:
+    """Vectors in one file: what a place for vectors hands over, at the speed of memory."""
+
+    notice = ""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._new: dict[bytes, Any] = {}
+        self._linked: dict[str, dict[str, bytes]] = {}
+        self.is_whole = path.exists()
+        self.hashes, self.rows = np.zeros((0, 2), np.uint64), np.zeros((0, 1), np.float16)
+        if self.is_whole:
+            with np.load(path) as kept:
+                self.hashes, self.rows = kept["hashes"], kept["rows"]
+
+    async def load(self, space: Space, hashes: Sequence[bytes], put: Callable[..., None]) -> None:
+        """Hand over what is there."""
+        del space
+        if len(self.rows):
+            wanted = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
+            by_hash = np.argsort(self.hashes[:, 0])
+            sorted_hashes = self.hashes[by_hash, 0]
+            at = np.minimum(np.searchsorted(sorted_hashes, wanted[:, 0]), len(by_hash) - 1)
+            there = np.flatnonzero(sorted_hashes[at] == wanted[:, 0])
+            for begin in range(0, len(there), 1 << 15):
+                part = there[begin : begin + (1 << 15)]
+                put(part, self.rows[by_hash[at[part]]])
+
+    async def save(self, space: Space, hashes: Sequence[bytes], rows: Any) -> int:
+        """Remember."""
+        del space
+        if not self.is_whole:
+            self._new.update(zip(hashes, rows, strict=True))
+        return len(hashes)
+
+    def write(self) -> None:
+        """Write what was saved, all of it."""
+        if not self.is_whole and self._new:
+            np.savez(
+                self._path,
+                hashes=np.frombuffer(b"".join(self._new), np.uint64).reshape(-1, 2),
+                rows=np.array(list(self._new.values()), np.float16),
+            )
+            self._new.clear()
+
+    def close(self) -> None:
+        """Forget what was read."""
+        self.hashes, self.rows = np.zeros((0, 2), np.uint64), np.zeros((0, 1), np.float16)
+        self._new.clear()
+
+    async def known(self, space: Space, hashes: Sequence[bytes]) -> Any:
+        """All: nothing is written twice."""
+        del space
+        return np.ones(len(hashes), np.bool_)
+
+    async def nearest(self, *_: Any, **__: Any) -> list[Any]:
+        """Nothing."""
+        return []
+
+    async def settle(self, space: Space) -> None:
+        """Nothing."""
+
+    async def link(self, project_id: str, server: str, links: Sequence[Any]) -> int:
+        """Nothing."""
+        del project_id, server
+        return len(links)
+
+    async def links(self, project_id: str) -> dict[str, dict[str, bytes]]:
+        """None."""
+        del project_id
+        return {}
+
+    async def texts(self, project_id: str, server: str, tool: str) -> str | None:
+        """None."""
+        del project_id, server, tool
+        return None
+
+    async def unlink(self, project_id: str, server: str) -> int:
+        """Nothing."""
+        del project_id, server
+        return 0
+
+    async def prune(self, *, before: str) -> int:
+        """Nothing."""
+        del before
+        return 0
+
+    async def counts(self, space: Space, project_id: str) -> VectorCounts:
+        """Nothing."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Requests:
+    single: list[str]
+    several: list[str]
+
+
+def _requests(data: Path) -> _Requests:
+    """Requests that people made, of one clause and of several."""
+    found = _Requests([], [])
+    for line in (
+        (data / "tools" / "mcpverse" / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    ):
+        text = json.loads(line)["text"]
+        (found.several if clauses_of(text, 12) else found.single).append(text)
+    return found
+
+
+# ------------------------------------------------------------------ measuring
+
+
+async def _measure(data: Path, size: int, folder: Path) -> dict[str, Any]:
+    requests = _requests(data)
+    entries = {name: build_entries(name, tools=tools) for name, tools in _servers(data, size)}
+    with tempfile.TemporaryDirectory() as place:
+        settings = Settings(store=StoreSettings(url=f"sqlite:///{place}/store.db"), mode="meta")
+        async with open_app(settings) as app:
+            return await _measure_in(app.gateway, entries, requests, size, folder)
+
+
+async def _measure_in(
+    gateway: Gateway,
+    entries: dict[str, ServerEntries],
+    requests: _Requests,
+    size: int,
+    folder: Path,
+) -> dict[str, Any]:
+    options = Options(wait_s=60.0, cached_queries=0)
+    kept = _Folder(folder / f"vectors-{size}.npz")
+    strategy = build(options, embedder=BundledEmbedder(), vectors=kept)
+    catalog = _Fixed(Fleet(_no_wire, Bridge(Signer(bytes(32)))), None, project_id="default")
+    catalog.put(entries)
+    index = ToolIndex(Arms(main=Arm(name="hybrid", strategy=strategy)))
+    gateway._catalog, gateway._access, gateway._index = catalog, _Mask(), index
+    snapshot = catalog.snapshot
+    began = time.process_time()
+    words = build(replace(options, dense_weight=0.0, wait_s=0.0), embedder=_Silent())
+    await ToolIndex(Arms(main=Arm(name="words", strategy=words))).bring_to(1, snapshot.tools)
+    words_s = time.process_time() - began
+    del words
+    gc.collect()
+    began = time.process_time()
+    await gateway._index.bring_to(snapshot.version, snapshot.tools)
+    await strategy.ready()
+    vectors_s = 0.0 if kept.is_whole else time.process_time() - began - words_s
+    await strategy.aclose()
+    kept.write()
+    kept.close()
+    gc.collect()
+    trim()
+    caller = Caller()
+    for text in (*requests.single[:20], *requests.several[:4]):
+        await gateway.discover(caller, DiscoverRequest(queries=(f"{text} now",)))
+    single = await _timed(gateway, caller, requests.single)
+    several = await _timed(gateway, caller, requests.several)
+    changed_ms = [await _change(gateway, catalog, caller, number) for number in range(5)]
+    memory_mb = psutil.Process().memory_info().rss / 2**20
+    row = {
+        "tools": size,
+        "servers": len(entries),
+        "CPU ms p50": _at(single, 0, 0.5),
+        "p95": _at(single, 0, 0.95),
+        "wall ms p50": _at(single, 1, 0.5),
+        "several clauses p50": _at(several, 0, 0.5),
+        "several p95": _at(several, 0, 0.95),
+        "MB": round(memory_mb),
+        "words s": round(words_s, 2),
+        "vectors s": round(vectors_s, 1),
+        "change ms": round(median(changed_ms), 1),
+        "restart s": await _restarted(strategy, snapshot, options, folder, size),
+        "recall": await _recall(strategy, requests) if size >= FIRST_LOOK_FROM else 1.0,
+    }
+    await strategy.aclose()
+    return row
+
+
+def _no_wire(spec: ServerSpec) -> Any:
+    raise NotImplementedError(spec)
+
+
+class _Silent(BundledEmbedder):
+    """Gives no vectors, so that words are measured alone."""
+
+    @property
+    def dim(self) -> int:
+        """Nobody knows."""
+        raise RuntimeError
+
+
+async def _timed(
+    gateway: Gateway, caller: Caller, texts: Sequence[str]
+) -> list[tuple[float, float]]:
+    """Processor and wall milliseconds of each request."""
+    found: list[tuple[float, float]] = []
+    for text in texts:
+        request = DiscoverRequest(queries=(text,))
+        wall, cpu = time.perf_counter(), time.process_time()
+        await gateway.discover(caller, request)
+        spent = (time.process_time() - cpu) * 1000
+        found.append((spent, (time.perf_counter() - wall) * 1000))
+    return found
+
+
+def _at(spent: Sequence[tuple[float, float]], which: int, share: float) -> float:
+    values = sorted(each[which] for each in spent)
+    return round(values[int(len(values) * share)], 3)
+
+
+async def _change(gateway: Gateway, catalog: _Fixed, caller: Caller, number: int) -> float:
+    """A server in the middle has another tool: processor milliseconds until a search is over it."""
+    servers = dict(catalog.snapshot.servers)
+    names = [name for name, entries in servers.items() if entries.tools]
+    name = names[len(names) * (number + 1) // 7]
+    tools: list[Json] = [
+        {"name": f"{tool.name[:20]}_{number}", "description": f"Renewed {number}: {tool.name}."}
+        for tool in servers[name].tools
+    ]
+    servers[name] = build_entries(name, tools=tools)
+    began = time.process_time()
+    catalog.put(servers)
+    await gateway._index.bring_to(catalog.snapshot.version, catalog.snapshot.tools)
+    spent = (time.process_time() - began) * 1000
+    found = await gateway.discover(
+        caller, DiscoverRequest(queries=(f"{name}:{tools[0]['name']}", "renewed"))
+    )
+    del found
+    return spent
+
+
+async def _restarted(
+    strategy: HybridSearch, snapshot: Snapshot, options: Options, folder: Path, size: int
+) -> float:
+    """Wall seconds until an index with the same tools has all of its vectors again."""
+    del strategy
+    kept = _Folder(folder / f"vectors-{size}.npz")
+    began = time.perf_counter()
+    again = build(options, embedder=BundledEmbedder(), vectors=kept)
+    await ToolIndex(Arms(main=Arm(name="hybrid", strategy=again))).bring_to(1, snapshot.tools)
+    await again.ready()
+    spent = time.perf_counter() - began
+    await again.aclose()
+    return round(spent, 1)
+
+
+async def _recall(strategy: HybridSearch, requests: _Requests) -> float:
+    """Of the first ten by exact looks at all vectors, the share that a search finds."""
+    texts = requests.single[:40:2] + requests.several[:20:2]
+    quick = [await _first_ten(strategy, text) for text in texts]
+    state = strategy._state
+    assert state.vectors is not None
+    strategy._state = replace(state, vectors=replace(state.vectors, heads=None), usual=None)
+    exact = [await _first_ten(strategy, text) for text in texts]
+    strategy._state = state
+    shares = [len(a & b) / max(1, len(b)) for a, b in zip(quick, exact, strict=True)]
+    return round(sum(shares) / len(shares), 4)
+
+
+async def _first_ten(strategy: HybridSearch, text: str) -> set[str]:
+    answer = await strategy.search(SearchRequest(queries=(text,), limit=10))
+    return {hit.key for hit in answer.hits}
+
+
+# ------------------------------------------------------------------ docs
+
+
+def _write_docs(report: Report) -> None:
+    names = list(report.rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
+    lines += ["| " + " | ".join(_shown(row[name]) for name in names) + " |" for row in report.rows]
+    machine = f"{os.cpu_count()} cores, load {report.load[0]} to {report.load[1]}"
+    text = f"""# How search grows with the catalog
+
+{chr(10).join(lines)}
+
+![Milliseconds of a discovery against the number of tools](growth.svg)
+
+Made by `make scale DATA=FOLDER` ({machine}). {report.notes[0]}
+"""
+    (_DOCS / "growth.md").write_text(text, encoding="utf-8")
+    (_DOCS / "growth.svg").write_text(_plot(report.rows), encoding="utf-8")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _plot(rows: Sequence[Any]) -> str:
+    """Both axes logarithmic."""
+    left, top, wide, high = 60, 20, 560, 300
+    x0, x1, y0, y1 = 2.5, 6.2, -0.5, 2.5
+
+    def x(tools: float) -> float:
+        return left + (np.log10(tools) - x0) / (x1 - x0) * wide
+
+    def y(ms: float) -> float:
+        return top + high - (np.log10(ms) - y0) / (y1 - y0) * high
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 170} '
+        f'{top + high + 50}" font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    parts += [
+        f'<line x1="{x(tools):.1f}" y1="{top}" x2="{x(tools):.1f}" y2="{top + high}" '
+        f'stroke="#ddd"/><text x="{x(tools):.1f}" y="{top + high + 18}" '
+        f'text-anchor="middle">{tools:,}</text>'
+        for tools in (1_000, 10_000, 100_000, 1_000_000)
+    ]
+    parts += [
+        f'<line x1="{left}" y1="{y(ms):.1f}" x2="{left + wide}" y2="{y(ms):.1f}" '
+        f'stroke="#ddd"/><text x="{left - 8}" y="{y(ms) + 4:.1f}" '
+        f'text-anchor="end">{ms} ms</text>'
+        for ms in (1, 10, 100)
+    ]
+    series = (
+        ("one clause, p50", "CPU ms p50", "#1f77b4", ""),
+        ("one clause, p95", "p95", "#1f77b4", "4 3"),
+        ("several clauses, p50", "several clauses p50", "#d62728", ""),
+        ("several clauses, p95", "several p95", "#d62728", "4 3"),
+    )
+    for label, name, colour, dash in series:
+        points = [(row["tools"], row[name]) for row in rows]
+        parts += _line(label, points, colour, dash, x, y)
+    parts += _line("aim", list(LIMITS_MS.items()), "#7f7f7f", "1 3", x, y)
+    middle = left + wide / 2
+    parts.append(
+        f'<text x="{middle}" y="{top + high + 40}" text-anchor="middle">tools</text></svg>'
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _line(
+    label: str,
+    points: Sequence[tuple[float, float]],
+    colour: str,
+    dash: str,
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+) -> list[str]:
+    path = " ".join(f"{x(tools):.1f},{y(ms):.1f}" for tools, ms in points)
+    tools, ms = points[-1]
+    return [
+        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
+        f'stroke-dasharray="{dash}"/>',
+        f'<text x="{x(tools) + 8:.1f}" y="{y(ms) + 4:.1f}" fill="{colour}">{label}</text>',
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -51,11 +51,13 @@ from toolgate.observe import observe
 from toolgate.search import (
     Description,
     Discovery,
+    Hit,
     SearchAnswer,
     SearchRequest,
     ToolIndex,
     compose,
     describe_tools,
+    indexed_texts,
     signature,
 )
 from toolgate.settings import Settings
@@ -350,6 +352,8 @@ class Gateway:
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
+        if request.include_core:
+            answer = replace(answer, hits=(*answer.hits, *self._core(caller, answer, request)))
         with observe("answer", hits=len(answer.hits)):
             found = compose(
                 answer,
@@ -369,6 +373,17 @@ class Gateway:
             fallback=answer.fallback,
         )
         return found
+
+    def _core(self, caller: Caller, answer: SearchAnswer, request: DiscoverRequest) -> list[Hit]:
+        """The pinned tools that the search has not found."""
+        found = {hit.key for hit in answer.hits}
+        return [
+            Hit(key=entry.key, relevance=0.0, explanation="is pinned", source="core")
+            for key in sorted(self._pinned() - found)
+            if (entry := self._catalog.snapshot.tool(key)) is not None
+            if not request.servers or entry.server in request.servers
+            if self._access.decide(caller, "list", key).allowed
+        ]
 
     async def describe(self, caller: Caller, keys: Sequence[str]) -> Description:
         """Full schemas of tools, within the budget; whole tools are left out before any is cut.
@@ -397,6 +412,15 @@ class Gateway:
         detail: Json = {"keys": [entry.key for entry in entries]}
         self._receipts.simple(caller, "describe", began=began, detail=detail)
         return shown
+
+    def indexed(self, caller: Caller, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The texts by which the meaning of tools is found, by key: a tool's vector is their mean.
+
+        Raises:
+            UnknownToolError: A key names no tool of this caller.
+        """
+        entries = [self._entry(caller, key) for key in dict.fromkeys(keys)]
+        return {entry.key: indexed_texts(entry) for entry in entries}
 
     # Running
 

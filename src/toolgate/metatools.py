@@ -130,6 +130,9 @@ class DiscoverRequest:
     threshold: float = 0.0
     """Lowest relevance in [0, 1] that counts."""
 
+    include_core: bool = False
+    """Whether pinned tools follow those that were found; clients list them anyway."""
+
     group: str = ""
     """Only tools of this capability group. There are no groups yet, so it narrows nothing and the
     answer says so."""

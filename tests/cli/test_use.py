@@ -52,6 +52,25 @@ def test_search_as_json_is_the_answer_of_discover(command: Command, folder: Path
     assert 0 < answer["results"][0]["relevance"] <= 1
 
 
+def test_search_explains_each_tool_when_asked(command: Command, folder: Path) -> None:
+    found = command("search", "add", "two", "numbers", "--limit", "1", "--explain")
+    assert found.status == FINE
+    assert "    source: lexical" in found.out.splitlines()
+    assert any(line.startswith("    matched: name add numbers") for line in found.out.splitlines())
+    assert "Searched 3 tools by words alone in " in found.err
+
+    answer = command("search", "add", "two", "numbers", "--explain", "--json").json
+    assert answer["results"][0]["reasons"]["matched"]["name"] == ["add", "numbers"]
+    assert answer["total_searched"] == 3
+
+
+def test_describe_shows_the_texts_that_are_embedded(command: Command, folder: Path) -> None:
+    text = "small echo: Echo a text back."
+    assert f"    indexed: {text}" in command("describe", "small:echo", "--indexed").out.splitlines()
+    answer = command("describe", "small:echo", "--indexed", "--json").json
+    assert answer["tools"][0]["indexed"][0] == text
+
+
 def test_search_that_finds_nothing_says_so_with_status_3(command: Command, folder: Path) -> None:
     found = command("search", "qzxv")
     assert found.status == NOTHING

@@ -118,6 +118,7 @@ def test_the_json_has_the_keys_of_the_source_document() -> None:
         "toolName": "delete_repo",
         "serverName": "github",
         "relevance": 0.41,
+        "source": "lexical",
         "description": "Delete a repository for ever.",
         "explanation": 'matches server "github"',
         "signature": "delete_repo(owner, repo)",

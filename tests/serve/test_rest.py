@@ -46,6 +46,18 @@ async def test_discover_answers_in_the_shape_of_the_meta_tool() -> None:
     )
 
 
+async def test_discover_takes_the_names_that_programs_expect() -> None:
+    """Source document 003: limit, servers, threshold, core tools by default."""
+    async with listening() as place:
+        asked = {"query": "x", "limit": 2, "servers": ["a", "b"], "threshold": 0.5}
+        for more in ({}, {"include_core": False}):
+            status, _ = await ask(place, "POST", "discover", asked | more)
+            assert status == 200
+    first, second = place.gateway.discovered
+    assert (first.max_results, first.servers, first.threshold) == (2, ("a", "b"), 0.5)
+    assert (first.include_core, second.include_core) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
@@ -136,7 +148,11 @@ async def test_errors_have_one_shape_and_a_fitting_status(
     ("path", "body", "words"),
     [
         ("discover", {}, "'query'"),
-        ("discover", {"query": "x", "limit": 3}, "'limit'"),
+        ("discover", {"query": "x", "limits": 3}, "'limits'"),
+        ("discover", {"query": "x", "limit": 0}, "'maxResults'"),
+        ("discover", {"query": "x", "limit": 3, "maxResults": 3}, "'limit' and 'maxResults'"),
+        ("discover", {"query": "x", "include_core": 1}, "'include_core'"),
+        ("describe", {"toolKeys": ["a:echo"], "indexed": "yes"}, "'indexed'"),
         ("discover", {"query": "x", "format": "yaml"}, "'yaml'"),
         ("discover", {"query": ["x", 1]}, "'query'"),
         ("discover", [], "JSON object"),

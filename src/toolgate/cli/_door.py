@@ -173,12 +173,15 @@ class Door:
         return cast("list[Json]", (await self._ask("GET", f"tools{query}"))["tools"])
 
     async def discover(self, wanted: Json) -> Json:
-        """Tools that fit a request: `query`, `maxResults`, `server`, `context`, `threshold`."""
+        """Tools that fit a request: `query`, `limit`, `servers`, `threshold` and so on."""
         return await self._ask("POST", "discover", wanted)
 
-    async def describe(self, keys: Sequence[str]) -> Json:
-        """Full definitions by tool key."""
-        return await self._ask("POST", "describe", {"toolKeys": list(keys)})
+    async def describe(self, keys: Sequence[str], *, indexed: bool = False) -> Json:
+        """Full definitions by tool key, with the texts that are embedded if wanted."""
+        wanted: Json = {"toolKeys": list(keys)}
+        if indexed:
+            wanted["indexed"] = True
+        return await self._ask("POST", "describe", wanted)
 
     async def execute(self, key: str, arguments: Json) -> Json:
         """Run a tool; its result as it came."""

@@ -22,16 +22,20 @@ def describe(
     keys: Annotated[
         list[str], typer.Argument(metavar="KEY...", help="Tool keys, such as github:get_issue.")
     ],
+    indexed: Annotated[
+        bool,
+        typer.Option("--indexed", help="Also show the texts by which their meaning is found."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Show what tools do and which arguments they take."""
-    return anyio.run(_describe, keys, as_json)
+    return anyio.run(_describe, keys, indexed, as_json)
 
 
-async def _describe(keys: list[str], as_json: bool) -> int:
+async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
     with waiting("Looking up"):
         async with open_door(load_settings()) as door:
-            answer = await door.describe(keys)
+            answer = await door.describe(keys, indexed=indexed)
     tools = cast("list[Json]", answer.get("tools") or [])
     if as_json:
         print_json(answer)
@@ -67,6 +71,8 @@ def show(tool: Json) -> None:
         print_text(f"    {one_line(name)} ({one_line('; '.join(words))})")
         if details.get("description"):
             print_text(_indented(str(details["description"]), 8))
+    for text in cast("list[str]", tool.get("indexed") or []):
+        print_text(f"    indexed: {one_line(text)}")
 
 
 def _indented(text: str, columns: int) -> str:

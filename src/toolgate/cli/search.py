@@ -9,7 +9,7 @@ from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._harmless import one_line
 from toolgate.cli._output import note, print_json, print_text, waiting
-from toolgate.types import Json
+from toolgate.types import Json, json_object
 
 __all__ = ["app"]
 
@@ -28,12 +28,31 @@ def search(
         list[str] | None,
         typer.Option("--server", metavar="NAME", help="Only tools of this server. Repeatable."),
     ] = None,
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Only tools of this relevance or more; 0 to 1.")
+    ] = 0.0,
+    core: Annotated[
+        bool, typer.Option(help="Show pinned tools after those that were found.")
+    ] = True,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also show why each tool was found.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Find the tools that fit a request."""
-    wanted: Json = {"query": " ".join(query), "maxResults": limit}
+    """Find the tools that fit a request.
+
+    JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
+    "explanation", "signature", "annotations", "outputSchema", "down", "reasons"}], "siblings",
+    "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens", "text"}; source
+    is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
+    """
+    wanted: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
     if server:
-        wanted["server"] = server
+        wanted["servers"] = server
+    if threshold:
+        wanted["threshold"] = threshold
+    if explain:
+        wanted["explain"] = True
     return anyio.run(_search, wanted, as_json)
 
 
@@ -47,16 +66,53 @@ async def _search(wanted: Json, as_json: bool) -> int:
     else:
         for hit in found:
             show(hit)
+        if wanted.get("explain"):
+            embedded = "words and meaning" if answer.get("query_embedded") else "words alone"
+            note(
+                f"Searched {int(answer.get('total_searched') or 0):,} tools by {embedded} in"
+                f" {float(answer.get('duration_ms') or 0):.1f} ms."
+            )
         if answer.get("notice"):
             note(str(answer["notice"]))
         elif not found:
             note("No tool fits. Try other words, or see: toolgate tools")
-    return FINE if found else NOTHING
+    return FINE if any(hit.get("source") != "core" for hit in found) else NOTHING
 
 
 def show(hit: Json) -> None:
-    """Print a found tool: key and relevance, then what it does, then how it is called."""
-    print_text(f"{one_line(str(hit['toolKey']))}  {float(hit.get('relevance') or 0):.2f}")
+    """Print a found tool: key and relevance, then what it does, then how it is called.
+
+    Then, if the answer has its reasons, why it was found.
+    """
+    is_core = hit.get("source") == "core"
+    relevance = "pinned" if is_core else f"{float(hit.get('relevance') or 0):.2f}"
+    print_text(f"{one_line(str(hit['toolKey']))}  {relevance}")
     for line in (hit.get("description"), hit.get("signature")):
         if line:
             print_text(f"    {one_line(str(line))}")
+    if "reasons" in hit and not is_core:
+        for line in _reasons(hit):
+            print_text(f"    {one_line(line)}")
+
+
+def _reasons(hit: Json) -> list[str]:
+    """Why a tool was found, field by field; what says nothing is left out."""
+    lines = [f"source: {hit.get('source')}"]
+    for name, value in json_object(hit["reasons"]).items():
+        if name == "query" or value is None or value in ({}, [], "", False):
+            continue
+        if isinstance(value, dict):
+            each = cast("Json", value).items()
+            shown = "; ".join(f"{field} {_shown(words)}" for field, words in each)
+        else:
+            shown = _shown(value)
+        lines.append(f"{name}: {shown}")
+    return lines
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, cast("list[object]", value)))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -5,6 +5,7 @@ from toolgate.search._arms import Arm, Arms
 from toolgate.search._catalog_wire import answer_body, catalog_search_schema, tools_of
 from toolgate.search._describe import Description, describe_tools
 from toolgate.search._index import Indexable, ToolIndex
+from toolgate.search._indexed import indexed_texts
 from toolgate.search._signature import shape, signature
 from toolgate.search.base import (
     AskedQuery,
@@ -33,6 +34,7 @@ __all__ = [
     "catalog_search_schema",
     "compose",
     "describe_tools",
+    "indexed_texts",
     "shape",
     "signature",
     "tools_of",

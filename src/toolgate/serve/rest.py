@@ -15,7 +15,7 @@ from toolgate.app import App
 from toolgate.errors import ArgumentError, RpcError, ToolgateError
 from toolgate.gateway import ToolView
 from toolgate.logs import REQUEST_ID
-from toolgate.metatools import read_describe, read_discover, read_execute
+from toolgate.metatools import DiscoverRequest, read_describe, read_discover, read_execute
 from toolgate.serve._asgi import (
     DisconnectedError,
     Receive,
@@ -204,23 +204,43 @@ class Rest:
     # Tools
 
     async def discover(self, call: _Call) -> tuple[int, object]:
-        """`POST discover`: the tools that fit requests; the arguments of `tool_discovery`."""
+        """`POST discover`: the tools that fit requests.
+
+        Takes the arguments of `tool_discovery`, with `limit` for `maxResults` and `servers` for
+        `server` too, `include_core` (true: pinned tools follow what was found), `explain` and
+        `format`.
+        """
         form, arguments = _form_and_rest(call.body)
-        found = await self._gateway.discover(call.caller, read_discover(arguments))
-        answer = found.structured()
+        request, explain = _search_of(arguments)
+        found = await self._gateway.discover(call.caller, request)
+        answer = found.structured(explain=True) if explain else found.structured()
         if form is None:
             return 200, {**answer, "text": found.text}
         keys = [str(tool["toolKey"]) for tool in answer["results"]]
         return 200, {**answer, "tools": self._tools(call, keys, form)}
 
     async def describe(self, call: _Call) -> tuple[int, object]:
-        """`POST describe`: tools by key, whole; the arguments of `tool_describe`."""
+        """`POST describe`: tools by key, whole; the arguments of `tool_describe`.
+
+        With `indexed`, each tool has the texts by which its meaning is found.
+        """
         form, arguments = _form_and_rest(call.body)
+        shows_index = bool(
+            _checked(
+                {"indexed": arguments.pop("indexed", None)},
+                {"indexed": _Key(kind=(bool,), words="true or false")},
+            ).get("indexed")
+        )
         keys = read_describe(arguments).keys
         described = await self._gateway.describe(call.caller, keys)
         if form is not None:
             return 200, {"tools": self._tools(call, keys, form)}
-        return 200, {**described.structured(), "text": described.text}
+        answer = {**described.structured(), "text": described.text}
+        if shows_index:
+            tools = cast("list[Json]", answer["tools"])
+            texts = self._gateway.indexed(call.caller, [str(tool["toolKey"]) for tool in tools])
+            answer["tools"] = [{**tool, "indexed": texts[str(tool["toolKey"])]} for tool in tools]
+        return 200, answer
 
     async def execute(self, call: _Call) -> tuple[int, object]:
         """`POST execute`: run a tool; its result unchanged. The arguments of `tool_execute`."""
@@ -385,6 +405,26 @@ def _listed(tool: ToolView) -> Json:
         "description": definition.get("description", ""),
         "down": tool.down,
     }
+
+
+_ALSO = {"limit": "maxResults", "servers": "server"}
+"""Members of a search under the names that programs expect."""
+
+
+def _search_of(body: Json) -> tuple[DiscoverRequest, bool]:
+    """The search that a body asks for, and whether each result is to be explained."""
+    given = {name: value for name, value in body.items() if value is not None}
+    for other, name in _ALSO.items():
+        if other in given and name in given:
+            raise ArgumentError(f"{other!r} and {name!r} are the same.", hint="Give one of them.")
+    options = {name: given.pop(name) for name in ("include_core", "explain") if name in given}
+    switches = {name: _Key(kind=(bool,), words="true or false") for name in options}
+    _checked(options, switches)
+    request = read_discover({_ALSO.get(name, name): value for name, value in given.items()})
+    return (
+        dataclasses.replace(request, include_core=options.get("include_core", True)),
+        options.get("explain", False),
+    )
 
 
 def _form_and_rest(body: Json) -> tuple[str | None, Json]:

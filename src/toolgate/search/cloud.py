@@ -160,7 +160,8 @@ class CloudSearch:
         hits, below = answered(chosen, local.hits, request)
         if not chosen and not hits and not notices:
             notices = ["The search service found no tool that fits. Say it in other words."]
-        return SearchAnswer(
+        return replace(
+            local,
             hits=hits,
             notices=(*notices, *below),
             searched=len(tools),

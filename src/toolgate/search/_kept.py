@@ -160,8 +160,8 @@ class KeptVectors:
             self._linked = await self._tried(lambda: store.links(self._project_id))
         if self._linked is None:
             return False
-        changed = await anyio.to_thread.run_sync(_changed, self._linked, vectors, places)
-        self._forgotten.intersection_update(tool.server for tool in vectors.tools)
+        changed, present = await anyio.to_thread.run_sync(_changed, self._linked, vectors, places)
+        self._forgotten &= present
         for server in self._forgotten:
             changed.pop(server, None)
         for server, own in changed.items():
@@ -253,18 +253,22 @@ async def _within(limit_s: float, work: Awaitable[T]) -> T:
 
 def _changed(
     linked: dict[str, dict[str, bytes]], vectors: ToolVectors, places: Sequence[int] | None
-) -> dict[str, list[int]]:
-    """Places of the tools of each server whose texts are others than those that are linked."""
+) -> tuple[dict[str, list[int]], set[str]]:
+    """Places of the tools of each server whose texts are others than those that are linked.
+
+    And the names of all servers.
+    """
     by_server: dict[str, list[int]] = {}
     tools, of_tool, digests = vectors.tools, vectors.of_tool.tolist(), vectors.digests
     for place in range(len(of_tool)) if places is None else places:
         by_server.setdefault(tools[place].server, []).append(place)
     known = [row.tobytes() for row in digests]
-    return {
+    changed = {
         server: own
         for server, own in by_server.items()
         if linked.get(server) != {tools[at].name: known[of_tool[at]] for at in own}
     }
+    return changed, set(by_server)
 
 
 def _links(vectors: ToolVectors, places: Sequence[int]) -> list[TextLink]:

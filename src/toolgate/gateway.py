@@ -28,6 +28,7 @@ from toolgate.errors import (
     HandleError,
     RpcError,
     ServerDownError,
+    SettingError,
     StoreError,
     ToolgateError,
     UnknownPromptError,
@@ -49,12 +50,17 @@ from toolgate.metatools import (
 )
 from toolgate.observe import observe
 from toolgate.search import (
+    AskedQuery,
     Description,
     Discovery,
     Hit,
+    Learning,
+    LearningStatus,
+    Relations,
     SearchAnswer,
     SearchRequest,
     ToolIndex,
+    VectorIndex,
     compose,
     describe_tools,
     indexed_texts,
@@ -74,6 +80,9 @@ from toolgate.types import (
 __all__ = ["Change", "Gateway", "ServerKeeper", "ToolView"]
 
 log = logging.getLogger(__name__)
+
+_NAMED = 12
+"""Siblings of a server that an answer names."""
 
 _RESULT_HANDLE = "handle"
 _READ_KEY = "toolgate:result_read"
@@ -142,6 +151,8 @@ class Gateway:
         store: Store,
         signer: Signer,
         keeper: ServerKeeper,
+        learning: Learning,
+        relations: Relations,
     ) -> None:
         self.settings = settings
         self._catalog = catalog
@@ -151,6 +162,8 @@ class Gateway:
         self._store = store
         self._signer = signer
         self._keeper = keeper
+        self._learning = learning
+        self._relations = relations
         self._listeners: list[Callable[[Change], None]] = []
         self._menu = Menu(catalog, {n: jsontext.dumps(d) for n, d in DEFINITIONS.items()})
         self._showed_all: bool | None = None
@@ -333,10 +346,14 @@ class Gateway:
         arm = self._index.arms.of(caller.thread)
         strategy = arm.strategy
         notices: list[str] = []
-        if request.group:
-            notices.append("There are no groups of tools here; all tools were searched.")
+        self._relations.look(snapshot.version, self._index.tools, strategy)
         down = self._catalog.down()
+        with self._receipts.refusals(caller, "discover", request.group):
+            group = await self._group(request.group)
         mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
+        if group is not None:
+            within = np.fromiter((key in group for key in strategy.keys), np.bool_)
+            mask = within if mask is None else mask & within
         settings = self.settings.discovery
         wanted = SearchRequest(
             queries=request.queries,
@@ -346,6 +363,8 @@ class Gateway:
             mask=mask,
             threshold=request.threshold,
             project_id=caller.project_id,
+            recent=self._learning.recent(caller),
+            learned=await self._learning.learned(caller),
         )
         with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
             answer = await strategy.search(wanted)
@@ -362,7 +381,10 @@ class Gateway:
                 budget_tokens=settings.budget_tokens,
                 down=down,
                 notices=notices,
+                alternatives=self._alternatives(caller, answer),
+                used_with=self._used_with(caller, answer),
             )
+        self._learn(caller, request, answer, found)
         self._receipts.discovery(
             caller,
             request.queries,
@@ -384,6 +406,126 @@ class Gateway:
             if not request.servers or entry.server in request.servers
             if self._access.decide(caller, "list", key).allowed
         ]
+
+    async def _group(self, name: str) -> Collection[str] | None:
+        """Keys of the tools of a capability group; None when none is asked for.
+
+        Raises:
+            ArgumentError: There is no such group.
+        """
+        if not name.strip():
+            return None
+        group = self._relations.groups.find(name)
+        if group is None:
+            await self._relations.settled()
+            group = self._relations.groups.find(name)
+        if group is not None:
+            return group
+        groups = list(self._relations.groups.keys)
+        near = nearest(name, groups)
+        raise ArgumentError(
+            f"There is no group {name[:60]!r}.",
+            allowed=f"Groups: {', '.join(groups[:40]) or 'none'}.",
+            hint=f"Did you mean {near[0]!r}?" if near else "Leave `group` out.",
+        )
+
+    def _usable(self, caller: Caller, keys: Sequence[str]) -> list[str]:
+        """Those of the keys that name a tool which the caller may see and which can run now."""
+        down, snapshot = self._catalog.down(), self._catalog.snapshot
+        return [
+            key
+            for key in keys
+            if (entry := snapshot.tool(key)) is not None
+            if entry.server not in down and self._access.decide(caller, "list", key).allowed
+        ]
+
+    def _alternatives(self, caller: Caller, answer: SearchAnswer) -> Mapping[str, Sequence[str]]:
+        if not self.settings.usage.alternatives:
+            return {}
+        known = self._relations.alternatives
+        return {
+            hit.key: usable
+            for hit in answer.hits
+            if hit.key in known and (usable := self._usable(caller, known[hit.key]))
+        }
+
+    def _used_with(self, caller: Caller, answer: SearchAnswer) -> Mapping[str, Sequence[str]]:
+        found = self._learning.together(caller.project_id, [hit.key for hit in answer.hits])
+        return {key: self._usable(caller, others) for key, others in found.items()}
+
+    def _learn(
+        self, caller: Caller, request: DiscoverRequest, answer: SearchAnswer, found: Discovery
+    ) -> None:
+        """Remember what an answer showed, so that a call can be told to belong to it."""
+        shown = {one.tool_key for one in found.results}
+        beside = {key for one in found.results for key in one.alternatives}
+        beside |= {key for one in found.results for key, _ in one.used_with}
+        beside |= {
+            f"{name}:{tool}" for name, tools in found.siblings.items() for tool in tools[:_NAMED]
+        }
+        asked = answer.asked or tuple(AskedQuery(query=query) for query in request.queries)
+        hits = [hit for hit in answer.hits if hit.key in shown]
+        self._learning.note_search(caller, asked, answer.model, hits, beside)
+
+    # Learning
+
+    async def mark(self, caller: Caller, key: str, *, right: bool) -> None:
+        """Say that a tool which a search showed was right, or wrong.
+
+        Raises:
+            ArgumentError: No search of this caller showed it.
+        """
+        with self._receipts.refusals(caller, "mark", key):
+            if not await self._learning.mark(caller, key, right=right):
+                raise ArgumentError(
+                    f"No search of yours showed the tool {key[:100]!r} lately.",
+                    hint="Search for it first; the mark belongs to that search."
+                    if self.settings.usage.enabled
+                    else "Learning from use is off: set usage.enabled = true.",
+                )
+        detail: Json = {"key": key, "mark": "right" if right else "wrong"}
+        self._receipts.simple(caller, "mark", began=perf_counter(), detail=detail)
+
+    async def usage(self, caller: Caller) -> LearningStatus:
+        """What was learned from use in the caller's project."""
+        return await self._learning.status(caller)
+
+    async def forget_usage(self, caller: Caller) -> int:
+        """Forget what was searched and used in the caller's project; gives the searches.
+
+        Raises:
+            ForbiddenError: The caller may not.
+        """
+        self._must_manage(caller, "usage")
+        forgotten = await self._learning.clear(caller.project_id)
+        detail: Json = {"searches": forgotten}
+        self._receipts.simple(caller, "forget", began=perf_counter(), detail=detail)
+        return forgotten
+
+    async def groups(self, caller: Caller) -> list[Json]:
+        """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
+        snapshot = self._catalog.snapshot
+        await self._index.bring_to(snapshot.version, snapshot.tools)
+        strategy = self._index.arms.of(caller.thread).strategy
+        self._relations.look(snapshot.version, self._index.tools, strategy)
+        await self._relations.settled()
+        found: list[Json] = []
+        for name, keys in self._relations.groups.keys.items():
+            entries = [
+                entry
+                for key in sorted(keys)
+                if (entry := snapshot.tool(key)) is not None
+                if self._access.decide(caller, "list", key).allowed
+            ]
+            found.append(
+                {
+                    "name": name,
+                    "servers": list(dict.fromkeys(entry.server for entry in entries)),
+                    "tools": len(entries),
+                    "derived": name in self._relations.groups.derived,
+                }
+            )
+        return found
 
     async def describe(self, caller: Caller, keys: Sequence[str]) -> Description:
         """Full schemas of tools, within the budget; whole tools are left out before any is cut.
@@ -581,6 +723,11 @@ class Gateway:
         self._must_manage(caller, name)
         self._catalog.server(name)
         await self._keeper.remove(caller.project_id, name)
+        for _, search in self._index.keepers:
+            try:
+                await search.forget(name)
+            except StoreError as error:  # a clean-up finds them later
+                log.warning("vectors were not removed", extra={"error": str(error)})
 
     async def enable_server(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:  # noqa: FBT001
         """Switch a server on or off.
@@ -602,6 +749,72 @@ class Gateway:
         self._must_manage(caller, name)
         await self._catalog.replace(self._catalog.server(name).spec)
         return self._status(name)
+
+    # The index
+
+    async def index_status(self, caller: Caller) -> Json:
+        """How the vectors of the tools stand, for each search that has some."""
+        snapshot = self._catalog.snapshot
+        await self._index.bring_to(snapshot.version, snapshot.tools)
+        found: list[Json] = []
+        for name, search in self._index.keepers:
+            status = await search.index_status()
+            servers = [
+                row
+                for row in status["servers"]
+                if self._access.decide(caller, "list", row["name"]).allowed
+            ]
+            found.append({"search": name, **status, "servers": servers})
+        return {"searches": found, "searched_by": [arm.name for arm in self._index.arms.all]}
+
+    async def index_refresh(self, caller: Caller, server: str | None = None) -> int:
+        """Compute the vectors of a server anew, or of all; gives how many tools that concerns.
+
+        They are computed in the background: see `index_status`.
+
+        Raises:
+            UnknownServerError: There is none of this name.
+            SettingError: No search here has vectors.
+        """
+        self._must_manage(caller, server or "index")
+        if server is not None:
+            self._catalog.server(server)
+        began, snapshot = perf_counter(), self._catalog.snapshot
+        await self._index.bring_to(snapshot.version, snapshot.tools)
+        wanted = None if server is None else [server]
+        counts = [await search.refresh(wanted) for search in self._searches_with_vectors()]
+        detail: Json = {"index": "refresh", "server": server}
+        self._receipts.simple(caller, "index", began=began, detail=detail)
+        return max(counts)
+
+    async def index_remove(self, caller: Caller, server: str) -> int:
+        """Remove what is kept of a server's vectors; gives how many tools that concerned.
+
+        What is in memory serves on. They are computed again by a refresh or the next start.
+
+        Raises:
+            UnknownServerError: Nothing of this name is kept or served.
+            SettingError: No search here has vectors.
+        """
+        self._must_manage(caller, server)
+        began = perf_counter()
+        snapshot = self._catalog.snapshot
+        await self._index.bring_to(snapshot.version, snapshot.tools)
+        counts = [await search.forget(server) for search in self._searches_with_vectors()]
+        if not any(counts) and server not in snapshot.servers:
+            self._catalog.server(server)
+        detail: Json = {"index": "remove", "server": server}
+        self._receipts.simple(caller, "index", began=began, detail=detail)
+        return max(counts)
+
+    def _searches_with_vectors(self) -> list[VectorIndex]:
+        found = [search for _, search in self._index.keepers]
+        if not found:
+            raise SettingError(
+                f"The search {self._index.arms.all[0].name!r} has no vectors.",
+                hint='Set optimization = "hybrid" to search by meaning too.',
+            )
+        return found
 
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait until every server is listed or has failed, at most so many seconds."""
@@ -626,7 +839,9 @@ class Gateway:
                     repeatable=entry.repeatable,
                 )
             done(result)
-            return result
+        if result.get("resultType") != "input_required":
+            self._learning.note_call(caller, entry.key, ok=result.get("isError") is not True)
+        return result
 
     def _check(self, entry: Entry, arguments: Json) -> None:
         schema = json_object(entry.definition.get("inputSchema"))

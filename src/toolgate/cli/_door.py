@@ -199,6 +199,18 @@ class Door:
         """Switch a server on or off."""
         await self._ask("POST", f"servers/{quote(name)}/{'enable' if enabled else 'disable'}", {})
 
+    async def index(self) -> Json:
+        """How the vectors of the tools stand."""
+        return await self._ask("GET", "index")
+
+    async def refresh_index(self, server: str | None) -> Json:
+        """Have the vectors of a server computed anew, or all."""
+        return await self._ask("POST", "index/refresh", {"server": server} if server else {})
+
+    async def remove_index(self, server: str) -> Json:
+        """Remove what is kept of a server's vectors."""
+        return await self._ask("DELETE", f"index/{quote(server)}")
+
     async def restart_server(self, name: str) -> None:
         """End the connection to a server and make a new one."""
         await self._ask("POST", f"servers/{quote(name)}/restart", {})

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": (USE, "Show what tools do and which arguments they take."),
     "call": (USE, "Run a tool."),
     "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
+    "index": (LOOK_AFTER, "Show, renew or remove the vectors by which tools are found."),
     "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),
     "paths": (LOOK_AFTER, "Show where Toolgate keeps its files; none of them has to exist."),
     "db": (

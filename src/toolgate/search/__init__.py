@@ -6,7 +6,10 @@ from toolgate.search._catalog_wire import answer_body, catalog_search_schema, to
 from toolgate.search._describe import Description, describe_tools
 from toolgate.search._index import Indexable, ToolIndex
 from toolgate.search._indexed import indexed_texts
+from toolgate.search._learning import Learning, LearningStatus
+from toolgate.search._relations import Relations
 from toolgate.search._signature import shape, signature
+from toolgate.search._upkeep import VectorIndex
 from toolgate.search.base import (
     AskedQuery,
     Hit,
@@ -25,11 +28,15 @@ __all__ = [
     "Found",
     "Hit",
     "Indexable",
+    "Learning",
+    "LearningStatus",
+    "Relations",
     "SearchAnswer",
     "SearchRequest",
     "SearchStrategy",
     "SearchableTool",
     "ToolIndex",
+    "VectorIndex",
     "answer_body",
     "catalog_search_schema",
     "compose",

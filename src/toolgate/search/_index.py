@@ -8,6 +8,7 @@ from typing import Protocol
 from toolgate import jsontext
 from toolgate.search._alike import shared_head, shared_tail
 from toolgate.search._arms import Arms
+from toolgate.search._upkeep import VectorIndex
 from toolgate.search.base import SearchableTool
 from toolgate.types import json_object
 
@@ -55,6 +56,11 @@ class ToolIndex:
         self._read: tuple[SearchableTool, ...] = ()
         self._updating = asyncio.Lock()
 
+    @property
+    def tools(self) -> tuple[SearchableTool, ...]:
+        """The tools that are searched, in the order of the mask."""
+        return self._read
+
     def is_at(self, version: int) -> bool:
         """Whether the searches have the tools of this version, in its order, and no others."""
         return version == self._version and not self._changing
@@ -72,6 +78,18 @@ class ToolIndex:
             await self.arms.update(read)
             self._version = version
             self._changing = False
+
+    @property
+    def keepers(self) -> list[tuple[str, VectorIndex]]:
+        """The searches whose vectors can be looked after, with their names in the settings."""
+        found: list[tuple[str, VectorIndex]] = []
+        for arm in self.arms.all:
+            search: object = arm.strategy
+            while search is not None and not isinstance(search, VectorIndex):
+                search = getattr(search, "inner", None)  # one that asks another
+            if search is not None:
+                found.append((arm.name, search))
+        return found
 
     async def use(self, arms: Arms) -> None:
         """Search with others from now on, over the same tools."""

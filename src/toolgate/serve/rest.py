@@ -30,6 +30,7 @@ from toolgate.serve._asgi import (
 from toolgate.serve._caller import caller_of
 from toolgate.serve._guard import header
 from toolgate.serve._message import BadMessageError, read_aside
+from toolgate.serve._optimization import optimization, or_null
 from toolgate.types import Caller, Json, json_object
 
 __all__ = ["Rest"]
@@ -97,6 +98,7 @@ _ADD = {
     "config": _Key(kind=(dict,), words="an object", is_needed=True),
     "save": _Key(kind=(bool,), words="true or false"),
 }
+_REFRESH = {"server": _Key(kind=_STRING, words="a string")}
 
 
 class Rest:
@@ -298,6 +300,23 @@ class Rest:
         restarted = await self._gateway.restart_server(call.caller, call.names[0])
         return 200, dataclasses.asdict(restarted)
 
+    # The index
+
+    async def index(self, call: _Call) -> tuple[int, object]:
+        """`GET index`: how the vectors of the tools stand, and what the search has counted."""
+        return 200, await self._gateway.index_status(call.caller)
+
+    async def refresh_index(self, call: _Call) -> tuple[int, object]:
+        """`POST index/refresh`: compute vectors anew, of one `server` or of all."""
+        server = _checked(call.body, _REFRESH).get("server")
+        tools = await self._gateway.index_refresh(call.caller, server)
+        return 202, {"server": server, "tools": tools}
+
+    async def remove_index(self, call: _Call) -> tuple[int, object]:
+        """`DELETE index/NAME`: remove what is kept of a server's vectors."""
+        tools = await self._gateway.index_remove(call.caller, call.names[0])
+        return 200, {"server": call.names[0], "tools": tools}
+
     async def status(self, call: _Call) -> tuple[int, object]:
         """`GET status`: the gateway in a few numbers."""
         servers = self._gateway.servers(call.caller)
@@ -310,7 +329,12 @@ class Rest:
             "states": states,
             "tools": len(self._gateway.tools(call.caller)),
             "mode": self._app.settings.mode,
+            "optimization": or_null(self._app.settings.optimization),
         }
+
+    async def optimization(self, call: _Call) -> tuple[int, object]:
+        """`GET optimization`: which search is used, and how each does; takes `?days=`."""
+        return 200, await optimization(self._app, call.caller, call.query)
 
     def _tools(self, call: _Call, keys: Sequence[str], form: str) -> list[Json]:
         """Definitions of tools by key, ready for a model's API."""
@@ -325,19 +349,24 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "execute"): Rest.execute,
     ("GET", "tools"): Rest.tools,
     ("GET", "status"): Rest.status,
+    ("GET", "optimization"): Rest.optimization,
     ("GET", "servers"): Rest.servers,
     ("POST", "servers"): Rest.add_server,
     ("DELETE", "servers/*"): Rest.remove_server,
     ("POST", "servers/*/enable"): Rest.enable_server,
     ("POST", "servers/*/disable"): Rest.disable_server,
     ("POST", "servers/*/restart"): Rest.restart_server,
+    ("GET", "index"): Rest.index,
+    ("POST", "index/refresh"): Rest.refresh_index,
+    ("DELETE", "index/*"): Rest.remove_index,
 }
 
 
 def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
     parts = path.split("/")
     names: tuple[str, ...] = ()
-    if parts[0] == "servers" and len(parts) > 1:
+    is_named = parts[0] == "servers" or (parts[0] == "index" and method == "DELETE")
+    if is_named and len(parts) > 1:
         names = (parts[1],)
         parts[1] = "*"
     pattern = "/".join(parts)

@@ -567,7 +567,7 @@ class HybridSearch:
                 ),
             )
         shift = 0.0
-        if request.learned is not None:
+        if request.learned is not None and state.vectors is not None:
             shift = request.learned.line.shift(self._calibration.cut, self._embedder.identity)
         if shift:
             line = {"cut": round(self._calibration.cut + shift, 4), "shift": shift}

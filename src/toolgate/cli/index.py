@@ -23,7 +23,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 _LOOK_S = 0.1
 _STUCK_S = 15.0
 """Seconds without progress after which a failing embedder is not waited for."""
-_LOADED_S = 30.0
+_LOADED_S = 10.0
+_QUICK = ("loading", "keeping")
 
 
 @app.command()
@@ -103,10 +104,10 @@ async def _remove(server: str, as_json: bool) -> int:
 
 
 async def _when_loaded(door: Door) -> Json:
-    """The status, once vectors that are stored were read."""
+    """The status, once nothing goes on that is over soon."""
     found = await door.index()
     with anyio.move_on_after(_LOADED_S):
-        while any(search["is_loading"] for search in found["searches"]):
+        while any(search["phase"] in _QUICK for search in found["searches"]):
             await anyio.sleep(_LOOK_S)
             found = await door.index()
     return found
@@ -123,7 +124,7 @@ async def _when_filled(door: Door) -> Json:
             break
         await anyio.sleep(_LOOK_S)
         found = await door.index()
-    return found
+    return await _when_loaded(door)
 
 
 def _show(search: Json) -> None:
@@ -132,6 +133,7 @@ def _show(search: Json) -> None:
     print_text(f"Search: {search['search']}")
     print_text(f"Model: {search['model'] or 'unknown'}, {search['dim'] or '?'} numbers")
     waits = f", {search['backlog']} wait for theirs" if search["backlog"] else ""
+    waits += f" ({search['phase']})" if search["phase"] != "idle" else ""
     print_text(f"Tools: {search['tools']}, of which {search['vectors']} have a vector{waits}")
     if kept["is_there"]:
         state = "fails" if kept["is_failing"] else f"{kept.get('vectors', '?')} vectors"

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -19,6 +20,10 @@ from toolgate.vectors import Space
 __all__ = ["Filler"]
 
 log = logging.getLogger(__name__)
+
+Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]
+"""`loading`: vectors are read from where they are kept. `embedding`: others are computed.
+`keeping`: they are written and indexed there. `resting`: that fails and is tried again later."""
 
 _BATCH = 64
 _RETRY_S = (1.0, 5.0, 30.0)
@@ -43,8 +48,8 @@ class Filler:
         self._has_vectors = asyncio.Event()
         self.space: Space | None = None
         """Where the vectors belong; None: the embedder has not said it yet."""
-        self.is_loading = False
-        """Whether what is kept is being read."""
+        self.phase: Phase = "idle"
+        """What is going on."""
         self.left = 0
         """Texts that wait for the embedder."""
         self._distrusted: set[bytes] = set()
@@ -107,6 +112,7 @@ class Filler:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
             self.left = 0
+            self.phase = "idle"
 
     async def aclose(self) -> None:
         """Stop computing, and keep what was computed."""
@@ -137,17 +143,27 @@ class Filler:
         places: Sequence[int] | None,
     ) -> None:
         try:
-            await self._compute(vectors, await self._load(vectors, missing, grown), grown, tried)
+            self.phase = "loading"
+            left = await self._load(vectors, missing, grown)
+            self.phase = "embedding"
+            await self._compute(vectors, left, grown, tried)
         except Exception:
             # Whatever it is, who waits must not wait for ever.
             log.exception("vectors of tools failed")
+            self.phase = "idle"
             return
         finally:
             tried.set()
             self._has_vectors.set()
-        # Nobody tells when a place that failed works again.
-        while not await self._kept.settle(vectors, places):  # noqa: ASYNC110
-            await anyio.sleep(_SETTLE_AGAIN_S)
+        try:
+            self.phase = "keeping"
+            # Nobody tells when a place that failed works again.
+            while not await self._kept.settle(vectors, places):
+                self.phase = "resting"
+                await anyio.sleep(_SETTLE_AGAIN_S)
+        except Exception:
+            log.exception("vectors of tools were not kept")
+        self.phase = "idle"
 
     async def _load(
         self,
@@ -162,11 +178,7 @@ class Filler:
             self._distrusted.intersection_update(known)
             anew = wanted_of(vectors, [known[text] for text in self._distrusted])
             missing = [wanted for wanted in missing if wanted.digest not in self._distrusted]
-        self.is_loading = True
-        try:
-            left = await self._kept.load(vectors, missing)
-        finally:
-            self.is_loading = False
+        left = await self._kept.load(vectors, missing)
         if len(left) < len(missing):
             await grown(vectors)
         return [*left, *anew]

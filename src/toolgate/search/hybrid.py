@@ -269,7 +269,7 @@ class HybridSearch:
             "tools": len(self.keys),
             "vectors": len(self.keys) - state.missing,
             "backlog": max(state.missing, self._filler.left),
-            "is_loading": self._filler.is_loading,
+            "phase": self._filler.phase,
             "servers": per_server(state),
             "kept": place,
             "last_error": self.metrics.last_error or None,

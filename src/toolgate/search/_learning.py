@@ -9,7 +9,7 @@ waits for the store but the first look at a project's log, and that for a moment
 import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -98,6 +98,8 @@ class Learned:
     now_s: float
     line: Line = field(default_factory=Line)
     """Where the caller draws the line of "nothing fits"."""
+    version: Hashable = None
+    """Differs when anything more was learned; an answer may be kept while it is the same."""
 
     def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> Votes:
         """What earlier requests say to this one; `model` is the identity of its embedder."""
@@ -183,7 +185,9 @@ class Learning:
             return None
         project = await self._project(caller.project_id)
         line = self._line(project, caller) if self._rules().adapt_line else Line()
-        return Learned(project.by_model, self._now_s(), line)
+        judged = tuple((each.margin, each.fitted) for each in line.judged)
+        version = caller.project_id, len(project.seen), judged
+        return Learned(project.by_model, self._now_s(), line, version)
 
     def recent(self, caller: Caller) -> tuple[str, ...]:
         """Keys of the tools that the conversation used within half an hour, newest first."""

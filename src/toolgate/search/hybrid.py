@@ -27,6 +27,7 @@ from toolgate.search import (
     SearchRequest,
     SearchStrategy,
 )
+from toolgate.search._answers_kept import KeptAnswers
 from toolgate.search._calibration import Evidence, read_calibration
 from toolgate.search._clauses import clauses_of, readable_share
 from toolgate.search._filler import Filler
@@ -117,6 +118,9 @@ class Options:
     cached_s: float = 300.0
     """Seconds that each of them is kept; 0 to 86,400."""
 
+    cached_answers: int = 256
+    """Whole answers that are kept as long; 0 to 10,000."""
+
     lexical: WordWeights = field(default_factory=WordWeights)
     """How words count."""
 
@@ -134,6 +138,7 @@ class Options:
             "wait_s": (0, 60),
             "cached_queries": (0, 100_000),
             "cached_s": (0, 86_400),
+            "cached_answers": (0, 10_000),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
@@ -189,6 +194,7 @@ class HybridSearch:
             kept=options.cached_queries,
             kept_s=options.cached_s,
         )
+        self._answered = KeptAnswers(kept=options.cached_answers, kept_s=options.cached_s)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -301,6 +307,11 @@ class HybridSearch:
         """The tools that fit best."""
         started = perf_counter()
         state = self._state
+        key = self._answered.key_of(request)
+        if (kept := self._answered.find(state, key)) is not None:
+            answer = replace(kept, duration_ms=(perf_counter() - started) * 1000)
+            self.metrics.searched(answer.duration_ms)
+            return answer
         allowed, searched, notices = allowed_by(state.words, request)
         hits: list[Hit] = []
         read: list[AskedQuery] = []
@@ -312,7 +323,7 @@ class HybridSearch:
         duration_ms = (perf_counter() - started) * 1000
         self.metrics.searched(duration_ms)
         has_vectors = any(asked.vector is not None for asked in read)
-        return SearchAnswer(
+        answer = SearchAnswer(
             hits=tuple(hits),
             notices=tuple(notices),
             searched=searched,
@@ -320,6 +331,9 @@ class HybridSearch:
             model=self._embedder.identity if has_vectors else "",
             duration_ms=duration_ms,
         )
+        if state.vectors is not None and not self._asked.trouble:
+            self._answered.keep(state, key, answer)
+        return answer
 
     def vectors(self) -> NDArray[np.float32] | None:
         """Of the tools in the order of `keys`, 0 where one is missing; None: no tool has one."""

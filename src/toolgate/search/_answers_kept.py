@@ -1,0 +1,74 @@
+"""Answers to requests that were just answered: the same words, the same tools, the same rights.
+
+An answer is kept under all that it depends on: the state of the index (a version of the catalog
+with the vectors that it has), the texts, the options, the mask with each of its entries, and what
+was learned from use by then. A change of any of them misses.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from time import monotonic
+
+import numpy as np
+
+from toolgate.search.base import SearchAnswer, SearchRequest
+
+__all__ = ["KeptAnswers"]
+
+
+class KeptAnswers:
+    """The last answers of one search."""
+
+    def __init__(self, *, kept: int, kept_s: float, now: Callable[[], float] = monotonic) -> None:
+        """Keep `kept` answers, each for `kept_s` seconds."""
+        self._kept = kept
+        self._kept_s = kept_s
+        self._now = now
+        self._state: object = None
+        self._answers: OrderedDict[Hashable, tuple[float, SearchAnswer]] = OrderedDict()
+
+    def key_of(self, request: SearchRequest) -> Hashable | None:
+        """What an answer to it depends on beside the index; None: it is not to be kept."""
+        learned = request.learned
+        version = 0 if learned is None else getattr(learned, "version", None)
+        if version is None or not self._kept:
+            return None
+        mask = request.mask
+        return (
+            tuple(" ".join(query.split()) for query in request.queries),
+            " ".join(request.context.split()),
+            request.limit,
+            request.servers,
+            request.threshold,
+            request.project_id,
+            request.recent,
+            tuple(sorted(request.priors.items())),
+            version,
+            None
+            if mask is None
+            else (len(mask), hashlib.blake2b(np.packbits(mask), digest_size=16).digest()),
+        )
+
+    def find(self, state: object, key: Hashable | None) -> SearchAnswer | None:
+        """The answer that was kept for it in this state of the index."""
+        if key is None or state is not self._state:
+            return None
+        found = self._answers.get(key)
+        if found is None or self._now() >= found[0]:
+            return None
+        self._answers.move_to_end(key)
+        return found[1]
+
+    def keep(self, state: object, key: Hashable | None, answer: SearchAnswer) -> None:
+        """Remember an answer; those of other states are forgotten."""
+        if key is None:
+            return
+        if state is not self._state:
+            self._state = state
+            self._answers.clear()
+        self._answers[key] = self._now() + self._kept_s, replace(answer, duration_ms=0.0)
+        self._answers.move_to_end(key)
+        while len(self._answers) > self._kept:
+            self._answers.popitem(last=False)

@@ -24,6 +24,7 @@ from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
 from toolgate.ids import new_id
 from toolgate.plugins import make
+from toolgate.search import Learning, Relations
 from toolgate.settings import (
     Settings,
     add_server_to_file,
@@ -135,6 +136,14 @@ async def open_app(
         searching = Searching(settings, {"store": store})
         stack.push_async_callback(searching.aclose)
         keeper = _Keeper(settings, store, catalog)
+        learning = Learning(
+            store,
+            rules=lambda: gateway.settings.usage,
+            keep_queries=lambda: gateway.settings.audit.keep_queries,
+        )
+        stack.push_async_callback(learning.aclose)
+        relations = Relations(lambda: gateway.settings.groups)
+        stack.push_async_callback(relations.aclose)
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
@@ -144,6 +153,8 @@ async def open_app(
             store=store,
             signer=signer,
             keeper=keeper,
+            learning=learning,
+            relations=relations,
         )
         stack.callback(gateway.close)
         stack.push_async_callback(catalog.aclose)

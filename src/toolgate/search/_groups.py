@@ -84,6 +84,8 @@ def grouped(
         named: Servers and patterns of tool keys by name of a group, as a person wrote them.
         derive: Whether to group the servers that are in none of these.
     """
+    if not derive and not named:
+        return Groups()
     found: dict[str, set[str]] = {}
     taken: set[str] = set()
     for name, patterns in (named or {}).items():

@@ -27,8 +27,11 @@ _SHARED_NAME = 0.6
 _SHARED_TEXT = 0.5
 """Share of the words of two descriptions that must be common where there are no vectors."""
 
-_BLOCK_MOST = 400
+_BLOCK_MOST = 100
 """Tools with one word in their names beyond which that word finds no pairs: it says too little."""
+
+_PAIRS_MOST = 500_000
+"""Pairs that are compared at all; what a catalog has beyond is not found."""
 
 _MOST = 8
 """Alternatives of one tool."""
@@ -66,6 +69,8 @@ def near_equal(
 
     pairs: set[tuple[int, int]] = set()
     for places in (*same.values(), *(each for each in blocks.values() if len(each) <= _BLOCK_MOST)):
+        if len(pairs) >= _PAIRS_MOST:
+            break
         for first, one in enumerate(places):
             for other in places[first + 1 : first + _BLOCK_MOST]:
                 if tools[one].server != tools[other].server:

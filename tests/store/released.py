@@ -113,7 +113,7 @@ def build_0003(connection: Connection) -> None:
     for statement, values in (
         (
             "INSERT INTO usage_searches (search_id, at, project_id, caller_id, conversation, model,"
-            " vector, shown, cosine, weak, query, size_bytes) VALUES ('s1', :now, 'default',"
+            " vector, shown, margin, weak, query, size_bytes) VALUES ('s1', :now, 'default',"
             " 'local', 'c', 'm', :vector, :shown, 0.5, :weak, NULL, 300)",
             {
                 "now": now,

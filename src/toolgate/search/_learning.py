@@ -270,7 +270,7 @@ class Learning:
                 model=model if vector else "",
                 vector=vector,
                 shown=tuple((hit.key, hit.relevance) for hit in found),
-                cosine=each.cosine,
+                margin=each.margin,
                 weak=not each.fits,
                 query=each.query[:_QUERY_CHARS] if self._keep_queries() else None,
             )
@@ -398,7 +398,7 @@ class Learning:
             known.add(search.vector, use.tool, signal, at_s)
         if use.outcome == "ok":
             self._take_pairs(project, search, use.tool, at_s)
-        if search.cosine is not None and use.outcome != "error":
+        if search.margin is not None and use.outcome != "error":
             fitted = use.outcome in {"ok", "right"}
             judged = project.judged.setdefault(search.caller_id, OrderedDict())
             before = judged.get(search.search_id)
@@ -429,13 +429,13 @@ class Learning:
         return Line(
             [
                 Judged(
-                    cosine=search.cosine,
+                    margin=search.margin,
                     fitted=fitted,
                     weight=0.5 ** (max(0.0, now_s - at_s) / half_s),
                     model=search.model,
                 )
                 for search, fitted, at_s in judged.values()
-                if search.cosine is not None
+                if search.margin is not None
             ]
         )
 

@@ -25,8 +25,8 @@ _STAY = 1.0
 class Judged:
     """A search of which it is known whether its answer fitted."""
 
-    cosine: float
-    """Evidence for its best tool."""
+    margin: float
+    """How far its best tool was above the calibrated line, as a cosine; negative below it."""
 
     fitted: bool
     """A tool of it was executed with success or marked right; else its best one marked wrong."""
@@ -35,7 +35,7 @@ class Judged:
     """How much it counts today, in [0, 1]."""
 
     model: str
-    """Identity of the embedder that gave the cosine."""
+    """Identity of the embedder that gave the vectors."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class Line:
     judged: Sequence[Judged] = ()
     """What is known."""
 
-    def shift(self, cut: float, model: str) -> float:
-        """How far the line moves from the calibrated `cut`, between `LOWEST` and `HIGHEST`."""
+    def shift(self, model: str) -> float:
+        """How far the line moves from the calibrated one, between `LOWEST` and `HIGHEST`."""
         known = [each for each in self.judged if each.model == model]
         if not known:
             return 0.0
         steps = range(round(LOWEST / _STEP), round(HIGHEST / _STEP) + 1)
 
         def cost(step: int) -> float:
-            line = cut + step * _STEP
+            line = step * _STEP
             wrong = sum(
                 each.weight * _MISSED if each.fitted else each.weight
                 for each in known
-                if (each.cosine < line) == each.fitted
+                if (each.margin < line) == each.fitted
             )
             return wrong + abs(step) * _STAY
 

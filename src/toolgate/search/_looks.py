@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.search._lexical import LexicalState, highest
+from toolgate.search._servers import ServerVectors, changed_servers, server_vectors
 from toolgate.search._vectors import ToolVectors, with_heads
 
 __all__ = ["DECIMALS", "FIRST_LOOK_FROM", "Cosines", "Look", "State", "looked", "state_of"]
@@ -20,7 +21,7 @@ FIRST_LOOK_FROM = 20_000
 """Tools from which on heads are looked at first."""
 DECIMALS = 5
 """Digits of a cosine that count: what is beyond depends on the order of a sum."""
-_HIGHEST = 32
+_HIGHEST = 1_024
 """Texts, the best at first look, of which one has the highest cosine."""
 _BLOCK_NUMBERS = 1 << 19
 """Numbers of vectors that are multiplied at a time: they stay in the processor's cache."""
@@ -40,10 +41,18 @@ class State:
     """Mean head of all tools."""
     in_order: bool = False
     """Whether each place has the row of its own number."""
+    servers: ServerVectors | None = None
+    """Mean vectors of the servers; None where they tell nothing."""
 
 
-def state_of(words: LexicalState, vectors: ToolVectors | None) -> State:
-    """A state with what is worth being computed once; takes a while for a large index."""
+def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | None = None) -> State:
+    """A state with what is worth being computed once; takes a while for a large index.
+
+    Args:
+        words: Its words.
+        vectors: Its vectors, as far as they are there.
+        last: The state before, if no vector came since but those of new tools.
+    """
     if vectors is None:
         return State(words, missing=len(words.keys))
     large = len(words.keys) >= FIRST_LOOK_FROM
@@ -63,7 +72,12 @@ def state_of(words: LexicalState, vectors: ToolVectors | None) -> State:
         rows = vectors.of_tool if words.live is None else vectors.of_tool[words.live]
         weights = np.bincount(rows, minlength=len(filled)) * filled
         usual = _mean(vectors.heads.rows, weights)
-    return State(words, vectors, there, missing, usual, in_order)
+    servers = None
+    if vectors.there.any():
+        known = last.servers if last is not None else None
+        changed = changed_servers(last.words, words) if last is not None and known else None
+        servers = server_vectors(words, vectors, known, changed)
+    return State(words, vectors, there, missing, usual, in_order, servers)
 
 
 def _mean(rows: NDArray[np.float32], weights: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -105,8 +119,10 @@ def looked(
     cosines: Cosines | None,
     weight: float,
     there: NDArray[np.bool_] | None,
+    servers: NDArray[np.float32] | None = None,
+    server_weight: float = 0.0,
 ) -> Look:
-    """Meaning and words in one sum.
+    """Meaning, words and servers in one sum.
 
     Args:
         shares: Shares of the words that the tools cover.
@@ -114,6 +130,8 @@ def looked(
         cosines: None: words alone decide.
         weight: Of meaning; words have the rest.
         there: Which of the tools have a vector; None: all of them.
+        servers: How near the tools' servers are, in [0, 1]; None: they do not count.
+        server_weight: Of the servers, beside meaning and words.
     """
     lexical = np.divide(shares, most, dtype=np.float32) if most > 0 else shares
     if cosines is None:
@@ -126,6 +144,9 @@ def looked(
     dense *= np.float32(weight / (high - low))
     sums = lexical * np.float32(1 - weight)
     sums += dense
+    if servers is not None:
+        sums += servers * np.float32(server_weight)
+        sums /= np.float32(1 + server_weight)
     if there is not None:
         dense[~there] = 0
         sums[~there] = lexical[~there]
@@ -147,7 +168,7 @@ def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cos
     for query, row in zip(queries, found, strict=True):
         values = row if state.in_order else row[vectors.of_tool]
         if heads is not None and state.usual is not None:
-            low = float(state.usual @ (query @ heads.basis))
+            low = float(state.usual @ (query @ heads.basis) + heads.rest @ query)
             high = _high(state, row, query)
             made.append(None if high is None else Cosines(values, low, high))
             continue

@@ -126,8 +126,8 @@ class AskedQuery:
     vector: NDArray[np.float32] | None = None
     """Its vector, of length 1; None where it has none."""
 
-    cosine: float | None = None
-    """Evidence for its best hit."""
+    margin: float | None = None
+    """How far its best hit is above the line of "nothing fits", as a cosine."""
 
     fits: bool = True
     """Whether anything fits it."""

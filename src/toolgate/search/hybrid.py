@@ -28,7 +28,7 @@ from toolgate.search import (
     SearchStrategy,
 )
 from toolgate.search._answers_kept import KeptAnswers
-from toolgate.search._calibration import Evidence, read_calibration
+from toolgate.search._calibration import COMPETITORS, Evidence, crowd_of, read_calibration
 from toolgate.search._clauses import clauses_of, readable_share
 from toolgate.search._filler import Filler
 from toolgate.search._kept import KeptVectors
@@ -65,6 +65,7 @@ from toolgate.search._looks import (
 )
 from toolgate.search._metrics import CountingEmbedder, SearchMetrics
 from toolgate.search._query_vectors import QueryVectors
+from toolgate.search._servers import nearness
 from toolgate.search._text import fold
 from toolgate.search._upkeep import VectorIndex, per_server, places_of
 from toolgate.search._usage import Lift, UsageWeights, explored, lifted
@@ -99,6 +100,9 @@ class Options:
     clauses: int = 12
     """Most clauses of a request that are searched by themselves; 0 to 32, 0 never cuts."""
 
+    server_weight: float = 0.2
+    """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
+
     context_weight: float = 0.2
     """Weight of `context`; it shifts ranks and adds no tool. 0 to 1."""
 
@@ -132,6 +136,7 @@ class Options:
             "dense_weight": (0, 1),
             "clause_weight": (0, 1),
             "clauses": (0, 32),
+            "server_weight": (0, 1),
             "context_weight": (0, 1),
             "embed_timeout_s": (0.01, 60),
             "rest_s": (0, 3_600),
@@ -219,7 +224,7 @@ class HybridSearch:
             vectors, missing = await self._filler.aligned(
                 self._state.vectors, words.tools, words.size
             )
-            self._state = await anyio.to_thread.run_sync(state_of, words, vectors)
+            self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
             if vectors is not None:
                 await self._fill(vectors, missing)
 
@@ -387,9 +392,9 @@ class HybridSearch:
             ranking = self._ranked(state, texts, vectors, request, allowed)
             hits, fits, notice = self._hits(state, ranking, allowed, request)
             (fitting if fits else weak).append(hits)
-            cosine = hits[0].fields.get("cosine") if hits else None
+            margin = hits[0].fields.get("margin") if hits else None
             read.append(
-                AskedQuery(query=query, vector=vectors.get(query), cosine=cosine, fits=fits)
+                AskedQuery(query=query, vector=vectors.get(query), margin=margin, fits=fits)
             )
             if notice:
                 several = len(request.queries) > 1
@@ -415,28 +420,15 @@ class HybridSearch:
             return _Ranking(texts.query, asked[0], None, scores, (silent,))
         votes = self._votes(state, texts.query, vectors, request)
         shares = [covered(words, each) for each in asked]
-        most = [float(share.max(initial=0.0)) for share in shares]
-        weights = [self._options.dense_weight * readable_share(text) for text in texts.all]
-        cosines = self._cosines(state, texts, vectors, weights)
-        looks = [
-            looked(share, highest_share, cosine, weight, state.there)
-            for share, highest_share, cosine, weight in zip(
-                shares, most, cosines, weights, strict=True
-            )
-        ]
+        cosines = self._cosines(state, texts, vectors)
+        looks = self._looks(state, texts, shares, cosines, vectors, None)
         scores = self._combined(looks, texts, raised, None)
         places = None
         if state.vectors is not None and state.vectors.heads is not None:
             sure = [*raised, *votes, *exact(words, texts.query, _quoted(texts.query))]
             places = _first(scores, allowed, sure)
-            there = None if state.there is None else state.there[places]
             whole = self._cosines_at(state, places, texts, vectors, cosines)
-            looks = [
-                looked(share[places], highest_share, cosine, weight, there)
-                for share, highest_share, cosine, weight in zip(
-                    shares, most, whole, weights, strict=True
-                )
-            ]
+            looks = self._looks(state, texts, shares, whole, vectors, places)
             scores = self._combined(looks, texts, raised, places)
         clauses = looks[: len(texts.own)]
         siblings = _servers_used(state, request, places)
@@ -446,18 +438,50 @@ class HybridSearch:
             scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)
         return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift)
 
-    def _cosines(
+    def _looks(
         self,
         state: State,
         texts: "_Texts",
+        shares: Sequence[NDArray[np.float32]],
+        cosines: Sequence[Cosines | None],
         vectors: dict[str, NDArray[np.float32]],
-        weights: Sequence[float],
+        places: NDArray[np.int64] | None,
+    ) -> list[Look]:
+        """Each text scored over all places, or over some; servers count where they are few."""
+        options, servers = self._options, state.servers
+        large = state.vectors is not None and state.vectors.heads is not None
+        there = state.there if places is None or state.there is None else state.there[places]
+        owners = state.words.servers[: state.words.size]
+        if places is not None:
+            owners = owners[places]
+        found: list[Look] = []
+        for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
+            readable = readable_share(text)
+            near = None
+            counts = options.server_weight > 0 and not (large and places is None)
+            if servers is not None and cosine is not None and counts:
+                near = nearness(servers, owners, vectors[text], few=places is not None)
+            found.append(
+                looked(
+                    share if places is None else share[places],
+                    float(share.max(initial=0.0)),
+                    cosine,
+                    options.dense_weight * readable,
+                    there,
+                    near,
+                    options.server_weight * readable,
+                )
+            )
+        return found
+
+    def _cosines(
+        self, state: State, texts: "_Texts", vectors: dict[str, NDArray[np.float32]]
     ) -> list[Cosines | None]:
         """Of each text; None where words alone decide."""
         wanted = {
             at: vectors[text]
-            for at, (text, weight) in enumerate(zip(texts.all, weights, strict=True))
-            if text in vectors and weight > 0 and vectors[text].any()
+            for at, text in enumerate(texts.all)
+            if text in vectors and vectors[text].any() and readable_share(text) > 0
         }
         found = dict(zip(wanted, cosines_of(state, list(wanted.values())), strict=True))
         return [found.get(at) for at in range(len(texts.all))]
@@ -555,19 +579,22 @@ class HybridSearch:
             if allowed is None or allowed[place]:
                 at = place if places is None else int(places.searchsorted(place))
                 scores[at] = _EXACT + 1 - rank / 10
-        best = best_of(words, scores, request.limit, places)
+        rivals = best_of(words, scores, max(request.limit, COMPETITORS), places)
+        best = rivals[: request.limit]
         if ranking.lift.before:
             plain = ranking.lift.without(scores, below=_PHRASE)
             known = best_of(words, plain, request.limit, places)
             best = explored(best, known, self._options.usage.explore)
         shown = best if places is None else places[best].tolist()
         matched = matched_words(words, shown, ranking.asked)
+        evidence = self._evidence(state, ranking, best, rivals)
         hits: list[Hit] = []
         highest = 1.0
-        for at, place, said in zip(best, shown, matched, strict=True):
+        for at, place, said, known in zip(best, shown, matched, evidence, strict=True):
             # The order is that of relevance: none is higher than the one before it.
-            hits.append(self._hit(state, ranking, at, place, said, float(scores[at]), highest))
-            highest = hits[-1].relevance
+            hit = self._hit(state, ranking, at, place, said, float(scores[at]), known, highest)
+            hits.append(hit)
+            highest = hit.relevance
         if not hits:
             return [], False, nothing(ranking.asked)
         above = [hit for hit in hits if hit.relevance >= request.threshold]
@@ -582,11 +609,10 @@ class HybridSearch:
             )
         shift = 0.0
         if request.learned is not None and state.vectors is not None:
-            shift = request.learned.line.shift(self._calibration.cut, self._embedder.identity)
+            shift = request.learned.line.shift(self._embedder.identity)
         if shift:
-            line = {"cut": round(self._calibration.cut + shift, 4), "shift": shift}
-            above = [replace(hit, fields={**hit.fields, "line": line}) for hit in above]
-        if self._fits(above[0], shift):
+            above = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in above]
+        if _fits(above[0], shift):
             return above, True, ""
         weak = [replace(hit, fields={**hit.fields, "weak": True}) for hit in above]
         return (
@@ -598,16 +624,28 @@ class HybridSearch:
             ),
         )
 
-    def _fits(self, best: Hit, shift: float) -> bool:
-        """Whether the best hit fits; `shift` is what use has done to the line."""
-        if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
-            return True
-        evidence = Evidence(
-            cosine=best.fields["cosine"],
-            covered=best.fields["covered"],
-        )
-        calibration = self._calibration
-        return replace(calibration, cut=calibration.cut + shift).fits(evidence)
+    def _evidence(
+        self, state: State, ranking: _Ranking, best: Sequence[int], rivals: Sequence[int]
+    ) -> list[Evidence]:
+        """What speaks for each of the best, compared with its rivals."""
+        plain = ranking.scores
+        if ranking.lift.before:
+            plain = ranking.lift.without(plain, below=_PHRASE)
+        first = max((float(plain[at]) for at in rivals), default=0.0)
+        cosines = [_cosine(state, ranking, at) for at in rivals[:COMPETITORS]]
+        crowd = crowd_of([cosine for cosine in cosines if cosine is not None])
+        asked = len(ranking.asked.found) + len(ranking.asked.unknown)
+        return [
+            Evidence(
+                cosine=_cosine(state, ranking, at),
+                covered=max(float(part.shares[at]) for part in ranking.parts),
+                gap=max(0.0, first - float(plain[at])),
+                rank=rank,
+                crowd=crowd,
+                words=asked,
+            )
+            for rank, at in enumerate(best)
+        ]
 
     def _hit(
         self,
@@ -617,6 +655,7 @@ class HybridSearch:
         place: int,
         matched: dict[str, list[str]],
         score: float,
+        evidence: Evidence,
         highest: float,
     ) -> Hit:
         tool = state.words.tools[place]
@@ -628,17 +667,10 @@ class HybridSearch:
                 fields={"query": ranking.query[:200]},
                 source="exact",
             )
-        has_vector = state.there is None or bool(state.there[place])
-        cosines = [float(part.cosines[at]) for part in ranking.parts if part.cosines is not None]
-        cosine = round(max(cosines), 4) if cosines and has_vector else None
-        evidence = Evidence(
-            cosine=cosine,
-            covered=max(float(part.shares[at]) for part in ranking.parts),
-        )
         relevance = ranking.lift.relevance(place, self._calibration.relevance(evidence))
         said = [explanation_of(matched)] if matched else []
-        if cosine is not None:
-            said.append(f"similar in meaning ({cosine:.2f})")
+        if evidence.cosine is not None:
+            said.append(f"similar in meaning ({evidence.cosine:.2f})")
         if score >= _PHRASE:
             relevance = max(relevance, _QUOTED_RELEVANCE)
             said.insert(0, "has the quoted text")
@@ -651,6 +683,9 @@ class HybridSearch:
             "matched": matched,
             "cosine": evidence.cosine,
             "covered": round(evidence.covered, 4),
+            "crowd": round(evidence.crowd, 4),
+            "words": evidence.words,
+            "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
             **ranking.lift.fields(place),
         }
@@ -681,6 +716,22 @@ class _Texts:
     def all(self) -> tuple[str, ...]:
         """The same and the context, if there is one."""
         return (*self.own, self.context) if self.context else self.own
+
+
+def _fits(best: Hit, shift: float) -> bool:
+    """Whether the best hit fits; `shift` is what use has done to the line."""
+    if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
+        return True
+    return best.fields["margin"] >= shift
+
+
+def _cosine(state: State, ranking: _Ranking, at: int) -> float | None:
+    """Best cosine of the request or one of its clauses; None without a vector."""
+    place = at if ranking.places is None else int(ranking.places[at])
+    if state.there is not None and not state.there[place]:
+        return None
+    found = [float(part.cosines[at]) for part in ranking.parts if part.cosines is not None]
+    return round(max(found), 4) if found else None
 
 
 def _servers_used(

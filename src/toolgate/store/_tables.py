@@ -200,7 +200,7 @@ usage_searches = Table(
     Column("model", _TEXT, nullable=False),
     Column("vector", LargeBinary, nullable=False),  # float16, little-endian
     Column("shown", Text, nullable=False),
-    Column("cosine", Double),
+    Column("margin", Double),
     Column("weak", Boolean, nullable=False),
     Column("query", _TEXT),
     Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk

@@ -157,8 +157,8 @@ class StoredSearch:
     shown: tuple[tuple[str, float], ...] = ()
     """Keys of the tools that the answer showed, with their relevance."""
 
-    cosine: float | None = None
-    """Evidence for the best of them, by which it was told whether anything fits."""
+    margin: float | None = None
+    """How far the best of them was above the line of "nothing fits", as a cosine."""
 
     weak: bool = False
     """Whether the answer said that nothing fits."""

@@ -136,7 +136,7 @@ def _search(minute: int, **changes: object) -> StoredSearch:
         model="bundled",
         vector=bytes(range(256)) * 2,
         shown=(("git:log", 0.75), (HOSTILE, 0.25)),
-        cosine=0.5,
+        margin=0.5,
     )
     return replace(search, **changes)
 
@@ -537,7 +537,7 @@ class StoreContract:
     ) -> None:
         """As they were, whatever is in their texts."""
         first = _search(1, query=HOSTILE, conversation=HOSTILE, weak=True)
-        second = _search(2, vector=b"", model="", cosine=None, shown=())
+        second = _search(2, vector=b"", model="", margin=None, shown=())
         uses = [_use(3, 1, tool=HOSTILE), _use(4, 1, outcome="wrong")]
 
         await store.append_usage([first, second], uses[:1])
@@ -578,7 +578,7 @@ class StoreContract:
     async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
         """Otherwise it would be written twice when it is tried again."""
         with pytest.raises(StoreError):
-            await store.append_usage([_search(1), _search(2, cosine="none")], [_use(3, 1)])  # pyright: ignore[reportArgumentType]
+            await store.append_usage([_search(1), _search(2, margin="none")], [_use(3, 1)])  # pyright: ignore[reportArgumentType]
 
         sizes = await store.sizes()
         assert (sizes["usage_searches"], sizes["usage_uses"]) == (0, 0)

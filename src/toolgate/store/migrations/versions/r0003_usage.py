@@ -28,7 +28,7 @@ def upgrade() -> None:
         sa.Column("model", text, nullable=False),
         sa.Column("vector", sa.LargeBinary(), nullable=False),
         sa.Column("shown", sa.Text(), nullable=False),
-        sa.Column("cosine", double),
+        sa.Column("margin", double),
         sa.Column("weak", sa.Boolean(), nullable=False),
         sa.Column("query", text),
         sa.Column("size_bytes", sa.BigInteger(), nullable=False),

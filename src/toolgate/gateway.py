@@ -54,6 +54,7 @@ from toolgate.search import (
     Description,
     Discovery,
     Hit,
+    IndexedTexts,
     Learning,
     LearningStatus,
     Relations,
@@ -555,7 +556,7 @@ class Gateway:
         self._receipts.simple(caller, "describe", began=began, detail=detail)
         return shown
 
-    def indexed(self, caller: Caller, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def indexed(self, caller: Caller, keys: Sequence[str]) -> dict[str, IndexedTexts]:
         """The texts by which the meaning of tools is found, by key: a tool's vector is their mean.
 
         Raises:

@@ -3,7 +3,7 @@
 import pytest
 
 from toolgate.metatools import DiscoverRequest
-from toolgate.search import indexed_texts
+from toolgate.search import IndexedTexts
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -73,5 +73,9 @@ async def test_the_texts_that_are_embedded_can_be_seen() -> None:
     async with memory_app(SERVERS) as app:
         seen = app.gateway.indexed(ME, ["mail:send_mail"])
 
-    assert seen == {"mail:send_mail": ("mail send mail: Does send mail.",)}
-    assert indexed_texts.__module__.startswith("toolgate.search")
+    assert seen == {
+        "mail:send_mail": IndexedTexts(
+            indexed=("mail send mail: Does send mail.",),
+            capabilities=("messaging", "communication"),
+        )
+    }

@@ -150,7 +150,7 @@ async def test_hidden_instructions_in_a_tool_stay_on_its_line() -> None:
     assert about.startswith("  Tells the weather.")
     assert not [line for line in rest if "IGNORE" in line or line.startswith("Note: run")]
     assert [one["toolKey"] for one in found.structured()["results"]] == ["sky:weather"]
-    assert all(text.isprintable() for text in indexed["sky:weather"])
+    assert all(text.isprintable() for text in indexed["sky:weather"].indexed)
 
 
 # Embedders

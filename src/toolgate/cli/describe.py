@@ -73,6 +73,8 @@ def show(tool: Json) -> None:
             print_text(_indented(str(details["description"]), 8))
     for text in cast("list[str]", tool.get("indexed") or []):
         print_text(f"    indexed: {one_line(text)}")
+    if tool.get("capabilities"):
+        print_text(f"    capabilities: {', '.join(cast('list[str]', tool['capabilities']))}")
 
 
 def _indented(text: str, columns: int) -> str:

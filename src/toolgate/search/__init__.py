@@ -5,7 +5,7 @@ from toolgate.search._arms import Arm, Arms
 from toolgate.search._catalog_wire import answer_body, catalog_search_schema, tools_of
 from toolgate.search._describe import Description, describe_tools
 from toolgate.search._index import Indexable, ToolIndex
-from toolgate.search._indexed import indexed_texts
+from toolgate.search._indexed import IndexedTexts, indexed_texts
 from toolgate.search._learning import Learning, LearningStatus
 from toolgate.search._relations import Relations
 from toolgate.search._signature import shape, signature
@@ -28,6 +28,7 @@ __all__ = [
     "Found",
     "Hit",
     "Indexable",
+    "IndexedTexts",
     "Learning",
     "LearningStatus",
     "Relations",

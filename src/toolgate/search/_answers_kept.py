@@ -48,7 +48,7 @@ class KeptAnswers:
             version,
             None
             if mask is None
-            else (len(mask), hashlib.blake2b(np.packbits(mask), digest_size=16).digest()),
+            else (len(mask), hashlib.blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()),
         )
 
     def find(self, state: object, key: Hashable | None) -> SearchAnswer | None:

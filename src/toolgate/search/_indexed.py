@@ -1,12 +1,30 @@
-"""The texts of a tool that are embedded, for people who wonder why it is found or not."""
+"""What the search knows of a tool, for people who wonder why it is found or not."""
 
+from dataclasses import dataclass
+
+from toolgate.search._capabilities import capabilities_of
 from toolgate.search._index import Indexable, IndexedTool
 from toolgate.search._shown import clean
 from toolgate.search._vectors import texts_of
 
-__all__ = ["indexed_texts"]
+__all__ = ["IndexedTexts", "indexed_texts"]
 
 
-def indexed_texts(tool: Indexable) -> tuple[str, ...]:
-    """Each text once, in one line, as it may be shown."""
-    return tuple(dict.fromkeys(map(clean, texts_of(IndexedTool(tool)))))
+@dataclass(frozen=True, kw_only=True)
+class IndexedTexts:
+    """A tool as the search reads it."""
+
+    indexed: tuple[str, ...]
+    """The texts that are embedded, each in one line as it may be shown."""
+
+    capabilities: tuple[str, ...]
+    """What it can do, guessed from its words; not embedded, since it finds no more."""
+
+
+def indexed_texts(tool: Indexable) -> IndexedTexts:
+    """What the search knows of a tool."""
+    read = IndexedTool(tool)
+    return IndexedTexts(
+        indexed=tuple(dict.fromkeys(map(clean, texts_of(read)))),
+        capabilities=capabilities_of(read.name, read.description),
+    )

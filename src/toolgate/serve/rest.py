@@ -241,7 +241,9 @@ class Rest:
         if shows_index:
             tools = cast("list[Json]", answer["tools"])
             texts = self._gateway.indexed(call.caller, [str(tool["toolKey"]) for tool in tools])
-            answer["tools"] = [{**tool, "indexed": texts[str(tool["toolKey"])]} for tool in tools]
+            answer["tools"] = [
+                {**tool, **dataclasses.asdict(texts[str(tool["toolKey"])])} for tool in tools
+            ]
         return 200, answer
 
     async def execute(self, call: _Call) -> tuple[int, object]:

@@ -144,6 +144,9 @@ SECRETS = {
     "account": "planted-account-6",
     "logged": "ghp_plantedtoken7abcdefghij",
     "stderr": "sk-plantedkey8abcdefghijkl",
+    "service": "planted-service-9",
+    "embedder": "planted-embedder-10",
+    "project": "planted-project-11",
 }
 
 
@@ -158,13 +161,17 @@ def test_the_archive_contains_what_is_needed_and_no_planted_secret(
         encoding="utf-8",
     )
     config = (
-        f"[log]\nfile = {json.dumps(str(log))}\n"
+        f"optimization = 'bm25'\n[log]\nfile = {json.dumps(str(log))}\n"
         + server_table("bad", "--dies", SMALL_SECRET=f"{SECRETS['stderr']} {SECRETS['env']}")
         + server_table("other", "--dies", "--api-key", SECRETS["argument"], TOKEN=SECRETS["env"])
         + server_table("third", "--dies", f"--password={SECRETS['flag']}")
         + "[server.web]\n"
         + f"url = 'http://user:{SECRETS['account']}@127.0.0.1:9/mcp?key={SECRETS['query']}'\n"
         + f"headers = {{ Authorization = 'Bearer {SECRETS['header']}' }}\n"
+        + f"[search.options.cloud]\nurl = 'http://x'\ntoken = '{SECRETS['service']}'\n"
+        + f"[search]\nembedder_options = {{ key = '{SECRETS['embedder']}' }}\n"
+        + "embedder = 'openai'\n"
+        + f"[catalog_search]\ntokens = {{ team = ['{SECRETS['project']}'] }}\n"
     )
     (folder / "toolgate.toml").write_text(config, encoding="utf-8")
     done = command("doctor", "--bundle", "out/report.zip")

@@ -5,9 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Command, Run, Serve
 from toolgate.cli._measure import judge, read_labelled
+from toolgate.testing import chat_reply, fake_service
+from toolgate.types import Json
+
+TOKEN = "token-of-team-0123456789"
 
 TOOLS = [
     ("mail:send", "mail", "send", "Send an e-mail to somebody."),
@@ -118,3 +123,67 @@ def test_a_set_without_requests_ends_with_3(small: Path, toolgate: Run) -> None:
 
     assert done.returncode == 3
     assert "has no request of the split 'none'" in done.stderr
+
+
+@pytest.mark.timeout(60)
+def test_each_strategy_is_scored_through_the_same_door(
+    small: Path,
+    tmp_path: Path,
+    folder: Path,
+    serve: Serve,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The issue: `--strategy bm25|hybrid|cloud|llm`, cloud against a real second Toolgate."""
+    config = folder / "toolgate.toml"
+    config.write_text(
+        f'optimization = "off"\n[catalog_search]\nstrategy = "bm25"\n'
+        f'tokens = {{ team = ["{TOKEN}"] }}\n',
+        encoding="utf-8",
+    )
+    other = serve()
+    monkeypatch.setenv("TEAM", TOKEN)
+
+    def agree(body: Json) -> Json:
+        tools = json.loads(body["messages"][1]["content"])["tools"]
+        return chat_reply([{"tool": one["tool"], "relevance": 0.5, "why": "fine"} for one in tools])
+
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(fake_service(agree)) as model,
+    ):
+        mine = tmp_path / "mine.toml"
+        mine.write_text(
+            f'[search.options.cloud]\nurl = "{other.address}"\ntoken = "${{env:TEAM}}"\n'
+            f'project_id = "team"\n[search.options.llm]\nurl = "{model.url}"\nlocal = "bm25"\n',
+            encoding="utf-8",
+        )
+        asked = ("--config", str(mine), "eval", "tools", str(small), "--json")
+        found = {
+            name: command(*asked, "--strategy", name).json[0]
+            for name in ("bm25", "hybrid", "cloud", "llm")
+        }
+
+    assert {name: row["search"] for name, row in found.items()} == {name: name for name in found}
+    assert {row["fallbacks"] for row in found.values()} == {0}
+    assert found["cloud"]["R@5"] == found["llm"]["R@5"] == found["bm25"]["R@5"]
+    assert other.end() == 0
+
+
+def test_answers_of_another_search_are_counted(small: Path, folder: Path, command: Command) -> None:
+    """Or numbers of the local search would stand there as those of the service."""
+    (folder / "toolgate.toml").write_text(
+        '[search.options.cloud]\nurl = "http://127.0.0.1:1"\nlocal = "bm25"\n', encoding="utf-8"
+    )
+
+    done = command("eval", "tools", str(small), "--strategy", "cloud", "--json")
+
+    assert done.json[0]["fallbacks"] == 2
+    assert "small: another search answered 2 of 2 requests (cloud: no connection" in done.err
+
+
+def test_a_strategy_without_its_address_is_refused(small: Path, command: Command) -> None:
+    done = command("eval", "tools", str(small), "--strategy", "cloud")
+
+    assert (done.status, done.out) == (2, "")
+    assert "Option 'url' of search 'cloud' is ''." in done.err

@@ -90,6 +90,10 @@ def configuration(loaded: Settings) -> Json:
     """The settings as they may be shown."""
     shown = asdict(loaded)
     shown["store"]["url"] = runfile.without_password(store_url(loaded))
+    for name in ("options", "embedder_options"):
+        shown["search"][name] = _without_secrets(shown["search"][name])
+    tokens = loaded.catalog_search.tokens
+    shown["catalog_search"]["tokens"] = {name: len(own) for name, own in tokens.items()}
     shown["servers"] = [
         asdict(spec) | {"options": settings.redact(dict(spec.options))} for spec in loaded.servers
     ]
@@ -104,6 +108,9 @@ class Scrubber:
         for spec in servers:
             known |= set(_secrets(dict(spec.options)))
         if loaded is not None:
+            known |= set(_texts_under_secret_names(loaded.search.options))
+            known |= set(_texts_under_secret_names(loaded.search.embedder_options))
+            known |= {token for own in loaded.catalog_search.tokens.values() for token in own}
             parts = loaded.store.url.partition("://")[2].rpartition("@")[0].partition(":")
             known.add(parts[2])
         found = sorted((v for v in known if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
@@ -127,6 +134,30 @@ class Scrubber:
         if isinstance(value, (list, tuple)):
             return [self.tree(inner) for inner in cast("Sequence[object]", value)]
         return value
+
+
+_SECRET_OPTIONS = ("key", "token", "password", "secret")
+
+
+def _without_secrets(options: Mapping[str, object]) -> Json:
+    """Options of a search or an embedder, whose secrets have names that say so."""
+    shown: Json = {}
+    for name, value in options.items():
+        if any(word in name.lower() for word in _SECRET_OPTIONS):
+            shown[name] = _HIDDEN
+        elif isinstance(value, Mapping):
+            shown[name] = _without_secrets(cast("Mapping[str, object]", value))
+        else:
+            shown[name] = value
+    return shown
+
+
+def _texts_under_secret_names(options: Mapping[str, object]) -> Iterable[str]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _texts_under_secret_names(cast("Mapping[str, object]", value))
+        elif isinstance(value, str) and any(word in name.lower() for word in _SECRET_OPTIONS):
+            yield value
 
 
 def _secrets(options: Json) -> Iterable[str]:

@@ -66,6 +66,9 @@ def tools(
     text, relevant: ids of the needed tools). Each request is searched alone, as a caller would.
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
+
+    cloud and llm are asked as [search.options.cloud] and [search.options.llm] say; when another
+    search had to answer, that is said and counted (fallbacks in JSON).
     """
     settings = load(shared().config, shared().imports)
     rows: list[dict[str, Any]] = []
@@ -137,7 +140,7 @@ async def _searched(
             f"{labelled.name}: another search answered {len(fallbacks)} of"
             f" {len(labelled.questions)} requests ({fallbacks[-1]})."
         )
-    return _row(labelled, name, scores, spent), lines
+    return {**_row(labelled, name, scores, spent), "fallbacks": len(fallbacks)}, lines
 
 
 def _baseline(labelled: Labelled) -> dict[str, Any] | None:

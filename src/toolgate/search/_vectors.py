@@ -30,8 +30,13 @@ HALF_FROM = 20_000
 """Texts from which on vectors are kept with half the precision; 0.0005 of a cosine at most."""
 _SLACK = 1.06
 _HEAD = 64
-"""Numbers of a vector's head."""
-_SAMPLE = 16_384
+"""Numbers of a vector's head, ..."""
+_HEAD_SHORT = 32
+"""... and from so many texts on, where reading all heads is what takes longest:"""
+_SHORT_FROM = 500_000
+_SAMPLE_NUMBERS = 1 << 22
+_SPARE = 16
+_ROUNDS = 4
 _BLOCK = 65_536
 
 
@@ -92,6 +97,9 @@ class Heads:
 
     there: NDArray[np.bool_]
     """Which of them are made."""
+
+    rest: NDArray[np.float32]
+    """Mean of what was cut off, when the basis was made."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,7 @@ def _lengthened(
     new = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
     heads = last.heads
     if heads is not None:
-        heads = Heads(heads.basis, _longer(heads.rows, total), _flags(heads.there, total))
+        heads = replace(heads, rows=_longer(heads.rows, total), there=_flags(heads.there, total))
     vectors = ToolVectors(
         _longer(last.rows, total),
         _flags(last.there, total),
@@ -278,20 +286,37 @@ def with_heads(vectors: ToolVectors) -> ToolVectors:
     rows, there, heads = vectors.rows, vectors.there, vectors.heads
     count = int(np.count_nonzero(there))
     if heads is None or 2 * np.count_nonzero(heads.there) < count:
-        basis = _basis(rows[np.flatnonzero(there)[:: max(1, count // _SAMPLE)]])
+        step = max(1, count * rows.shape[1] // _SAMPLE_NUMBERS)
+        width = _HEAD if len(rows) < _SHORT_FROM else _HEAD_SHORT
+        basis = _basis(rows[np.flatnonzero(there)[::step]], width)
         shape = (int(len(rows) * _SLACK) + 64, basis.shape[1])
-        heads = Heads(basis, np.zeros(shape, np.float32)[: len(rows)], np.zeros_like(there))
+        mean = _mean(rows, there)
+        rest = mean - basis @ (mean @ basis)
+        heads = Heads(basis, np.zeros(shape, np.float32)[: len(rows)], np.zeros_like(there), rest)
     made = heads.there.copy()
     missing = np.flatnonzero(there & ~made)
     for begin in range(0, len(missing), _BLOCK):
         at = missing[begin : begin + _BLOCK]
         heads.rows[at] = rows[at].astype(np.float32) @ heads.basis
     made[missing] = True
-    return replace(vectors, heads=Heads(heads.basis, heads.rows, made))
+    return replace(vectors, heads=replace(heads, there=made))
 
 
-def _basis(sample: NDArray[Any]) -> NDArray[np.float32]:
-    """The directions in which vectors differ most, best first."""
-    exact = sample.astype(np.float64)
-    _, directions = np.linalg.eigh(exact.T @ exact)
-    return np.ascontiguousarray(directions[:, ::-1][:, :_HEAD], np.float32)
+def _mean(rows: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float32]:
+    total = np.zeros(rows.shape[1], np.float64)
+    for begin in range(0, len(rows), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        total += there[part].astype(np.float32) @ rows[part].astype(np.float32)
+    return (total / max(1, np.count_nonzero(there))).astype(np.float32)
+
+
+def _basis(sample: NDArray[Any], width: int) -> NDArray[np.float32]:
+    """The directions in which vectors differ most, best first; a few rounds of power iteration."""
+    exact = sample.astype(np.float32)
+    width = min(width, exact.shape[1])
+    turned = np.random.default_rng(1).standard_normal((exact.shape[1], width + _SPARE))
+    for _ in range(_ROUNDS):
+        turned, _ = np.linalg.qr(exact.T @ (exact @ turned.astype(np.float32)))
+    small = exact @ turned
+    _, best = np.linalg.eigh(small.T @ small)
+    return np.ascontiguousarray((turned @ best)[:, ::-1][:, :width], np.float32)

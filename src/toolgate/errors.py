@@ -10,6 +10,7 @@ ToolgateError
     OptionError
     StoreVersionError
     PortTakenError
+    PackError
   AccessError
     ForbiddenError
   CatalogError
@@ -51,6 +52,7 @@ __all__ = [
     "InvalidAnswerError",
     "MissingExtraError",
     "OptionError",
+    "PackError",
     "PortTakenError",
     "RpcError",
     "ServerDownError",
@@ -138,6 +140,12 @@ class PortTakenError(ConfigError):
     """Another program listens where Toolgate should."""
 
     code = "port_taken"
+
+
+class PackError(ConfigError):
+    """A file of a pack cannot be used; the message names the file, the line and the reason."""
+
+    code = "pack"
 
 
 class AccessError(ToolgateError):

@@ -33,11 +33,11 @@ ArgumentKind: TypeAlias = Literal[
     "count",
     "date",
     "email",
-    "flag",
     "integer",
     "name",
     "number",
     "path",
+    "period",
     "string",
     "url",
 ]
@@ -91,6 +91,12 @@ class ArgumentSpec:
     inclusive: bool = False
     """For `date` with `part = "until"`: the tool wants the last day, not the day after it."""
 
+    past: bool = False
+    """For `date` with `part = "until"`: left out where the period reaches today or beyond."""
+
+    form: Literal["date", "date-time"] = "date"
+    """For `date`: how a day is written; `date-time` writes its first moment in UTC."""
+
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """For `choice` and `name`: the known values and other words for each."""
 
@@ -104,7 +110,8 @@ class ArgumentSpec:
     """For `name`: how an unknown value is written; empty keeps it. `title` raises one letter."""
 
     words: tuple[str, ...] = ()
-    """Words that announce the value; empty means the name of the parameter."""
+    """Words that announce the value; empty means the name of the parameter. For `count`: what is
+    counted, as `changes`; for `period`: its unit, as `days`."""
 
     default: object = None
     """Given when the message says nothing; None leaves the argument out."""
@@ -137,6 +144,9 @@ class Keywords:
 
     misspelt: tuple[str, ...] = ()
     """Exact keywords of several words that hold one of these may have typing errors."""
+
+    correct: tuple[str, ...] = ()
+    """Words that look like one of `misspelt` and are none: scheme."""
 
 
 @dataclass(frozen=True, kw_only=True)

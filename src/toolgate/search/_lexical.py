@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from toolgate.errors import OptionError
 from toolgate.search._alike import shared_head, shared_tail
+from toolgate.search._languages import small_words
 from toolgate.search._postings import (
     FIELDS,
     Counts,
@@ -461,9 +462,12 @@ def asked_of(state: LexicalState, text: str) -> Asked:
     """The words of a request that count."""
     found: dict[int, str] = {}
     unknown: dict[str, str] = {}
-    common = False
+    common, small = False, small_words(text)
     n_terms = state.index.n_terms if state.index else 0
     for word in words(text):
+        if small and fold(word) in small:
+            common = True
+            continue
         for term in terms(word):
             if term in IGNORED or is_noise(term) or word.lower() in IGNORED:
                 common = True

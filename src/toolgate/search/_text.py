@@ -1,9 +1,10 @@
 """Words of a text, the same way for tools and for requests.
 
 Identifiers are split (`create_issue`, `createIssue`, `create-issue`, `base64`) and kept whole as
-well, letters are folded (case, width, accents), English words are stemmed, and scripts that put no
-blanks between words give overlapping pairs of characters, so that a request in Chinese finds a
-description in Chinese.
+well, letters are folded (case, width, accents), and words lose their endings: Latin ones those of
+English, Cyrillic, Greek, Arabic and some others those of their own. Scripts that put no blanks
+between words give overlapping pairs of characters, so that a request in Chinese finds a description
+in Chinese.
 """
 
 import re
@@ -58,7 +59,25 @@ _HAN_RUN = re.compile(rf"[{_HAN}]+")
 _LONGEST = 64
 """Characters of a word that count; base64 blobs in descriptions are no words."""
 
-_stem_word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+def _stemmer(language: str) -> Callable[[str], str]:
+    return Stemmer.Stemmer(language, 0).stemWord  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+_stem_english = _stemmer("english")
+_STEMMED = (
+    (re.compile("[\u0400-\u052f]+"), _stemmer("russian")),
+    (re.compile("[\u0370-\u03ff\u1f00-\u1fff]+"), _stemmer("greek")),
+    (re.compile("[\u0600-\u06ff]+"), _stemmer("arabic")),
+    (re.compile("[\u0900-\u097f]+"), _stemmer("hindi")),
+    (re.compile("[\u0b80-\u0bff]+"), _stemmer("tamil")),
+    (re.compile("[\u0530-\u058f]+"), _stemmer("armenian")),
+)
+"""Scripts with a stemmer each, of the language that is written most with it: Ukrainian loses its
+endings nearly as well by the rules for Russian. Latin has only the one for English, since nothing
+says which language a tool's name is in."""
+_HEBREW = re.compile("[\u05d0-\u05ea]{4,}")
+_HEBREW_PREFIX = frozenset("והבלמשכ")  # and, the, in, to, from, that, as: written into the word
 _stemmer_lock = threading.Lock()  # a Stemmer object is not safe to share between threads
 _known: dict[str, tuple[str, ...]] = {}
 _KNOWN_MOST = 200_000
@@ -122,7 +141,7 @@ def _unaccented(text: str) -> str:
 
 def _stem(word: str) -> str:
     with _stemmer_lock:
-        return _stem_word(word)
+        return _stem_english(word)
 
 
 def _unspaced(text: str) -> Iterator[str]:
@@ -130,11 +149,23 @@ def _unspaced(text: str) -> Iterator[str]:
     at = 0
     for run in _UNSPACED.finditer(text):
         if run.start() > at:
-            yield text[at : run.start()]
+            yield from _spaced(text[at : run.start()])
         yield from _grams(run.group())
         at = run.end()
     if at < len(text):
-        yield text[at:]
+        yield from _spaced(text[at:])
+
+
+def _spaced(word: str) -> Iterator[str]:
+    """A word without its ending; one of Hebrew as it is and without its prefix."""
+    for script, stem in _STEMMED:
+        if script.fullmatch(word):
+            with _stemmer_lock:
+                yield fold(stem(word)) or word
+            return
+    yield word
+    if _HEBREW.fullmatch(word) and word[0] in _HEBREW_PREFIX:
+        yield word[1:]
 
 
 def _grams(run: str) -> Iterator[str]:

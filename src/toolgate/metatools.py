@@ -134,8 +134,7 @@ class DiscoverRequest:
     """Whether pinned tools follow those that were found; clients list them anyway."""
 
     group: str = ""
-    """Only tools of this capability group. There are no groups yet, so it narrows nothing and the
-    answer says so."""
+    """Only tools of this capability group (`toolgate tools --groups` lists them); empty: of all."""
 
 
 @dataclass(frozen=True, kw_only=True)

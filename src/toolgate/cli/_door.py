@@ -187,6 +187,22 @@ class Door:
         """Run a tool; its result as it came."""
         return await self._ask("POST", "execute", {"toolKey": key, "arguments": arguments})
 
+    async def mark(self, key: str, mark: str) -> Json:
+        """Say `right` or `wrong` of a tool that a search showed."""
+        return await self._ask("POST", "mark", {"toolKey": key, "mark": mark})
+
+    async def usage(self) -> Json:
+        """What was learned from use."""
+        return await self._ask("GET", "usage")
+
+    async def forget_usage(self) -> Json:
+        """Forget what was searched and used."""
+        return await self._ask("DELETE", "usage")
+
+    async def groups(self) -> list[Json]:
+        """The capability groups."""
+        return cast("list[Json]", (await self._ask("GET", "groups"))["groups"])
+
     async def add_server(self, name: str, config: Json, *, save: bool) -> None:
         """Add a server to the store, or with `save` to the configuration file."""
         await self._ask("POST", "servers", {"name": name, "config": config, "save": save})

@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         LOOK_AFTER,
         "Try the embedder that is configured, or make a model for the embedder `onnx`.",
     ),
+    "usage": (LOOK_AFTER, "Show and forget what was learned from use."),
     "eval": (LOOK_AFTER, "Measure how good the search is."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),
 }

@@ -28,6 +28,9 @@ def search(
         list[str] | None,
         typer.Option("--server", metavar="NAME", help="Only tools of this server. Repeatable."),
     ] = None,
+    group: Annotated[
+        str, typer.Option("--group", metavar="NAME", help="Only tools of this capability group.")
+    ] = "",
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Only tools of this relevance or more; 0 to 1.")
     ] = 0.0,
@@ -37,23 +40,45 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also show why each tool was found.")
     ] = False,
+    mark: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="Instead of searching: say right or wrong of the tool whose key is QUERY.",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Find the tools that fit a request.
 
     JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
-    "explanation", "signature", "annotations", "outputSchema", "down", "reasons"}], "siblings",
+    "explanation", "signature", "annotations", "outputSchema", "down", "alternatives",
+    "usedWith", "reasons"}], "siblings",
     "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens", "text"}; source
     is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
     """
     wanted: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
+    if mark:
+        return anyio.run(_mark, " ".join(query), mark, as_json)
     if server:
         wanted["servers"] = server
+    if group:
+        wanted["group"] = group
     if threshold:
         wanted["threshold"] = threshold
     if explain:
         wanted["explain"] = True
     return anyio.run(_search, wanted, as_json)
+
+
+async def _mark(key: str, word: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        answer = await door.mark(key, word)
+    if as_json:
+        print_json(answer)
+    else:
+        note(f"Marked {one_line(key)} as {word}.")
+    return FINE
 
 
 async def _search(wanted: Json, as_json: bool) -> int:
@@ -90,6 +115,11 @@ def show(hit: Json) -> None:
     for line in (hit.get("description"), hit.get("signature")):
         if line:
             print_text(f"    {one_line(str(line))}")
+    if same := cast("list[str]", hit.get("alternatives") or []):
+        print_text(f"    same as: {one_line(', '.join(same))}")
+    if others := cast("list[Json]", hit.get("usedWith") or []):
+        keys = ", ".join(str(other["toolKey"]) for other in others)
+        print_text(f"    often used with: {one_line(keys)}")
     if "reasons" in hit and not is_core:
         for line in _reasons(hit):
             print_text(f"    {one_line(line)}")

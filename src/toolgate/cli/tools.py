@@ -1,6 +1,6 @@
 """`toolgate tools`: list the tools of all servers."""
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import anyio
 import typer
@@ -19,10 +19,40 @@ def tools(
     server: Annotated[
         str | None, typer.Option("--server", metavar="NAME", help="Only tools of this server.")
     ] = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="List the capability groups instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
     """List the tools of all servers."""
+    if groups:
+        return anyio.run(_groups, as_json)
     return anyio.run(_tools, server, as_json)
+
+
+async def _groups(as_json: bool) -> int:
+    with waiting("Grouping tools"):
+        async with open_door(load_settings()) as door:
+            found = await door.groups()
+    if as_json:
+        print_json(found)
+    elif not found:
+        note("There are no groups. Name some in [groups] of toolgate.toml; see docs/learning.md")
+    else:
+        print_table(
+            ("Group", "Tools", "Servers"),
+            [
+                (
+                    str(group["name"]) + (" *" if group["derived"] else ""),
+                    str(group["tools"]),
+                    ", ".join(map(str, cast("list[object]", group["servers"]))),
+                )
+                for group in found
+            ],
+        )
+        if any(group["derived"] for group in found):
+            note("* made from what the tools mean and say; name your own in [groups].")
+    return FINE
 
 
 async def _tools(server: str | None, as_json: bool) -> int:

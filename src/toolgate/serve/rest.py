@@ -93,6 +93,10 @@ class _Key:
 
 
 _STRING = (str,)
+_MARK = {
+    "toolKey": _Key(kind=_STRING, words="a string", is_needed=True),
+    "mark": _Key(kind=_STRING, words="right or wrong", is_needed=True),
+}
 _ADD = {
     "name": _Key(kind=_STRING, words="a string", is_needed=True),
     "config": _Key(kind=(dict,), words="an object", is_needed=True),
@@ -264,6 +268,30 @@ class Rest:
             return 200, {"tools": [_in_format(tool, form) for tool in found]}
         return 200, {"tools": [_listed(tool) for tool in found]}
 
+    # Learning from use
+
+    async def mark(self, call: _Call) -> tuple[int, object]:
+        """`POST mark`: say that a tool which a search showed was right, or wrong."""
+        body = _checked(call.body, _MARK)
+        if body["mark"] not in {"right", "wrong"}:
+            raise ArgumentError(
+                f"Member 'mark' is {body['mark']!r:.60}.", allowed="Allowed: right, wrong."
+            )
+        await self._gateway.mark(call.caller, body["toolKey"], right=body["mark"] == "right")
+        return 200, body
+
+    async def usage(self, call: _Call) -> tuple[int, object]:
+        """`GET usage`: what was learned from use."""
+        return 200, dataclasses.asdict(await self._gateway.usage(call.caller))
+
+    async def forget_usage(self, call: _Call) -> tuple[int, object]:
+        """`DELETE usage`: forget what was searched and used."""
+        return 200, {"searches": await self._gateway.forget_usage(call.caller)}
+
+    async def groups(self, call: _Call) -> tuple[int, object]:
+        """`GET groups`: the capability groups."""
+        return 200, {"groups": await self._gateway.groups(call.caller)}
+
     # Servers
 
     async def servers(self, call: _Call) -> tuple[int, object]:
@@ -358,6 +386,10 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "servers/*/enable"): Rest.enable_server,
     ("POST", "servers/*/disable"): Rest.disable_server,
     ("POST", "servers/*/restart"): Rest.restart_server,
+    ("GET", "groups"): Rest.groups,
+    ("POST", "mark"): Rest.mark,
+    ("GET", "usage"): Rest.usage,
+    ("DELETE", "usage"): Rest.forget_usage,
     ("GET", "index"): Rest.index,
     ("POST", "index/refresh"): Rest.refresh_index,
     ("DELETE", "index/*"): Rest.remove_index,

@@ -1,0 +1,71 @@
+"""`toolgate usage`: what was learned from use."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli._door import load_settings, open_door
+from toolgate.cli._exit import FINE
+from toolgate.cli._output import note, print_json, print_table
+from toolgate.errors import ArgumentError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show and forget what was learned from use.", no_args_is_help=True, add_completion=False
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command()
+def status(as_json: AsJson = False) -> int:
+    """Show how much was learned.
+
+    JSON: {"enabled", "requests", "tools", "pairs", "judged", "pending", "dropped", "last_error"}
+    """
+    return anyio.run(_status, as_json)
+
+
+@app.command()
+def clear(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Forget what was searched and used; search starts to learn anew."""
+    if not yes and not typer.confirm("Forget what was learned from use?", err=True):
+        raise ArgumentError("Nothing was forgotten.", hint="Answer y, or give --yes.")
+    return anyio.run(_clear, as_json)
+
+
+async def _status(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.usage()
+    if as_json:
+        print_json(found)
+        return FINE
+    if not found["enabled"]:
+        note("Learning from use is off. Set usage.enabled = true to switch it on.")
+    print_table(
+        ("What", "How many"),
+        [
+            ("requests that vote", str(found["requests"])),
+            ("tools that were used", str(found["tools"])),
+            ("pairs used together", str(found["pairs"])),
+            ('searches that move your line of "nothing fits"', str(found["judged"])),
+        ],
+    )
+    if found["last_error"]:
+        note(f"The log cannot be written: {found['last_error']} {found['dropped']} rows are lost.")
+    return FINE
+
+
+async def _clear(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.forget_usage()
+    if as_json:
+        print_json(found)
+    else:
+        note(f"Forgot {found['searches']} searches and what came of them.")
+    return FINE

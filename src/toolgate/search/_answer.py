@@ -10,8 +10,10 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
+from toolgate import jsontext
 from toolgate.search._shown import clean, cut, summary
 from toolgate.search._signature import shape, signature
 from toolgate.search.base import Hit, SearchAnswer
@@ -26,6 +28,7 @@ _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWor
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 _SIGNATURE_CHARS = 320
+_REMEMBERED = 1_024
 _BESIDE = 3
 """Alternatives and companions of one hit that are named."""
 _BESIDE_CHARS = 80
@@ -176,12 +179,12 @@ def compose(
             continue
         found.append(_found(hit, definition, down))
     results = _with_company(_grouped(found), definitions, alternatives or {}, used_with or {})
+    keys = {result.tool_key for result in results}
+    servers = {result.server_name for result in results}
     others = {
-        server: tuple(
-            name for name in names if f"{server}:{name}" not in {r.tool_key for r in results}
-        )
+        server: tuple(name for name in names if f"{server}:{name}" not in keys)
         for server, names in (siblings or {}).items()
-        if server in {result.server_name for result in results}
+        if server in servers
     }
     said = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
     draft = Discovery(
@@ -217,7 +220,7 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
         tool_key=hit.key,
         tool_name=name,
         server_name=server,
-        description=cut(summary(text), 2_000),
+        description=_about(text),
         relevance=hit.relevance,
         explanation=cut(clean(hit.explanation), 160),
         source=hit.source,
@@ -228,10 +231,33 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
             if isinstance(value := hints.get(key), str if key == "title" else bool)
         },
         output_schema=cast("Json", output) if isinstance(output, dict) else None,
-        signature=clean(name) + clean(signature("", schema, max_chars=_SIGNATURE_CHARS)),
+        signature=clean(name) + _parameters_of(schema),
         input_schema=schema,
         down=server in down,
     )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _about(text: str) -> str:
+    return cut(summary(text), 2_000)
+
+
+_parameters: dict[bytes, str] = {}
+"""Of the schemas that were shown last: the same few tools are found again and again."""
+
+
+def _parameters_of(schema: object) -> str:
+    try:
+        key = jsontext.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        return clean(signature("", schema, max_chars=_SIGNATURE_CHARS))
+    found = _parameters.get(key)
+    if found is None:
+        if len(_parameters) >= _REMEMBERED:
+            _parameters.clear()
+        found = clean(signature("", schema, max_chars=_SIGNATURE_CHARS))
+        _parameters[key] = found
+    return found
 
 
 def _with_company(

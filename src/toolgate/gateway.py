@@ -207,6 +207,8 @@ class Gateway:
                 f"{where} tools with tool_discovery (one short capability phrase per step), run "
                 "them with tool_execute. Servers: " + ", ".join(snapshot.servers) + "."
             )
+            if self.settings.groups:
+                lines.append(f"Groups (argument `group`): {', '.join(self.settings.groups)}.")
         else:
             lines.append("Tools are named server__tool.")
             lines += [f"{name}: {text}" for name, text in said.items()]

@@ -5,7 +5,7 @@ words of all tools say which few thousand are looked at whole: that finds what a
 (how often: `docs/growth.md`) and reads a quarter of the memory, or an eighth.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +43,13 @@ class State:
     """Whether each place has the row of its own number."""
     servers: ServerVectors | None = None
     """Mean vectors of the servers; None where they tell nothing."""
+    near: "Mapping[str, Cosines] | None" = None
+    """For one request: cosines that were found elsewhere, by text; None: they are computed."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the vectors are not in memory but where they are kept."""
+        return self.vectors is not None and not self.vectors.rows.shape[1]
 
 
 def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | None = None) -> State:
@@ -55,7 +62,8 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
     """
     if vectors is None:
         return State(words, missing=len(words.keys))
-    large = len(words.keys) >= FIRST_LOOK_FROM
+    elsewhere = not vectors.rows.shape[1]
+    large = len(words.keys) >= FIRST_LOOK_FROM and not elsewhere
     in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
         (vectors.of_tool == np.arange(len(vectors.of_tool), dtype=np.int32)).all()
     )
@@ -73,7 +81,7 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
         weights = np.bincount(rows, minlength=len(filled)) * filled
         usual = _mean(vectors.heads.rows, weights)
     servers = None
-    if vectors.there.any():
+    if vectors.there.any() and not elsewhere:
         known = last.servers if last is not None else None
         changed = changed_servers(last.words, words) if last is not None and known else None
         servers = server_vectors(words, vectors, known, changed)

@@ -100,6 +100,9 @@ class Options:
     clauses: int = 12
     """Most clauses of a request that are searched by themselves; 0 to 32, 0 never cuts."""
 
+    script_gate: bool = True
+    """Whether meaning and servers count less where the model cannot read the request."""
+
     server_weight: float = 0.2
     """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
 
@@ -115,6 +118,13 @@ class Options:
     wait_s: float = 0.25
     """Seconds that new tools may wait for their vectors before they are searched by words; 0 to
     60."""
+
+    database_above: int = 1_500_000
+    """Catalogs of more tools are searched by meaning where their vectors are kept, and not in
+    memory; 0 to 1,000,000,000. It pays with `pgvector`: SQLite looks at every vector."""
+
+    database_timeout_s: float = 2.0
+    """Seconds that this place gets for a request; then words alone decide. 0.01 to 60."""
 
     cached_queries: int = 1_000
     """Vectors of requests that are kept; 0 to 100,000."""
@@ -141,6 +151,8 @@ class Options:
             "embed_timeout_s": (0.01, 60),
             "rest_s": (0, 3_600),
             "wait_s": (0, 60),
+            "database_above": (0, 1_000_000_000),
+            "database_timeout_s": (0.01, 60),
             "cached_queries": (0, 100_000),
             "cached_s": (0, 86_400),
             "cached_answers": (0, 10_000),
@@ -222,7 +234,10 @@ class HybridSearch:
                 build_state, self._state.words, wanted, self._options.lexical
             )
             vectors, missing = await self._filler.aligned(
-                self._state.vectors, words.tools, words.size
+                self._state.vectors,
+                words.tools,
+                words.size,
+                elsewhere=len(wanted) > self._options.database_above,
             )
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
             if vectors is not None:
@@ -343,7 +358,7 @@ class HybridSearch:
     def vectors(self) -> NDArray[np.float32] | None:
         """Of the tools in the order of `keys`, 0 where one is missing; None: no tool has one."""
         state = self._state
-        if state.vectors is None or state.missing == len(state.words.keys):
+        if state.vectors is None or state.missing == len(state.words.keys) or state.is_elsewhere:
             return None
         rows = state.vectors.of_tool
         if state.words.places is not None:
@@ -384,6 +399,14 @@ class HybridSearch:
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )
         vectors = vectors or {}
+        if vectors and state.is_elsewhere:
+            near = await self._kept.near(
+                state, vectors, allowed, timeout_s=self._options.database_timeout_s
+            )
+            if near is None:
+                self.metrics.fallbacks += 1
+                notices.append("Searched by words alone: the store of vectors did not answer.")
+            state = near or state
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
         read: list[AskedQuery] = []
@@ -438,6 +461,10 @@ class HybridSearch:
             scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)
         return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift)
 
+    def _readable(self, text: str) -> float:
+        """How far the model can read a text, in [0, 1]."""
+        return readable_share(text) if self._options.script_gate else 1.0
+
     def _looks(
         self,
         state: State,
@@ -456,7 +483,7 @@ class HybridSearch:
             owners = owners[places]
         found: list[Look] = []
         for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
-            readable = readable_share(text)
+            readable = self._readable(text)
             near = None
             counts = options.server_weight > 0 and not (large and places is None)
             if servers is not None and cosine is not None and counts:
@@ -478,10 +505,13 @@ class HybridSearch:
         self, state: State, texts: "_Texts", vectors: dict[str, NDArray[np.float32]]
     ) -> list[Cosines | None]:
         """Of each text; None where words alone decide."""
+        if state.is_elsewhere:
+            near = state.near or {}
+            return [near.get(text) if self._readable(text) > 0 else None for text in texts.all]
         wanted = {
             at: vectors[text]
             for at, text in enumerate(texts.all)
-            if text in vectors and vectors[text].any() and readable_share(text) > 0
+            if text in vectors and vectors[text].any() and self._readable(text) > 0
         }
         found = dict(zip(wanted, cosines_of(state, list(wanted.values())), strict=True))
         return [found.get(at) for at in range(len(texts.all))]

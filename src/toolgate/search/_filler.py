@@ -55,11 +55,17 @@ class Filler:
         self._distrusted: set[bytes] = set()
 
     async def aligned(
-        self, last: ToolVectors | None, tools: Sequence[SearchableTool], size: int
+        self,
+        last: ToolVectors | None,
+        tools: Sequence[SearchableTool],
+        size: int,
+        *,
+        elsewhere: bool = False,
     ) -> tuple[ToolVectors | None, list[Wanted]]:
         """The vectors of these tools as far as they are known, and what is missing.
 
-        None when the embedder cannot be asked at all; words go on without it.
+        None when the embedder cannot be asked at all; words go on without it. With `elsewhere`
+        rows have no numbers: vectors stay where they are kept.
         """
 
         def ask() -> Space:
@@ -72,7 +78,8 @@ class Filler:
             self._metrics.failed(str(error), utc_now())
             return None, []
         self._kept.use(self.space)
-        return await anyio.to_thread.run_sync(aligned, last, tools, size, self.space.dim)
+        dim = 0 if elsewhere and self._kept.is_there else self.space.dim
+        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim)
 
     async def start(
         self,
@@ -212,11 +219,17 @@ class Filler:
             # As they are kept, so that a restart changes no score.
             halves = rows.astype(np.float16)
             places = [wanted.row for wanted in batch]
-            vectors.rows[places] = halves
-            vectors.there[places] = True
             digests = [wanted.digest for wanted in batch]
-            self._distrusted.difference_update(digests)
             self._kept.add(digests, halves)
+            if vectors.rows.shape[1]:
+                vectors.rows[places] = halves
+            elif not await self._kept.flush():  # it is nowhere else
+                tried.set()
+                waiting = [*batch, *waiting]
+                await anyio.sleep(_SETTLE_AGAIN_S)
+                continue
+            vectors.there[places] = True
+            self._distrusted.difference_update(digests)
             self.left = len(waiting)
             await grown(vectors)
             if self._kept.is_due:

@@ -1,7 +1,7 @@
 """Vectors of tools in a place that outlives the process, and that may fail: then memory goes on."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import TypeVar
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
 from toolgate.observe import observe
+from toolgate.search._elsewhere import Elsewhere
+from toolgate.search._looks import State
 from toolgate.search._metrics import SearchMetrics
 from toolgate.search._vectors import ToolVectors, Wanted, texts_of
 from toolgate.types import DEFAULT_PROJECT
@@ -55,6 +57,7 @@ class KeptVectors:
         self._is_failing = False
         self._linked: dict[str, dict[str, bytes]] | None = None
         self._forgotten: set[str] = set()
+        self._elsewhere: Elsewhere | None = None
         self._pruned_at: float | None = None
 
     @property
@@ -82,6 +85,7 @@ class KeptVectors:
         if space != self._space:
             self._space = space
             self._unsaved.clear()
+            self._elsewhere = Elsewhere(self._vectors, space) if self._vectors else None
 
     # ------------------------------------------------------------------ vectors
 
@@ -91,18 +95,44 @@ class KeptVectors:
         if store is None or space is None or not missing:
             return list(missing)
         rows = np.array([wanted.row for wanted in missing], np.int64)
+        hashes = [wanted.digest for wanted in missing]
+        if not vectors.rows.shape[1]:
+            with observe("vectors_known", texts=len(hashes)):
+                known = await self._tried(lambda: _within(_LOAD_S, store.known(space, hashes)))
+            if known is not None:
+                vectors.there[rows[known]] = True
+            return [wanted for wanted in missing if not vectors.there[wanted.row]]
 
         def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
             at = rows[places]
             vectors.rows[at] = found
             vectors.there[at] = True
 
-        hashes = [wanted.digest for wanted in missing]
         with observe("vectors_load", texts=len(hashes)):
             await self._tried(lambda: _within(_LOAD_S, store.load(space, hashes, put)))
         left = [wanted for wanted in missing if not vectors.there[wanted.row]]
         self._metrics.loaded += len(missing) - len(left)
         return left
+
+    async def near(
+        self,
+        state: State,
+        vectors: Mapping[str, NDArray[np.float32]],
+        allowed: NDArray[np.bool_] | None,
+        *,
+        timeout_s: float,
+    ) -> State | None:
+        """The state with the cosines of a request, found in the place; None: it failed."""
+        if self._elsewhere is None:
+            return None
+        try:
+            with observe("vectors_near", texts=len(vectors)):
+                return await _within(timeout_s, self._elsewhere.near(state, vectors, allowed))
+        except (StoreError, TimeoutError) as error:
+            shown = str(error) or f"no answer within {timeout_s:g} s"
+            self._metrics.failed(f"Vectors cannot be searched: {shown}", utc_now())
+            log.warning("vectors were not searched", extra={"error": shown})
+            return None
 
     def add(self, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> None:
         """Further vectors that are to be kept."""
@@ -117,11 +147,11 @@ class KeptVectors:
         waited_s = monotonic() - self._flushed_at
         return len(self._unsaved) >= _FLUSH_ROWS or waited_s >= _FLUSH_S
 
-    async def flush(self) -> None:
-        """Write what waits. What cannot be written stays in memory, for `settle` to find."""
+    async def flush(self) -> bool:
+        """Write what waits; False: it was not possible, and `settle` finds it again in memory."""
         store, space = self._vectors, self._space
         if store is None or space is None or monotonic() < self._resting_until:
-            return
+            return False
         while self._unsaved:
             hashes = list(self._unsaved)[:_FLUSH_ROWS]
             rows = np.array([self._unsaved[text] for text in hashes], np.float16)
@@ -130,11 +160,12 @@ class KeptVectors:
             if count is None:
                 self._unsaved.clear()
                 self._linked = None
-                break
+                return False
             self._metrics.stored += count
             for text in hashes:
                 self._unsaved.pop(text, None)
         self._flushed_at = monotonic()
+        return True
 
     # ------------------------------------------------------------------ tools
 
@@ -183,6 +214,7 @@ class KeptVectors:
             link.text_hash: int(vectors.of_tool[at]) for link, at in zip(links, own, strict=True)
         }
         hashes = [text for text, row in row_of.items() if vectors.there[row]]
+        hashes = hashes if vectors.rows.shape[1] else []
         known = await self._tried(lambda: store.known(space, hashes))
         if known is None:
             return False

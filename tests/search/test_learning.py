@@ -1,0 +1,421 @@
+"""What is learned from use: votes, the line, pairs; the log is written without holding up."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+
+from toolgate.errors import OptionError, StoreError
+from toolgate.ids import utc_text
+from toolgate.search import AskedQuery, Hit, Learning
+from toolgate.search._line import HIGHEST, LOWEST, Judged, Line
+from toolgate.search._usage import Experience, UsageWeights, explored, lifted
+from toolgate.search._use_writer import UseWriter
+from toolgate.settings import UsageSettings
+from toolgate.store import Logged, StoredSearch, StoredUse, UsageFilter
+from toolgate.store._file import MEMORY
+from toolgate.store.sqlite import SqliteStore
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+DAY_S = 86_400.0
+WEIGHTS = UsageWeights()
+ANN = Caller(caller_id="ann", conversation="c")
+
+
+def unit(*values: float) -> np.ndarray[Any, np.dtype[np.float32]]:
+    row = np.zeros(8, np.float32)
+    row[: len(values)] = values
+    return row / np.linalg.norm(row)
+
+
+def packed(*values: float) -> bytes:
+    return unit(*values).astype("<f2").tobytes()
+
+
+def known(most: int = 4_000) -> Experience:
+    return Experience(8, half_life_s=60 * DAY_S, most=most)
+
+
+# Votes
+
+
+def test_a_request_like_an_earlier_one_raises_the_tool_that_worked() -> None:
+    experience = known()
+    experience.add(packed(1), "a:x", 1.0, 0.0)
+    experience.add(packed(0, 1), "b:y", 1.0, 0.0)
+
+    votes = experience.votes(unit(1), WEIGHTS, 0.0)
+
+    assert votes.trust == 1
+    assert votes.shares == {"a:x": pytest.approx(1)}
+
+
+def test_a_request_unlike_all_others_gets_no_trust() -> None:
+    experience = known()
+    experience.add(packed(1), "a:x", 1.0, 0.0)
+
+    assert experience.votes(unit(0, 1), WEIGHTS, 0.0).trust == 0
+    assert experience.votes(unit(0.45, 0.89), WEIGHTS, 0.0).trust == 0
+
+
+def test_use_fades_and_new_use_renews_it() -> None:
+    experience = known()
+    experience.add(packed(1), "a:x", 1.0, 0.0)
+    experience.add(packed(1), "a:y", 1.0, 0.0)
+    experience.add(packed(1), "a:y", 1.0, 60 * DAY_S)
+
+    shares = experience.votes(unit(1), WEIGHTS, 60 * DAY_S).shares
+
+    assert shares["a:y"] == pytest.approx(1)
+    assert shares["a:x"] == pytest.approx(0.25, abs=0.01)
+
+
+def test_what_was_marked_wrong_votes_against() -> None:
+    experience = known()
+    experience.add(packed(1), "a:x", 1.0, 0.0)
+    experience.add(packed(1), "a:x", -2.0, 1.0)
+
+    votes = experience.votes(unit(1), WEIGHTS, 1.0)
+    scores, lift = lifted(np.array([0.4, 0.3], np.float32), {0: votes.shares["a:x"]}, WEIGHTS)
+
+    assert votes.shares["a:x"] == pytest.approx(-1, abs=0.01)
+    assert 0 < scores[0] < scores[1]
+    assert lift.told(0) == "called wrong for a similar request"
+    assert not lift.is_source(0)
+
+
+def test_the_log_of_a_project_keeps_what_was_used_last() -> None:
+    experience = known(most=8)
+    for at in range(40):
+        row = np.zeros(8)
+        row[at % 8], row[(at + 1) % 8] = 1, at / 40
+        experience.add(row.astype("<f2").tobytes(), f"s:{at}", 1.0, float(at))
+
+    assert len(experience) <= 10
+    last = np.zeros(8, np.float32)
+    last[39 % 8], last[0] = 1, 39 / 40
+    votes = experience.votes(last / np.linalg.norm(last), WEIGHTS, 40.0)
+    assert "s:39" in votes.shares
+
+
+@pytest.mark.parametrize("vector", [b"", b"\0" * 16, b"\0" * 6, b"\xff\x7f" * 8])
+def test_a_vector_that_is_none_is_left_out(vector: bytes) -> None:
+    experience = known()
+    experience.add(vector, "a:x", 1.0, 0.0)
+
+    assert len(experience) == 0
+
+
+def test_some_places_stay_with_the_ranking_without_the_log() -> None:
+    ranked, plain = [9, 8, 7, 6, 5], [1, 2, 3, 9, 8]
+
+    assert explored(ranked, plain, 0.4) == [9, 8, 7, 1, 2]
+    assert explored(ranked, plain, 0) == ranked
+    assert explored(plain, plain, 0.4) == plain
+    assert explored([], [], 0.4) == []
+    assert explored(ranked, plain, 1) == plain
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"weight": 2}, {"nearest": 0}, {"explore": -1}, {"trust_from": 0.9}]
+)
+def test_weights_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"search\.options\.hybrid\.usage"):
+        UsageWeights(**wrong)
+
+
+# The line
+
+
+def judged(margin: float, fitted: bool, weight: float = 1.0, model: str = "m") -> Judged:
+    return Judged(margin=margin, fitted=fitted, weight=weight, model=model)
+
+
+def test_a_weak_tool_that_was_used_lowers_the_line_under_it() -> None:
+    assert Line([judged(-0.03, True)]).shift("m") == -0.03
+    assert Line([judged(-0.03, True)] * 9).shift("other") == 0
+
+
+def test_a_single_wrong_mark_does_not_raise_the_line_and_several_do() -> None:
+    assert Line([judged(0.005, False)]).shift("m") == 0
+    assert Line([judged(0.005, False)] * 4).shift("m") == 0.01
+
+
+def test_the_line_stays_within_its_bounds_and_goes_back_without_news() -> None:
+    low = [judged(-0.5, True)] * 100 + [judged(-0.075, True)] * 100
+    assert Line(low).shift("m") == LOWEST
+    assert Line([judged(0.035, False)] * 500).shift("m") == HIGHEST
+    assert Line([judged(0.035, False, weight=0.001)] * 500).shift("m") == 0
+    assert Line().shift("m") == 0
+
+
+def test_fitting_tools_keep_the_line_from_rising_over_them() -> None:
+    """Our decision: a false alarm costs five times what a missed notice costs."""
+    mixed = [judged(0.015, False)] * 20 + [judged(0.012, True)] * 5
+
+    assert Line(mixed).shift("m") <= 0.01
+
+
+# The service
+
+
+class Clock:
+    """A time that a test moves."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 7, 28, 12, tzinfo=UTC)
+
+    def __call__(self) -> str:
+        return utc_text(self.moment)
+
+    def pass_s(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+def learning(store: Any, clock: Clock, *, keep: bool = False, **rules: Any) -> Learning:
+    return Learning(
+        store, rules=lambda: UsageSettings(**rules), keep_queries=lambda: keep, now=clock
+    )
+
+
+@pytest.fixture
+async def store() -> Any:
+    made = SqliteStore(MEMORY)
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def asked(query: str, *values: float, margin: float | None = 0.1, fits: bool = True) -> AskedQuery:
+    return AskedQuery(query=query, vector=unit(*values), margin=margin, fits=fits)
+
+
+def hit(key: str, query: str = "q") -> Hit:
+    return Hit(key=key, relevance=0.5, explanation="", fields={"query": query})
+
+
+async def test_a_call_belongs_to_the_last_search_that_showed_its_tool(
+    store: Any, clock: Clock
+) -> None:
+    learner = learning(store, clock)
+    learner.note_search(ANN, [asked("one", 1)], "m", [hit("a:x", "one")])
+    learner.note_search(ANN, [asked("two", 0, 1)], "m", [hit("b:y", "two")], {"b:z"})
+
+    learner.note_call(ANN, "a:x", ok=True)
+    learner.note_call(ANN, "a:x", ok=True)
+    learner.note_call(ANN, "b:z", ok=False)
+    learner.note_call(ANN, "never:shown", ok=True)
+    other = Caller(caller_id="ann", conversation="another")
+    learner.note_call(other, "b:y", ok=True)
+    await learner.aclose()
+
+    found = await store.usage(UsageFilter(project_id="default"))
+    assert [[(use.tool, use.outcome) for use in each.uses] for each in found] == [
+        [("b:z", "error")],
+        [("a:x", "ok")],
+    ]
+    assert [each.search.query for each in found] == [None, None]
+
+
+async def test_each_query_of_a_search_has_its_own_hits(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock, keep=True)
+    queries = [asked("one", 1), asked("two", 0, 1)]
+
+    learner.note_search(ANN, queries, "m", [hit("a:x", "one"), hit("b:y", "two")])
+    learner.note_call(ANN, "b:y", ok=True)
+    await learner.aclose()
+
+    found = await store.usage(UsageFilter(project_id="default", with_uses=True))
+    assert [(each.search.query, each.search.shown) for each in found] == [("two", (("b:y", 0.5),))]
+
+
+async def test_what_was_learned_is_there_after_a_restart(store: Any, clock: Clock) -> None:
+    first = learning(store, clock)
+    first.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
+    first.note_call(ANN, "a:x", ok=True)
+    await first.aclose()
+
+    again = await learning(store, clock).learned(ANN)
+
+    assert again is not None
+    assert again.votes(unit(1), "m", WEIGHTS).shares == {"a:x": pytest.approx(1, abs=0.01)}
+    assert again.votes(unit(1), "another model", WEIGHTS).shares == {}
+
+
+async def test_nothing_is_learned_across_projects(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock)
+    learner.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
+    learner.note_call(ANN, "a:x", ok=True)
+
+    other = await learner.learned(Caller(caller_id="ann", project_id="other"))
+
+    assert other is not None
+    assert other.votes(unit(1), "m", WEIGHTS).shares == {}
+    await learner.aclose()
+
+
+async def test_switched_off_nothing_is_logged(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock, enabled=False)
+    learner.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
+    learner.note_call(ANN, "a:x", ok=True)
+
+    assert await learner.learned(ANN) is None
+    assert learner.recent(ANN) == ()
+    await learner.aclose()
+    assert (await store.sizes())["usage_searches"] == 0
+
+
+async def test_marks_move_the_line_of_their_caller_only(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock)
+    weak = asked("one", 1, margin=-0.02, fits=False)
+    learner.note_search(ANN, [weak], "m", [hit("a:x")])
+
+    assert await learner.mark(ANN, "a:x", right=True)
+    assert not await learner.mark(ANN, "b:unknown", right=True)
+
+    mine, others = await learner.learned(ANN), await learner.learned(Caller(caller_id="bob"))
+    assert mine is not None
+    assert others is not None
+    assert (mine.line.shift("m"), others.line.shift("m")) == (-0.02, 0)
+    clock.pass_s(600 * DAY_S)
+    later = await learner.learned(ANN)
+    assert later is not None
+    assert later.line.shift("m") == 0
+    await learner.aclose()
+
+
+async def test_a_mark_finds_its_search_in_the_store(store: Any, clock: Clock) -> None:
+    """The command line is a new process, and a new conversation, each time."""
+    first = learning(store, clock)
+    first.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
+    await first.aclose()
+
+    second = learning(store, clock)
+    assert await second.mark(Caller(caller_id="ann", conversation="new"), "a:x", right=False)
+    assert not await second.mark(Caller(caller_id="bob"), "a:x", right=False)
+    await second.aclose()
+
+    found = await store.usage(UsageFilter(project_id="default", with_uses=True))
+    assert [use.outcome for use in found[0].uses] == ["wrong"]
+
+
+async def test_tools_used_together_again_and_again_are_offered_together(
+    store: Any, clock: Clock
+) -> None:
+    learner = learning(store, clock)
+    await learner.learned(ANN)
+    for number in range(3):
+        caller = Caller(caller_id="ann", conversation=f"c{number}")
+        learner.note_search(caller, [asked("q", 1)], "m", [hit("a:x"), hit("a:y"), hit("a:z")])
+        learner.note_call(caller, "a:x", ok=True)
+        learner.note_call(caller, "a:y", ok=True)
+        clock.pass_s(3_600)
+        learner.note_call(caller, "a:z", ok=True)
+
+    assert learner.together("default", ["a:x", "a:z"]) == {"a:x": ["a:y"]}
+    assert learner.together("other", ["a:x"]) == {}
+    await learner.aclose()
+
+
+async def test_recent_tools_are_those_of_the_last_half_hour(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock)
+    learner.note_call(ANN, "a:x", ok=True)
+    clock.pass_s(1_000)
+    learner.note_call(ANN, "a:y", ok=True)
+    learner.note_call(ANN, "a:broken", ok=False)
+
+    assert learner.recent(ANN) == ("a:y", "a:x")
+    clock.pass_s(1_000)
+    assert learner.recent(ANN) == ("a:y",)
+    await learner.aclose()
+
+
+async def test_what_is_cleared_is_forgotten_at_once(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock)
+    learner.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
+    learner.note_call(ANN, "a:x", ok=True)
+
+    assert await learner.clear("default") == 1
+
+    status = await learner.status(ANN)
+    assert (status.requests, status.tools, status.judged) == (0, 0, 0)
+    await learner.aclose()
+
+
+# Failures
+
+
+class Sick(SqliteStore):
+    """Fails until it is healed."""
+
+    healthy = False
+
+    async def append_usage(
+        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
+    ) -> None:
+        if not self.healthy:
+            raise StoreError("The disk is full.")
+        await super().append_usage(searches, uses)
+
+    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+        if not self.healthy:
+            raise StoreError("The disk is full.")
+        return await super().usage(wanted)
+
+
+def use(number: int) -> StoredUse:
+    return StoredUse(
+        use_id=f"{number:08}", search_id="s", at="", project_id="p", tool="t", outcome="ok"
+    )
+
+
+async def test_a_full_disk_stops_nothing_and_loses_little() -> None:
+    sick = Sick(MEMORY)
+    await sick.open()
+    writer = UseWriter(sick, max_pending=10)
+
+    for number in range(12):
+        writer.put(use(number))
+    assert not await writer.flush()
+    assert (writer.pending, writer.dropped, writer.last_error) == (10, 2, "The disk is full.")
+
+    sick.healthy = True
+    assert await writer.flush()
+    assert (await sick.sizes())["usage_uses"] == 10
+    assert writer.last_error == ""
+    await writer.aclose()
+    await sick.close()
+
+
+async def test_a_store_that_cannot_be_read_costs_only_what_was_learned() -> None:
+    sick = Sick(MEMORY)
+    await sick.open()
+    learner = learning(sick, Clock())
+    with anyio.fail_after(5):
+        learned = await learner.learned(ANN)
+
+    assert learned is not None
+    assert learned.votes(unit(1), "m", WEIGHTS).shares == {}
+    sick.healthy = True
+    await learner.aclose()
+    await sick.close()
+
+
+async def test_closing_writes_what_is_left(store: Any, clock: Clock) -> None:
+    learner = learning(store, clock)
+    for number in range(1_200):
+        learner.note_search(ANN, [asked(f"q{number}", 1)], "m", [])
+
+    await learner.aclose()
+
+    assert (await store.sizes())["usage_searches"] == 1_200

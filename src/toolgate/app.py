@@ -30,6 +30,7 @@ from toolgate.settings import (
     add_server_to_file,
     base_environment,
     default_store_url,
+    is_toolgate,
     remove_server_from_file,
     server_spec,
 )
@@ -277,6 +278,11 @@ class _Keeper:
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server and start it."""
+        if is_toolgate(config, port=self.settings.serve.port):
+            raise SettingError(
+                f"Server {name!r} is Toolgate itself.",
+                hint="Add the servers that stand behind it.",
+            )
         if name in {spec.name for spec in self._catalog.specs}:
             raise SettingError(
                 f"There is a server {name!r} already.",

@@ -850,7 +850,7 @@ class Gateway:
         schema = json_object(entry.definition.get("inputSchema"))
         with observe("arguments", tool=entry.key):
             try:
-                check_arguments(schema, arguments, digest=entry.digest)
+                check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
             except ArgumentError:
                 expected = signature(entry.name, schema)
                 check_arguments(schema, arguments, digest=entry.digest, signature=expected)

@@ -110,6 +110,23 @@ async def test_names_that_clients_cannot_tell_apart_are_refused() -> None:
             await app.gateway.add_server(ME, "My-Server", {"command": "true"})
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"command": "toolgate", "args": ["stdio"]},
+        {"command": "uvx", "args": ["toolgate", "stdio"]},
+        {"url": "http://127.0.0.1:7420/mcp"},
+    ],
+    ids=["command", "uvx", "address"],
+)
+async def test_toolgate_itself_is_no_server(config: Json) -> None:
+    """A gateway behind itself lists its own tools for ever."""
+    async with memory_app({"a": FakeUpstream()}) as app:
+        with pytest.raises(SettingError, match="'loop' is Toolgate itself"):
+            await app.gateway.add_server(ME, "loop", config)
+        assert [server.name for server in app.gateway.servers(ME)] == ["a"]
+
+
 async def test_five_thousand_tools_are_listed() -> None:
     upstream = FakeUpstream({f"tool_{n}": echo for n in range(5000)})
     async with memory_app({"a": upstream}, ALL, wait_s=20) as app:

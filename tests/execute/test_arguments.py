@@ -187,10 +187,10 @@ def test_a_schema_that_cannot_be_used_is_said_once_and_passes(
     """The server checks its own arguments; and nothing is fetched for it."""
     with caplog.at_level(logging.WARNING, logger="toolgate.execute"):
         for _ in range(3):
-            check_arguments({**schema, "title": "unique to this test"}, {"a": 1}, signature="t(a)")
+            check_arguments({**schema, "title": "unique to this test"}, {"a": 1}, tool="s:t")
 
-    assert [record.message for record in caplog.records] == [
-        "input schema cannot be checked, its calls pass unchecked"
+    assert [(record.message, vars(record)["tool"]) for record in caplog.records] == [
+        ("input schema cannot be checked, its calls pass unchecked", "s:t")
     ]
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from tests.serve.doors import INITIALIZE, headers_for, listening, modern, post, until
 from tests.serve.fake import FakeGateway, fake_app
-from toolgate.errors import PortTakenError
+from toolgate.errors import PortTakenError, RpcError
 from toolgate.serve import lane
 from toolgate.serve.http import serve
+from toolgate.types import Json, Peer
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +163,21 @@ async def test_a_name_that_no_header_can_carry_comes_encoded() -> None:
         headers = {**headers_for(call), "Mcp-Name": "=?base64?w6k=?="}
         answered = await post(place.url, call, headers)
     assert "'é'" in answered.error["message"]
+
+
+async def test_a_server_that_refuses_the_version_of_the_gateway_refuses_no_client() -> None:
+    """The error is the server's own: a client would take its code for its own version."""
+
+    class Refused(FakeGateway):
+        async def run_a__echo(self, arguments: Json, peer: Peer | None, params: Json) -> Json:
+            raise RpcError(-32022, "no such version", {"supported": ["2025-11-25"]})
+
+    call = modern("tools/call", {"name": "a__echo"})
+    async with listening(Refused()) as place:
+        answered = await post(place.url, call, headers_for(call))
+    assert (answered.status, answered.error["code"]) == (200, -31019)
+    assert answered.error["message"] == "no such version"
+    assert answered.error["data"]["rpc"] == {"code": -32022, "data": {"supported": ["2025-11-25"]}}
 
 
 async def test_an_unknown_version_is_answered_with_those_that_are_served() -> None:

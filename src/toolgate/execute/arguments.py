@@ -42,7 +42,9 @@ _NO_SCHEMAS = frozenset({"enum", "const", "default", "examples"})
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
-def check(schema: object, arguments: object, *, signature: str = "", digest: str = "") -> None:
+def check(
+    schema: object, arguments: object, *, signature: str = "", digest: str = "", tool: str = ""
+) -> None:
     """Do nothing when the arguments fit; otherwise raise with all that is needed to correct them.
 
     A schema that cannot be used (it does not compile, it is out of all proportion) is logged once
@@ -53,6 +55,7 @@ def check(schema: object, arguments: object, *, signature: str = "", digest: str
         arguments: What the caller sent; any JSON value.
         signature: The call in one line, for the message.
         digest: Names the schema in the cache; computed when it is not given.
+        tool: Its key, for the log.
 
     Raises:
         ArgumentError: The text names the field, what came, what is allowed, and the signature.
@@ -67,7 +70,7 @@ def check(schema: object, arguments: object, *, signature: str = "", digest: str
     size = _size(cast("object", arguments))
     if size.depth > _DEPTH:
         raise ArgumentError(f"The arguments are nested deeper than {_DEPTH} levels.", hint=hint)
-    checker = _checker(schema, digest, signature)
+    checker = _checker(schema, digest, tool or signature.partition("(")[0])
     if checker is None or not checker.bears(size, _CHECK_STEPS):
         return
     if checker.fits(cast("Json", arguments)):
@@ -165,7 +168,7 @@ def _checker(schema: object, digest: str, label: str) -> _Checker | None:
     if reason:
         log.warning(
             "input schema cannot be checked, its calls pass unchecked",
-            extra={"tool": label.partition("(")[0][:100], "reason": reason},
+            extra={"tool": label[:100], "reason": reason},
         )
     with _cache_lock:
         _cache[key] = made

@@ -78,6 +78,10 @@ _RPC_CODES: Mapping[str, int] = {
 
 _OTHER_CODE = -31000
 
+_OF_THE_CONNECTION = frozenset({HEADER_MISMATCH, -32021, -32022})
+"""Codes by which a server refuses headers, capabilities or version of who asks it: of Toolgate. A
+client would take them for its own."""
+
 _HTTP_STATUS: Mapping[int, int] = {
     PARSE_ERROR: 400,
     -32600: 400,
@@ -114,6 +118,9 @@ def shape(result: Json, method: str, era: Era) -> Json:
 def rpc_error(error: Exception, era: Era) -> tuple[int, str, Any]:
     """Code, message and data of the JSON-RPC error that tells a client of `error`."""
     if isinstance(error, RpcError):
+        if error.rpc_code in _OF_THE_CONNECTION:
+            data = {"code": error.code, "rpc": {"code": error.rpc_code, "data": error.data}}
+            return _RPC_CODES["upstream"], error.message, data
         return error.rpc_code, error.message, error.data
     if not isinstance(error, ToolgateError):
         log.error("request failed", exc_info=error)

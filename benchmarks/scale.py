@@ -333,7 +333,7 @@ async def _measure_in(
     size: int,
     folder: Path,
 ) -> dict[str, Any]:
-    options = Options(wait_s=60.0, cached_queries=0)
+    options = Options(wait_s=60.0, cached_queries=0, cached_answers=0)
     kept = _Folder(folder / f"vectors-{size}.npz")
     strategy = build(options, embedder=BundledEmbedder(), vectors=kept)
     catalog = _Fixed(Fleet(_no_wire, Bridge(Signer(bytes(32)))), None, project_id="default")

@@ -374,7 +374,7 @@ class Gateway:
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
-        if request.include_core:
+        if request.include_core and arm.name != "off":
             answer = replace(answer, hits=(*answer.hits, *self._core(caller, answer, request)))
         with observe("answer", hits=len(answer.hits)):
             found = compose(

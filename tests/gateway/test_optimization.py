@@ -165,3 +165,10 @@ async def test_settings_with_an_unknown_search_change_nothing() -> None:
             await app.reload(replace(settings("bm52"), servers=()))
 
         assert await found(app, Caller()) == ["files:read_file", "files:write_file"]
+
+
+async def test_off_shows_no_pinned_tool_either() -> None:
+    """They are in the list; what discovery answers is its reason."""
+    pinned = settings("off", pinned=("files:read_file",))
+    async with memory_app(servers(), pinned) as app:
+        assert await found(app, Caller()) == []

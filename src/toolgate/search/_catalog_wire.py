@@ -21,6 +21,7 @@ __all__ = [
     "read_answer",
     "request_body",
     "share_of",
+    "tool_body",
     "tools_of",
 ]
 
@@ -42,18 +43,17 @@ def catalog_search_schema() -> Json:
 
 def request_body(
     request: SearchRequest,
-    tools: Sequence[SearchableTool],
+    tools: Sequence[Json],
     *,
     project_id: str,
-    description_chars: int,
     queries: int,
     query_chars: int,
 ) -> Json:
-    """The body that asks for a search over these tools."""
+    """The body that asks for a search over these tools, each as `tool_body` gives it."""
     given = [query.strip() for query in request.queries if query.strip()][:queries]
     body: Json = {
         "query": [query[:query_chars] for query in given],
-        "tools": [_sent(tool, description_chars) for tool in tools],
+        "tools": tools,
         "maxResults": request.limit,
     }
     if context := request.context.strip():
@@ -63,7 +63,8 @@ def request_body(
     return body
 
 
-def _sent(tool: SearchableTool, description_chars: int) -> Json:
+def tool_body(tool: SearchableTool, description_chars: int) -> Json:
+    """A tool as a request carries it."""
     sent: Json = {"toolKey": tool.key, "toolName": tool.name, "serverName": tool.server}
     if description := (tool.description or tool.title)[:description_chars]:
         sent["description"] = description

@@ -6,20 +6,23 @@ The shape of both sides and how to run such a service: `docs/cloud-search.md`.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from time import perf_counter
 from typing import Protocol, runtime_checkable
 
 import anyio
+import numpy as np
 
 from toolgate.errors import OptionError
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
-from toolgate.search._catalog_wire import read_answer, request_body
+from toolgate.search._catalog_wire import read_answer, request_body, tool_body
 from toolgate.search._chosen import answered
 from toolgate.search._lexical import QUERIES, QUERY_CHARS
 from toolgate.search._service import Breaker, JsonService, ServiceError
 from toolgate.search._text import fold
+from toolgate.types import Json
 
 __all__ = ["CloudSearch", "Options", "build"]
 
@@ -107,6 +110,8 @@ class CloudSearch:
         self._options = options
         self._local = local
         self._tools: dict[str, SearchableTool] = {}
+        self._sent: dict[str, tuple[str, Json]] = {}
+        """Digest and form of tools that were sent."""
         self._updating = anyio.Lock()
         self._service = JsonService(
             f"{options.url.rstrip('/')}/catalog/search",
@@ -142,13 +147,14 @@ class CloudSearch:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best, chosen by the service if it answers."""
         started = perf_counter()
-        tools = self._allowed(request)
+        most = self._options.max_tools
+        tools = list(islice(self._allowed(request), most + 1))
         local = await self._local.search(request)
         if not tools or not any(query.strip() for query in request.queries):
             return local
         if not self._breaker.allows():
             return _fallen_back(local, "it failed several times and is left alone for a while")
-        if len(tools) > self._options.max_tools:
+        if len(tools) > most:
             tools = await self._nearest(request, tools)
         try:
             chosen, notices = await self._ask(request, tools)
@@ -168,43 +174,49 @@ class CloudSearch:
             duration_ms=(perf_counter() - started) * 1000,
         )
 
-    def _allowed(self, request: SearchRequest) -> list[SearchableTool]:
+    def _allowed(self, request: SearchRequest) -> Iterator[SearchableTool]:
         """The tools that may be found; none where mask and index do not belong together."""
         keys, known, mask = self._local.keys, self._tools, request.mask
         if mask is not None and len(mask) != len(keys):
-            return []
+            return
         servers = {fold(server) for server in request.servers}
-        return [
-            known[key]
-            for number, key in enumerate(keys)
-            if (mask is None or mask[number])
-            and key in known
-            and (not servers or fold(known[key].server) in servers)
-        ]
+        places = range(len(keys)) if mask is None else np.flatnonzero(mask).tolist()
+        for place in places:
+            tool = known.get(keys[place])
+            if tool is not None and (not servers or fold(tool.server) in servers):
+                yield tool
 
     async def _nearest(
         self, request: SearchRequest, tools: list[SearchableTool]
     ) -> list[SearchableTool]:
-        """As many tools as may be sent, the best by the local search, then the others."""
-        most = self._options.max_tools
+        """As many tools as may be sent: the best by the local search, then some of the others."""
+        most, known = self._options.max_tools, self._tools
         near = await self._local.search(replace(request, limit=most, threshold=0.0))
-        allowed = {tool.key: tool for tool in tools}
-        first = {hit.key: allowed[hit.key] for hit in near.hits if hit.key in allowed}
-        return list((first | allowed).values())[:most]
+        first = {hit.key: known[hit.key] for hit in near.hits if hit.key in known}
+        return list((first | {tool.key: tool for tool in tools}).values())[:most]
 
     async def _ask(
         self, request: SearchRequest, tools: Sequence[SearchableTool]
     ) -> tuple[list[Hit], list[str]]:
         body = request_body(
             request,
-            tools,
+            [self._sent_form(tool) for tool in tools],
             project_id=self._options.project_id,
-            description_chars=self._options.description_chars,
             queries=QUERIES,
             query_chars=QUERY_CHARS,
         )
         answer = await self._service.post(body)
         return read_answer(answer, {tool.key for tool in tools}, query=request.queries[0])
+
+    def _sent_form(self, tool: SearchableTool) -> Json:
+        """A tool as it is sent; remembered, since reading its definition takes long."""
+        known = self._sent.get(tool.key)
+        if known is None or known[0] != tool.digest:
+            if len(self._sent) >= 2 * self._options.max_tools:
+                self._sent.clear()
+            known = (tool.digest, tool_body(tool, self._options.description_chars))
+            self._sent[tool.key] = known
+        return known[1]
 
 
 def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:

@@ -24,6 +24,7 @@ async def optimization(app: App, caller: Caller, query: Mapping[str, str]) -> Js
     days = _days(query.get("days"))
     since = utc_text(datetime.now(UTC) - timedelta(days=days))
     settings = app.settings
+    await app.recorder.flush()
     reports = await compare_searches(app.store, since=since, project_id=caller.project_id)
     return {
         "optimization": or_null(settings.optimization),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -14,7 +15,9 @@ import typer
 from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, read_labelled
+from toolgate.cli._mine import read_mine
 from toolgate.cli._output import note, print_json, print_table
+from toolgate.errors import ArgumentError
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
 from toolgate.settings import Settings, load
 from toolgate.strategies import Strategies, end
@@ -34,8 +37,9 @@ def group() -> None:
 @app.command()
 def tools(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folders with labelled requests.")
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="[DIR...]", help="Folders with labelled requests."),
+    ] = None,
     others: Annotated[
         list[Path] | None,
         typer.Option("--with", metavar="DIR", help="Add the tools of this folder. Repeatable."),
@@ -58,6 +62,12 @@ def tools(
     most: Annotated[
         int, typer.Option(min=0, help="Requests per folder at most, evenly picked; 0 takes all.")
     ] = 0,
+    mine: Annotated[
+        bool,
+        typer.Option(
+            "--mine", help="Also your own requests whose tools worked, from the usage log."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Search for labelled requests and show how much of what they need is found.
@@ -73,10 +83,16 @@ def tools(
     settings = load(shared().config, shared().imports)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
-    for folder in folders:
-        labelled = read_labelled(folder, others or (), split=split, most=most)
+    if not folders and not mine:
+        raise ArgumentError(
+            "There is nothing to measure.", hint="Name folders with labelled requests, or --mine."
+        )
+    sets = [read_labelled(folder, others or (), split=split, most=most) for folder in folders or ()]
+    if mine:
+        sets.append(anyio.run(partial(read_mine, settings, most=most)))
+    for labelled in sets:
         if not labelled.questions:
-            note(f"{folder} has no request of the split {split!r}.")
+            note(f"{labelled.name} has no request of the split {split!r}.")
             continue
         scored, written = anyio.run(_score, labelled, settings, strategy)
         rows.append(scored)

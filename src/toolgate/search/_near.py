@@ -47,14 +47,16 @@ def near_equal(
         rows: Vectors of length 1 in the same order, 0 where one is missing; None: there are none.
     """
     names = [_name_of(tool) for tool in tools]
+    bare = [_without_server(name, tool) for name, tool in zip(names, tools, strict=True)]
     lengths = None if rows is None else np.linalg.norm(rows, axis=1)
     blocks: dict[str, list[int]] = {}
     for at, name in enumerate(names):
         for term in name:
             blocks.setdefault(term, []).append(at)
     same: dict[frozenset[str], list[int]] = {}
-    for at, name in enumerate(names):
-        same.setdefault(name, []).append(at)
+    for at in range(len(tools)):
+        for name in {names[at], bare[at]}:
+            same.setdefault(name, []).append(at)
     found: dict[int, dict[int, float]] = {}
     texts: dict[int, frozenset[str]] = {}
 
@@ -76,7 +78,7 @@ def near_equal(
                 if tools[one].server != tools[other].server:
                     pairs.add((one, other))
     for one, other in sorted(pairs):
-        shared = _overlap(names[one], names[other])
+        shared = max(_overlap(names[one], names[other]), _overlap(bare[one], bare[other]))
         least = _SAME_NAME if shared == 1 else _LIKE_NAME if shared >= _SHARED_NAME else 2.0
         if least <= 1 and (near := nearness(one, other)) >= least:
             found.setdefault(one, {})[other] = near
@@ -91,10 +93,14 @@ def near_equal(
 
 
 def _name_of(tool: SearchableTool) -> frozenset[str]:
-    """The words of a name, without those of its server, which many names repeat."""
-    server = {term for part in split_identifier(tool.server) for term in terms(part)}
     own = {term for part in split_identifier(tool.name) for term in terms(part)}
-    return frozenset(own - server) or frozenset(own) or frozenset({fold(tool.name)})
+    return frozenset(own) or frozenset({fold(tool.name)})
+
+
+def _without_server(name: frozenset[str], tool: SearchableTool) -> frozenset[str]:
+    """The words of a name without those of its server, which many names repeat."""
+    server = {term for part in split_identifier(tool.server) for term in terms(part)}
+    return name - server or name
 
 
 def _text_of(tool: SearchableTool) -> frozenset[str]:

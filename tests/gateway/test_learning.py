@@ -1,0 +1,156 @@
+"""Learning from use, through the whole gateway: find, call, find again."""
+
+from dataclasses import replace
+
+import pytest
+
+from toolgate.app import App
+from toolgate.errors import ArgumentError
+from toolgate.metatools import DiscoverRequest
+from toolgate.settings import Settings, UsageSettings
+from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.types import Caller, Json
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller(caller_id="me", conversation="c")
+QUERY = "tell the others about the party"
+
+
+def run(params: Json) -> Json:
+    wrong = params.get("arguments") == {"fail": True}
+    return {**text_result("done"), "isError": True} if wrong else text_result("done")
+
+
+def upstream(**tools: str) -> FakeUpstream:
+    return FakeUpstream(
+        dict.fromkeys(tools, run),
+        definitions={name: {"description": text} for name, text in tools.items()},
+    )
+
+
+def servers() -> dict[str, object]:
+    return {
+        "mail": upstream(send_mail="Send a letter to people.", read_mail="Read letters."),
+        "chat": upstream(post="Write a message to a room.", rooms="Show rooms."),
+        "party": upstream(plan="Plan a party.", guests="Tell who comes to the party."),
+        "post": upstream(send_mail="Send a letter to people by post."),
+    }
+
+
+HYBRID = Settings(optimization="hybrid")
+
+
+async def ranked(app: App, query: str = QUERY, **wanted: object) -> list[str]:
+    found = await app.gateway.discover(
+        ME, replace(DiscoverRequest(queries=(query,), max_results=7), **wanted)
+    )
+    return [one.tool_key for one in found.results]
+
+
+async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> None:
+    """Source document 003, future enhancement 1."""
+    async with memory_app(servers(), HYBRID) as app:
+        before = await ranked(app)
+        used = before[-1]
+        await app.gateway.execute(ME, used, {})
+
+        found = await app.gateway.discover(ME, DiscoverRequest(queries=(QUERY,), max_results=7))
+
+        best = max(found.results, key=lambda one: one.relevance)
+        assert best.tool_key == used
+        assert best.source == "usage"
+        assert "used for similar requests" in best.explanation
+        assert best.reasons["usage"] > 0.5
+        assert set(before) == {one.tool_key for one in found.results}
+
+
+async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
+    async with memory_app(servers(), HYBRID) as app:
+        shown = await ranked(app, max_results=1)
+        await app.gateway.execute(ME, shown[0], {"fail": True})
+
+        assert (await app.gateway.usage(ME)).requests == 0
+
+
+async def test_it_can_be_switched_off() -> None:
+    settings = replace(HYBRID, usage=UsageSettings(enabled=False))
+    async with memory_app(servers(), settings) as app:
+        before = await ranked(app)
+        await app.gateway.execute(ME, before[-1], {})
+
+        assert await ranked(app) == before
+        assert (await app.store.sizes())["usage_searches"] == 0
+        with pytest.raises(ArgumentError, match=r"usage\.enabled"):
+            await app.gateway.mark(ME, before[0], right=True)
+
+
+async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
+    async with memory_app(servers(), HYBRID) as app:
+        before = await ranked(app, "plan a party")
+        await app.gateway.mark(ME, before[0], right=False)
+
+        found = await app.gateway.discover(
+            ME, DiscoverRequest(queries=("plan a party",), max_results=7)
+        )
+
+        wrong = next(one for one in found.results if one.tool_key == before[0])
+        assert "called wrong" in wrong.explanation or wrong.source == "exact"
+
+
+async def test_near_equal_tools_are_named_with_each_other() -> None:
+    async with memory_app(servers(), HYBRID) as app:
+        await app.gateway.groups(ME)
+
+        found = await app.gateway.discover(ME, DiscoverRequest(queries=("send a letter",)))
+
+        alternatives = {one.tool_key: one.alternatives for one in found.results}
+        assert alternatives["mail:send_mail"] == ("post:send_mail",)
+        assert "same as: post:send_mail" in found.text
+
+
+async def test_tools_used_together_are_offered_with_a_hit() -> None:
+    async with memory_app(servers(), HYBRID) as app:
+        for _ in range(3):
+            await ranked(app)
+            await app.gateway.execute(ME, "party:guests", {})
+            await app.gateway.execute(ME, "chat:post", {})
+
+        found = await app.gateway.discover(
+            ME, DiscoverRequest(queries=("who comes to the party",), max_results=1)
+        )
+
+        assert found.results[0].tool_key == "party:guests"
+        assert [key for key, _ in found.results[0].used_with] == ["chat:post"]
+        assert "often used with: chat:post" in found.text
+
+
+async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
+    settings = replace(HYBRID, groups={"letters": ("mail", "post:*")})
+    async with memory_app(servers(), settings) as app:
+        assert {
+            key.partition(":")[0] for key in await ranked(app, "send a letter", group="Letters")
+        } == {
+            "mail",
+            "post",
+        }
+        with pytest.raises(ArgumentError, match="Groups: letters"):
+            await ranked(app, group="leters")
+        named = (await app.gateway.groups(ME))[0]
+        assert named == {
+            "name": "letters",
+            "servers": ["mail", "post"],
+            "tools": 3,
+            "derived": False,
+        }
+
+
+async def test_what_was_learned_can_be_forgotten() -> None:
+    async with memory_app(servers(), HYBRID) as app:
+        before = await ranked(app)
+        await app.gateway.execute(ME, before[-1], {})
+        assert (await app.gateway.usage(ME)).requests == 1
+
+        assert await app.gateway.forget_usage(ME) == 1
+
+        assert (await app.gateway.usage(ME)).requests == 0

@@ -17,7 +17,7 @@ from toolgate.metatools import DiscoverRequest
 from toolgate.search import Arm, Arms
 from toolgate.search.off import NoSearch
 from toolgate.serve._optimization import optimization
-from toolgate.settings import Settings
+from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
@@ -172,3 +172,14 @@ async def test_off_shows_no_pinned_tool_either() -> None:
     pinned = settings("off", pinned=("files:read_file",))
     async with memory_app(servers(), pinned) as app:
         assert await found(app, Caller()) == []
+
+
+async def test_vectors_of_the_local_search_can_be_looked_after() -> None:
+    """A search that asks another one hides nothing of it."""
+    options = {"cloud": {"url": "http://127.0.0.1:1", "local": "hybrid"}}
+    cloud = replace(settings("cloud"), search=SearchSettings(options=options))
+    async with memory_app(servers(), cloud) as app:
+        status = await app.gateway.index_status(Caller())
+
+        assert [one["search"] for one in status["searches"]] == ["cloud"]
+        assert status["searches"][0]["servers"][0]["tools"] == 2

@@ -46,6 +46,8 @@ class Relations:
 
     def look(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
         """Compute anew in the background when the catalog, its vectors or the names changed."""
+        while not isinstance(strategy, _HasVectors) and hasattr(strategy, "inner"):
+            strategy = getattr(strategy, "inner", None)  # one that asks another
         has_vectors = isinstance(strategy, _HasVectors)
         # While vectors are being computed, once with none and once with all of them is enough.
         whole = has_vectors and not strategy.backlog

@@ -126,6 +126,11 @@ class CloudSearch:
         """Keys of the tools in the index, in the order of the mask."""
         return self._local.keys
 
+    @property
+    def inner(self) -> SearchStrategy:
+        """The local search, which keeps vectors where there are any."""
+        return self._local
+
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index."""
         wanted = tuple(tools)

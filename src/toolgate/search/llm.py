@@ -159,6 +159,11 @@ class ModelSearch:
         """Keys of the tools in the index, in the order of the mask."""
         return self._base.keys
 
+    @property
+    def inner(self) -> SearchStrategy:
+        """The search that it picks from, which keeps vectors where there are any."""
+        return self._base
+
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index."""
         wanted = tuple(tools)

@@ -1,0 +1,91 @@
+"""`toolgate index`: with a gateway of its own and with a running one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Serve, server_table
+from toolgate.cli._exit import FINE, NOTHING, WRONG
+
+
+@pytest.fixture
+def meaning(folder: Path) -> Path:
+    """The working folder, searched by meaning too."""
+    path = folder / "toolgate.toml"
+    path.write_text('optimization = "hybrid"\n' + path.read_text("utf-8"), "utf-8")
+    return folder
+
+
+def test_vectors_outlive_the_command_that_computed_them(command: Command, meaning: Path) -> None:
+    assert command("tools").status == FINE
+
+    first = command("index", "status", "--json").json["searches"][0]
+    again = command("index", "status", "--json").json["searches"][0]
+
+    assert (first["tools"], first["vectors"], first["backlog"]) == (3, 3, 0)
+    assert again["kept"]["vectors"] == again["counted"]["vectors_loaded"] == 3
+    assert again["counted"]["embedding"]["document"]["texts"] == 0
+    assert again["servers"] == [{"name": "small", "tools": 3, "vectors": 3}]
+
+
+def test_status_is_shown_for_people(command: Command, meaning: Path) -> None:
+    assert command("tools").status == FINE
+
+    shown = command("index", "status").out
+
+    assert shown.startswith("Search: hybrid\nModel: bundled")
+    assert "Tools: 3, of which 3 have a vector\nStore: 3 vectors\n" in shown
+    assert shown.endswith("small\t3\t3\n")
+
+
+def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> None:
+    assert command("tools").status == FINE
+
+    assert command("index", "refresh", "small").out == (
+        "Computed the vectors of 3 tools of small anew.\n"
+    )
+    assert command("index", "refresh", "--all", "--json").json["tools"] == 3
+    assert command("index", "remove", "small", "--json").json == {"server": "small", "tools": 3}
+    assert command("index", "status", "--json").json["searches"][0]["vectors"] == 3
+
+
+def test_what_cannot_be_meant_is_refused(command: Command, meaning: Path) -> None:
+    assert command("index", "refresh").status == WRONG
+    assert command("index", "refresh", "small", "--all").status == WRONG
+    for words in (("refresh",), ("remove",)):
+        asked = command("index", *words, "smal")
+        assert asked.status == NOTHING
+        assert "'smal'" in asked.err
+
+
+def test_a_search_without_vectors_says_so(command: Command, folder: Path) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text('optimization = "bm25"\n' + path.read_text("utf-8"), "utf-8")
+
+    shown = command("index", "status")
+    refused = command("index", "refresh", "--all")
+
+    assert (shown.status, shown.out) == (FINE, "")
+    assert "The search bm25 has no vectors." in shown.err
+    assert refused.status == WRONG
+    assert "The search 'bm25' has no vectors." in refused.err
+
+
+def test_a_running_gateway_answers_for_its_index(
+    command: Command, serve: Serve, meaning: Path
+) -> None:
+    with (meaning / "toolgate.toml").open("a", encoding="utf-8") as file:
+        file.write(server_table("other"))
+    serve().line("other")
+    while command("search", "echo a text", "--json").json["total_searched"] < 6:
+        pass  # the command that asks takes a while by itself
+    searched = command("index", "status", "--json").json["searches"][0]["counted"]["searches"]
+    assert command("search", "add two numbers").status == FINE
+    assert command("index", "refresh", "other").status == FINE
+
+    status = command("index", "status", "--json").json["searches"][0]
+
+    assert status["counted"]["searches"] == searched + 1
+    assert status["counted"]["latency_ms"]["p50"] > 0
+    assert {row["name"] for row in status["servers"]} == {"small", "other"}
+    assert command("index", "remove", "other").status == FINE

@@ -112,9 +112,12 @@ async def test_near_equal_tools_are_named_with_each_other() -> None:
 async def test_tools_used_together_are_offered_with_a_hit() -> None:
     async with memory_app(servers(), HYBRID) as app:
         for _ in range(3):
-            await ranked(app)
-            await app.gateway.execute(ME, "party:guests", {})
-            await app.gateway.execute(ME, "chat:post", {})
+            for query, key in (
+                ("who comes to the party", "party:guests"),
+                ("write a message to a room", "chat:post"),
+            ):
+                assert key in await ranked(app, query)
+                await app.gateway.execute(ME, key, {})
 
         found = await app.gateway.discover(
             ME, DiscoverRequest(queries=("who comes to the party",), max_results=1)

@@ -256,7 +256,7 @@ class AuditRecord:
     """UTC, ISO 8601 with milliseconds."""
 
     action: str
-    """`discover`, `describe`, `call`, `read`, `prompt`, `complete`."""
+    """`discover`, `describe`, `call`, `read`, `prompt`, `complete`, `catalog_search` and others."""
 
     phase: Literal["intent", "outcome"] = "outcome"
     """Whether it was written before the work or after."""

@@ -31,12 +31,13 @@ _NONE: frozenset[str] = frozenset()
 def small_words(text: str) -> frozenset[str]:
     """The small words of the language of a text, folded; empty: English, or none that is known.
 
-    A language has to show two of its small words, and more than English has there. Languages that
-    show equally many, as near ones do, give the words of both.
+    A language has to show two of its small words, and more than twice as many as English: requests
+    in English name songs and streets. Languages that show equally many, as near ones do, give the
+    words of both.
     """
     said = {fold(word) for word in words(text)}
     counts = Counter(code for word in said for code in _LANGUAGES.get(word, ()))
     most = max(counts.values(), default=0)
-    if most <= max(1, len(said & IGNORED)):
+    if most <= max(1, 2 * len(said & IGNORED)):
         return _NONE
     return _NONE.union(*(_LISTS[code] for code, count in counts.items() if count == most))

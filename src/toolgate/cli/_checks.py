@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from toolgate import __version__, runfile, settings
 from toolgate.cli._door import Door, find_running, load_settings, store_url
+from toolgate.cli._output import counted
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
@@ -68,11 +69,16 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
     yield _port(loaded, remote)
     for check in _orphans(loaded.servers):
         yield check
+    told: set[str] = set()
     for check in _commands(loaded.servers):
+        told.add(check.name)
         yield check
     if handshakes:
         async for check in _servers(loaded, remote):
-            yield check
+            if check.name not in told or check.state == "ok":
+                yield check
+    async for check in _pinned(loaded, remote):
+        yield check
 
 
 def versions() -> Json:
@@ -159,7 +165,8 @@ async def _store(loaded: Settings) -> Check:
     path = _sqlite_path(url)
     kept = (
         f"audit is kept {loaded.store.audit_days:g} days or {loaded.store.audit_max_mb} MB,"
-        f" results {loaded.store.results_max_mb} MB"
+        f" results {loaded.store.results_max_mb} MB,"
+        f" the usage log {loaded.store.usage_days:g} days or {loaded.store.usage_max_mb} MB"
     )
     if path is not None and not path.exists():
         text = f"{shown} does not exist yet; it is made at the first start ({kept})."
@@ -192,7 +199,7 @@ def _run_files() -> Iterable[Check]:
         yield Check(
             name="run file",
             state="warning",
-            found=f"{len(stale)} run file(s) belong to gateways that were killed.",
+            found=f"{counted(len(stale), 'run file')} of gateways that were killed.",
             hint="Nothing: the next command removes them.",
             details={"paths": [str(run.path) for run in stale]},
         )
@@ -263,6 +270,34 @@ async def _servers(loaded: Settings, remote: Door | None) -> AsyncIterator[Check
     trials = import_module("toolgate.cli._trial")
     async for trial in trials.each_server(loaded):
         yield _tried_server(trial)
+
+
+async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
+    """Pinned tools that are not there; of servers alone as long as no gateway runs."""
+    servers = {spec.name for spec in loaded.servers}
+    pinned = [*loaded.pinned]
+    pinned += [f"{spec.name}:{name}" for spec in loaded.servers for name in spec.pinned]
+    known: set[str] = set()
+    listed: set[str] = set()
+    if remote is not None:
+        known = {str(tool["toolKey"]) for tool in await remote.tools(None)}
+        states = await remote.servers()
+        servers |= {str(server["name"]) for server in states}
+        listed = {str(server["name"]) for server in states if server["listed_at"]}
+    for key in dict.fromkeys(pinned):
+        server = key.partition(":")[0]
+        if server not in servers:
+            found = f"{key!r} is pinned, but there is no server {server!r}."
+        elif server in listed and key not in known:
+            found = f"{key!r} is pinned, but its server has no such tool."
+        else:
+            continue
+        yield Check(
+            name="pinned",
+            state="warning",
+            found=found,
+            hint="Correct or remove it under pinned. See: toolgate tools",
+        )
 
 
 def _running_server(server: Json) -> Check:

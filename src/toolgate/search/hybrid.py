@@ -332,6 +332,7 @@ class HybridSearch:
             answer = replace(kept, duration_ms=(perf_counter() - started) * 1000)
             self.metrics.searched(answer.duration_ms)
             return answer
+        fallbacks = self.metrics.fallbacks
         allowed, searched, notices = allowed_by(state.words, request)
         hits: list[Hit] = []
         read: list[AskedQuery] = []
@@ -351,7 +352,8 @@ class HybridSearch:
             model=self._embedder.identity if has_vectors else "",
             duration_ms=duration_ms,
         )
-        if state.vectors is not None and not self._asked.trouble:
+        is_whole = not self._asked.trouble and self.metrics.fallbacks == fallbacks
+        if state.vectors is not None and is_whole:
             self._answered.keep(state, key, answer)
         return answer
 

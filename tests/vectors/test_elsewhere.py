@@ -102,6 +102,9 @@ async def test_words_answer_when_the_database_does_not(url: str) -> None:
         assert answer.hits[0].key == "weather:get-forecast"
         assert any("did not answer" in notice for notice in answer.notices)
         assert (await strategy.index_status())["counted"]["fallbacks"] == 1
+
+        place.names.clear()
+        assert (await strategy.search(WEATHER)).notices == ()
         await strategy.aclose()
 
 

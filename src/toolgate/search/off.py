@@ -37,6 +37,7 @@ class NoSearch:
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Nothing, with the reason."""
+        del request
         return SearchAnswer(hits=(), notices=(_REASON,))
 
 

@@ -389,10 +389,18 @@ class _Lists:
                     strategy = strategies.make(
                         table.strategy, selector=table.selector, setting="catalog_search.strategy"
                     )
-                    listed = await anyio.to_thread.run_sync(tools_of, {"tools": tools})
-                    await strategy.update(listed)
+                    try:
+                        listed = await anyio.to_thread.run_sync(tools_of, {"tools": tools})
+                        await strategy.update(listed)
+                    except BaseException:
+                        with anyio.CancelScope(shield=True):
+                            await end(strategy)
+                        raise
                 found = _Indexed(strategy, {tool.key: tool for tool in listed}, size_bytes)
-                await self._keep(key, found, table)
+                if self._strategies is strategies:
+                    await self._keep(key, found, table)
+                else:
+                    found.is_kept = False  # the settings changed meanwhile
                 return found
         finally:
             if not lock.locked():

@@ -170,6 +170,7 @@ class Gateway:
         self._showed_all: bool | None = None
         self._has_paged = False
         self._watched: dict[str, int] = {}
+        self._missed: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._detach = [
             catalog.on_change(self._on_catalog_change),
@@ -199,7 +200,8 @@ class Gateway:
         said = {n: e.instructions.strip() for n, e in snapshot.servers.items() if e.instructions}
         if self.settings.expose == "flat":
             return next(iter(said.values()), "")
-        lines = [f"Toolgate: one endpoint for {len(snapshot.servers)} MCP servers."]
+        count = len(snapshot.servers)
+        lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
         if not self._lists_all():
             # While the search is tried out, a part of the conversations has the real tools.
             where = "Where tool_discovery is listed: find" if self._is_mixed() else "Find"
@@ -1076,8 +1078,18 @@ class Gateway:
         for listener in list(self._listeners):
             listener(change)
 
+    def _look_for_pinned(self) -> None:
+        """Log pinned tools that are not there, each once, as soon as all servers are known."""
+        pinned = self._pinned() - self._missed
+        if not pinned or self._catalog.never_listed():
+            return
+        for key in sorted(key for key in pinned if self._catalog.snapshot.tool(key) is None):
+            self._missed.add(key)
+            log.warning("pinned tool is not there", extra={"tool": key})
+
     def _on_catalog_change(self, kind: CatalogChange) -> None:
         if kind == "tools":
+            self._look_for_pinned()
             snapshot = self._catalog.snapshot
             self._spawn(self._index.bring_to(snapshot.version, snapshot.tools))
             showed, self._showed_all = self._showed_all, self._lists_all()

@@ -110,7 +110,8 @@ def test_nothing_recorded_is_nothing_found(audit: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--since", "soon"], ["--since", "2026-13-01"], ["--limit", "0"]]
+    "words",
+    [["--since", "soon"], ["--since", "2026-13-01"], ["--limit", "0"], ["--action", "bogus"]],
 )
 def test_wrong_use_is_said_in_one_sentence(audit: Answer, words: list[str]) -> None:
     status, out, err = audit("list", *words)

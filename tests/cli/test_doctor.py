@@ -132,7 +132,34 @@ def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path)
     text = run.path.read_text("utf-8").replace(f'"pid": {os.getpid()}', f'"pid": {ended.pid}')
     run.path.write_text(text, encoding="utf-8")
     done = command("doctor")
-    assert "1 run file(s) belong to gateways that were killed." in done.out
+    assert "1 run file of gateways that were killed." in done.out
+    assert done.err.endswith("Everything works, with 1 warning.\n")
+
+
+def test_doctor_counts_a_fault_once(command: Command, folder: Path) -> None:
+    """A command that is not there is found by looking, and again by starting the server."""
+    (folder / "toolgate.toml").write_text(
+        "[server.x]\ncommand = 'npx-not-here'\n", encoding="utf-8"
+    )
+    done = command("doctor")
+    assert done.out.count("PROBLEM") == 1
+    assert "Found 1 problem" in done.err
+
+
+def test_doctor_names_pinned_tools_that_are_not_there(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    path = folder / "toolgate.toml"
+    pinned = 'pinned = ["nobody:echo", "small:echo", "small:gone"]\n'
+    path.write_text(pinned + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert "'nobody:echo' is pinned, but there is no server 'nobody'." in command("doctor").out
+    gateway = serve()
+    logged = gateway.line("pinned tool is not there")
+    done = command("doctor")
+    assert "nobody:echo" in logged
+    assert "'small:gone' is pinned, but its server has no such tool." in done.out
+    assert "'small:echo'" not in done.out
+    assert done.err.endswith("Everything works, with 2 warnings.\n")
 
 
 SECRETS = {

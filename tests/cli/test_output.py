@@ -17,7 +17,7 @@ from tests.cli.conftest import server_table, small_servers
 from toolgate.cli import run
 from toolgate.cli._exit import INTERRUPTED, report, status_of_code
 from toolgate.cli._harmless import harmless, one_line
-from toolgate.cli._output import local_time, print_json, print_table, print_text
+from toolgate.cli._output import counted, local_time, print_json, print_table, print_text
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -83,6 +83,30 @@ def test_a_table_fills_the_terminal_and_cuts_its_last_column(terminal: Terminal)
     assert [len(line.rstrip()) <= 60 for line in lines] == [True, True]
     assert lines[1].startswith("github  ready  since yesterday since")
     assert lines[1].rstrip().endswith("…")
+
+
+def test_a_narrow_terminal_loses_the_least_columns_first(terminal: Terminal) -> None:
+    code = TABLE.replace("* 6)])", '* 6)], spare=("State",))')
+    lines = plain(terminal(code, columns=30)).splitlines()
+    assert lines[0].split() == ["Name", "Remark"]
+    assert lines[1].startswith("github  since yesterday")
+    assert plain(terminal(code, columns=60)).splitlines()[0].split()[1] == "State"
+
+
+def test_a_table_that_is_shown_whole_is_never_cut(terminal: Terminal) -> None:
+    code = TABLE.replace("* 6)])", "* 6)], wrap=None)")
+    shown = plain(terminal(code, columns=60))
+    assert "…" not in shown
+    assert shown.startswith("github\n  State: ready\n  Remark: since yesterday")
+    assert plain(terminal(code, columns=120)).splitlines()[0].split() == ["Name", "State", "Remark"]
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "no server"), (1, "1 server"), (2, "2 servers"), (5000, "5,000 servers")],
+)
+def test_numbers_agree_with_their_things(count: int, said: str) -> None:
+    assert counted(count, "server") == said
 
 
 def test_a_narrow_terminal_gets_paragraphs(terminal: Terminal) -> None:

@@ -71,6 +71,27 @@ def test_a_server_can_be_added_to_a_running_gateway_at_once(
     assert len(small_servers(folder)) == 1
 
 
+def test_list_asks_the_running_gateway_while_the_file_is_broken(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    serve().line("small")
+    path = folder / "toolgate.toml"
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n[serve\n", encoding="utf-8")
+    done = command("servers", "list")
+    assert done.status == FINE
+    assert done.out.startswith("small\t")
+    assert "The gateway that runs has what was there before." in done.err
+
+
+def test_list_of_a_broken_file_without_a_gateway_says_what_is_wrong(
+    command: Command, folder: Path
+) -> None:
+    (folder / "toolgate.toml").write_text("[serve\n", encoding="utf-8")
+    done = command("servers", "list")
+    assert (done.status, done.out) == (WRONG, "")
+    assert "toolgate.toml" in done.err
+
+
 def test_save_writes_to_the_file_and_keeps_its_comments(command: Command, folder: Path) -> None:
     path = folder / "toolgate.toml"
     path.write_text("# mine\n" + path.read_text("utf-8"), encoding="utf-8")

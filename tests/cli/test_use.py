@@ -107,6 +107,7 @@ def test_describe_of_an_unknown_tool_suggests_the_nearest(command: Command, fold
     shown = command("describe", "small:ecko")
     assert shown.status == NOTHING
     assert "small:echo" in shown.err
+    assert shown.err.endswith("Find tools with: toolgate search\n")
 
 
 def test_call_shows_texts_as_they_are(command: Command, folder: Path) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "Exchange",
     "configuration_of",
     "find_running",
+    "find_running_by_file",
     "load_settings",
     "open_door",
     "over_http",
@@ -44,6 +45,9 @@ __all__ = [
 
 WAIT_S = 30.0
 """Seconds that a gateway of our own waits for servers which were never listed."""
+
+_FOR_PEOPLE = {"Find tools with tool_discovery.": "Find tools with: toolgate search"}
+"""Hints for models, as people do the same."""
 
 _CONNECT_S = 3.0
 _LOOK_S = 0.05
@@ -106,6 +110,15 @@ async def find_running(loaded: Settings) -> "Door | None":
     return await _answering(
         runfile.find(settings.run_dir(), store_url(loaded), configuration_of(loaded))
     )
+
+
+async def find_running_by_file() -> "Door | None":
+    """The gateway that was started with this configuration file, whatever the file says now."""
+    wanted = _configuration(settings.find_config(shared().config), ())
+    for run in runfile.find_all(settings.run_dir(), None):
+        if run.configuration[:1] == wanted and (door := await _answering(run)) is not None:
+            return door
+    return None
 
 
 async def _answering(run: RunFile | None) -> "Door | None":
@@ -241,8 +254,9 @@ class Door:
             return cast("Json", answer)
         error = json_object(json_object(answer).get("error"))
         message = error.get("message") or f"The gateway answered with status {status}."
+        hint = str(error.get("hint") or "")
         raise AnsweredError(
-            str(message), kind=str(error.get("code") or ""), hint=str(error.get("hint") or "")
+            str(message), kind=str(error.get("code") or ""), hint=_FOR_PEOPLE.get(hint, hint)
         )
 
 

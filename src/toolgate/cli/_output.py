@@ -13,7 +13,16 @@ from rich.text import Text
 
 from toolgate.cli._harmless import UNSEEN, harmless, one_line
 
-__all__ = ["local_time", "note", "print_data", "print_json", "print_table", "print_text", "waiting"]
+__all__ = [
+    "counted",
+    "local_time",
+    "note",
+    "print_data",
+    "print_json",
+    "print_table",
+    "print_text",
+    "waiting",
+]
 
 _GAP = 2
 """Columns between two cells of a table."""
@@ -39,7 +48,13 @@ def print_data(text: str) -> None:
     print(harmless(text) if sys.stdout.isatty() else text)
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1) -> None:
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    wrap: int | None = -1,
+    spare: Sequence[str] = (),
+) -> None:
     """Print rows under headings: aligned on a terminal, separated by tabs in a pipe.
 
     A terminal that is too narrow for that gets a paragraph for each row.
@@ -47,7 +62,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, wrap:
     Args:
         headings: One for each column.
         rows: Texts, one for each column.
-        wrap: The column that is cut when the terminal is narrow; counted as Python does.
+        wrap: The column that is cut when the terminal is narrow, counted as Python does; None:
+            all are shown whole.
+        spare: Headings of columns that are left out one by one when the terminal is narrow.
     """
     if not sys.stdout.isatty():
         for row in rows:
@@ -55,13 +72,27 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, wrap:
         return
     console = _console(sys.stdout)
     cells = [[Text(one_line(cell)) for cell in row] for row in rows]
-    cut = wrap % len(headings)
+    cut = len(headings) if wrap is None else wrap % len(headings)
     widths = [
         max([len(heading), *(row[at].cell_len for row in cells)])
         for at, heading in enumerate(headings)
     ]
+
+    def least() -> int:
+        """Columns of the terminal that the table needs."""
+        whole = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
+        return whole + (min(widths[cut], _READABLE) if cut < len(widths) else -_GAP)
+
+    for heading in spare:
+        if least() <= console.width:
+            break
+        at = headings.index(heading)
+        headings = [*headings[:at], *headings[at + 1 :]]
+        cells = [[*row[:at], *row[at + 1 :]] for row in cells]
+        del widths[at]
+        cut -= at < cut
     fixed = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
-    if fixed + min(widths[cut], _READABLE) > console.width:
+    if least() > console.width:
         _print_paragraphs(console, headings, cells)
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
@@ -82,6 +113,11 @@ def _print_paragraphs(
         for heading, cell in zip(headings[1:], row[1:], strict=True):
             if cell.plain not in {"", "-"}:
                 console.print(Text.assemble(f"  {heading}: ", cell))
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 server`, `2 servers`, `no server`."""
+    return f"{count:,} {thing}s" if count > 1 else f"{'no' if count < 1 else 1} {thing}"
 
 
 def note(text: str) -> None:

@@ -16,7 +16,7 @@ import typer
 from toolgate.audit import SearchReport, compare_searches
 from toolgate.cli._door import load_settings, store_url
 from toolgate.cli._exit import FINE, NOTHING
-from toolgate.cli._output import local_time, note, print_json, print_table
+from toolgate.cli._output import counted, local_time, note, print_json, print_table
 from toolgate.errors import ArgumentError
 from toolgate.ids import utc_text
 from toolgate.store import AuditFilter, Upkeep, make_store
@@ -31,6 +31,18 @@ app = typer.Typer(
 )
 
 _PAGE = 1000
+_ACTIONS = (
+    "discover",
+    "describe",
+    "call",
+    "read",
+    "prompt",
+    "complete",
+    "mark",
+    "forget",
+    "index",
+    "catalog_search",
+)
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 Action = Annotated[
@@ -38,7 +50,7 @@ Action = Annotated[
     typer.Option(
         "--action",
         metavar="ACTION",
-        help="discover, describe, call, read, prompt or complete.",
+        help="discover, describe, call, read, prompt, complete or mark.",
     ),
 ]
 Server = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Name of a server.")]
@@ -81,7 +93,7 @@ def list_records(
     JSON: [{"record_id", "at", "action", "phase", "parent_id", "server", "target", "status", ...}]
     """
     wanted = AuditFilter(
-        action=action,
+        action=_action(action),
         server=server,
         status=status,
         since=_since(since),
@@ -105,7 +117,7 @@ def export(
     Each line has the fields of `audit list --json`. Exit status 3 when there are none.
     """
     wanted = AuditFilter(
-        action=action, server=server, status=status, since=_since(since), oldest_first=True
+        action=_action(action), server=server, status=status, since=_since(since), oldest_first=True
     )
     if str(file) == "-":
         return anyio.run(_print_lines, wanted)
@@ -187,6 +199,7 @@ async def _list(wanted: AuditFilter, as_json: bool) -> int:
             ("Time", "Action", "What", "Status", "Took", "Client"),
             [_row(record) for record in found],
             wrap=2,
+            spare=("Client", "Took"),
         )
     else:
         note("Nothing that fits has been recorded.")
@@ -203,7 +216,7 @@ async def _print_lines(wanted: AuditFilter) -> int:
 
 async def _export(wanted: AuditFilter, file: Path) -> int:
     count = await _write(wanted, file)
-    note(f"Wrote {count:,} records to {file}.")
+    note(f"Wrote {counted(count, 'record')} to {file}.")
     return FINE if count else NOTHING
 
 
@@ -256,6 +269,14 @@ def _row(record: AuditRecord) -> tuple[str, ...]:
     what = record.target or record.query or record.server or "-"
     status = record.status if record.phase == "outcome" else "begins"
     return local_time(record.at), record.action, what, status, took, record.client or "-"
+
+
+def _action(text: str | None) -> str | None:
+    if text is not None and text not in _ACTIONS:
+        raise ArgumentError(
+            f"--action {text!r} is never recorded.", allowed=f"Allowed: {', '.join(_ACTIONS)}."
+        )
+    return text
 
 
 def _since(text: str | None) -> str | None:

@@ -7,7 +7,7 @@ import typer
 
 from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING, WRONG
-from toolgate.cli._output import note, print_json, print_text
+from toolgate.cli._output import counted, note, print_json, print_text
 from toolgate.cli._undo import copy_beside
 from toolgate.errors import SettingError
 from toolgate.settings import (
@@ -110,6 +110,6 @@ def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -
     if not settings.files:
         print_text("There is no configuration file; the defaults hold.")
     usable = sum(server.enabled for server in settings.servers)
-    print_text(f"{len(settings.servers)} servers, {usable} of them enabled.")
+    print_text(f"{counted(len(settings.servers), 'server')}, {usable} of them enabled.")
     if problems:
-        note(f"{len(problems)} servers cannot be used as they are configured.")
+        note(f"{counted(len(problems), 'server')} cannot be used as configured.")

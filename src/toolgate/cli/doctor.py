@@ -11,7 +11,7 @@ from toolgate.cli._bundle import write_bundle
 from toolgate.cli._checks import Check, State, examine
 from toolgate.cli._exit import FAILED, FINE
 from toolgate.cli._harmless import one_line
-from toolgate.cli._output import note, print_json, print_text, waiting
+from toolgate.cli._output import counted, note, print_json, print_text, waiting
 
 __all__ = ["app"]
 
@@ -48,15 +48,26 @@ async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool) -> int:
         checks.append(check)
         if not as_json:
             show(check)
-    problems = sum(check.state == "problem" for check in checks)
+    problems = len({check.name for check in checks if check.state == "problem"})
+    warnings = len([check for check in checks if check.state == "warning"])
     if as_json:
         print_json({"ok": not problems, "checks": [asdict(check) for check in checks]})
     if bundle is not None:
         await write_bundle(bundle, checks)
         note(f"Wrote {bundle}. Look through it before you pass it on.")
     if not as_json:
-        note("Everything works." if not problems else f"{problems} problem(s) found.")
+        note(_summary(problems, warnings))
     return FAILED if problems else FINE
+
+
+def _summary(problems: int, warnings: int) -> str:
+    if not problems and not warnings:
+        return "Everything works."
+    found = [counted(problems, "problem")]
+    if warnings:
+        found.append(counted(warnings, "warning"))
+    text = " and ".join(found)
+    return f"Found {text}." if problems else f"Everything works, with {found[-1]}."
 
 
 def show(check: Check) -> None:

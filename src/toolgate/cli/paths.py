@@ -56,5 +56,5 @@ def paths(
         "log_file": "Log file",
     }
     rows = [(title, str(found[name] or "none")) for name, title in names.items()]
-    print_table(("What", "Where"), rows)
+    print_table(("What", "Where"), rows, wrap=None)
     return FINE

@@ -7,10 +7,25 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli._door import Door, find_running, load_settings, open_door, unknown_server
+from toolgate.cli._door import (
+    Door,
+    find_running,
+    find_running_by_file,
+    load_settings,
+    open_door,
+    unknown_server,
+)
 from toolgate.cli._exit import FAILED, FINE
-from toolgate.cli._output import local_time, note, print_json, print_table, print_text, waiting
-from toolgate.errors import ArgumentError
+from toolgate.cli._output import (
+    counted,
+    local_time,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
+from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import Json
 
 __all__ = ["app"]
@@ -112,14 +127,24 @@ def logs(name: Name, as_json: AsJson = False) -> int:
 
 async def _list(as_json: bool) -> int:
     with waiting("Asking the servers"):
-        async with open_door(load_settings(), connect="all") as door:
-            found = await door.servers_when_settled()
+        try:
+            loaded = load_settings()
+        except SettingError as error:
+            door = await find_running_by_file()
+            if door is None:
+                raise
+            note(f"{error} The gateway that runs has what was there before.")
+            found = await door.servers()
+        else:
+            async with open_door(loaded, connect="all") as door:
+                found = await door.servers_when_settled()
     if as_json:
         print_json(found)
     elif found:
         print_table(
             ("Name", "State", "Kind", "Era", "Tools", "Latency", "Remark"),
             [_row(server) for server in found],
+            spare=("Latency", "Era", "Kind"),
         )
     else:
         note(
@@ -148,7 +173,7 @@ def _remark(server: Json) -> str:
         return "has not answered yet"
     restarts = server.get("restarts")
     since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
-    return f"{since}, {restarts} restart(s)" if restarts else since
+    return f"{since}, {counted(restarts, 'restart')}" if restarts else since
 
 
 async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from benchmarks._report import print_all, run
 
-NAMES = ("calls", "listing", "footprint", "large", "discovery", "tokens", "fallback")
+NAMES = ("calls", "listing", "footprint", "large", "discovery", "tokens", "fallback", "intents")
 
 
 def main() -> None:

@@ -118,6 +118,7 @@ def test_the_lists_are_as_long_as_those_of_the_source() -> None:
         ("the person-type", "type-info"),
         ("entty types", "type-info"),
         ("shcema chnages", "schema-changes"),
+        ("scehma chagnes", "schema-changes"),
         # about something else
         ("What changed in React 19?", "none"),
         ("What changed for our customers?", "none"),

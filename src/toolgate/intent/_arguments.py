@@ -122,6 +122,23 @@ _FILLER: Final = r"(?:(?:the|any|all|die|den|les|las|los|include|show|use|also)\
 _NAMED: Final = (
     r"(?:\s+(?:is|are|of|to|as|called|named|with|ist|namens|est|appele|es|llamado))?\s*[:=#]?\s*"
 )
+_VERBS: Final = frozenset(
+    [
+        "include",
+        "includes",
+        "show",
+        "with",
+        "is",
+        "has",
+        "enable",
+        "enabled",
+        "use",
+        "only",
+        "allow",
+    ]
+)
+"""Words of the name of a switch that say nothing about what it switches."""
+
 _CALLED: Final = ("called", "named", "namens", "genannt", "appele", "nomme", "llamado", "llamada")
 _CLOSERS: Final = ".,;:!?)]}\u2026"
 
@@ -137,6 +154,8 @@ class _Ready:
     values: re.Pattern[str] | None
     words: str
     """The words that announce it, as alternatives of an expression."""
+    patterns: tuple[re.Pattern[str], ...]
+    """What its reader looks for, best first."""
 
 
 class ArgumentReader:
@@ -161,6 +180,9 @@ class ArgumentReader:
             return ()
         message = _Message(text, today, zone)
         pairs = _pairs(message, self._ready)
+        message.paired = [place for _, place in pairs.values()]
+        message.taken = list(message.paired)
+        message.announced = _announced(message, self._ready)
         found: list[Argument] = []
         for ready in self._ready:
             spec = ready.spec
@@ -193,6 +215,8 @@ class _Message:
         self.today = today
         self.zone = zone
         self.taken: list[_Place] = []
+        self.paired: list[_Place] = []
+        self.announced: dict[str, FoundDate] = {}
 
     @cached_property
     def folded(self) -> Folded:
@@ -284,11 +308,31 @@ def _coerced(each: _Ready, text: str, message: _Message) -> object:
     return text or None
 
 
+def _announced(message: _Message, ready: Sequence[_Ready]) -> dict[str, FoundDate]:
+    """Dates that stand behind the name of their parameter: `end date 2025-10-15`."""
+    found: dict[str, FoundDate] = {}
+    for each in ready:
+        if each.spec.kind != "date" or (len(parts(each.spec.name)) < 2 and not each.spec.words):
+            continue
+        for dated in message.dates:
+            before = message.source[max(0, dated.start - 60) : dated.start]
+            if re.search(rf"(?<!\w)(?:{each.words}){_NAMED}$", fold(before).text):
+                found[each.spec.name] = dated
+                break
+    return found
+
+
 # Readers
 
 
 def _read_date(ready: _Ready, message: _Message) -> _Read | None:
-    for found in message.dates:
+    own = message.announced.get(ready.spec.name)
+    others = [each.start for each in message.announced.values()]
+    for found in [own] if own else message.dates:
+        if own is None and found.start in others:
+            continue
+        if any(start < found.end and found.start < end for start, end in message.paired):
+            continue
         value = _date_value(found, ready.spec, message)
         if value is not None:
             return value, (found.start, found.end)
@@ -323,23 +367,19 @@ def _date_value(found: FoundDate, spec: ArgumentSpec, message: _Message) -> str 
 
 def _read_count(ready: _Ready, message: _Message) -> _Read | None:
     text = message.folded.text
-    patterns: Sequence[re.Pattern[str]] = _COUNTS
-    if ready.words:
-        nouns = re.compile(
-            rf"(?<![\w.,:/#-]){_COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{ready.words})(?!\w)"
-        )
-        patterns = [*_COUNTS, nouns]
-    for number, pattern in enumerate(patterns):
+    for number, pattern in enumerate(ready.patterns):
         for match in pattern.finditer(text):
             value = _count(match)
             inner = match.span("number") if match["number"] else match.span("few")
             if value is None or _UNIT_FOLLOWS.match(text, inner[1]):
                 continue
-            if number == len(_COUNTS) and (
+            if number > len(_COUNTS) and (
                 1900 <= value <= 2199 or _NO_COUNT_BEFORE.search(text, 0, inner[0])
             ):
                 continue
             place = message.place(*inner)
+            if message.is_taken(place):
+                continue
             if any(each.start < place[1] and place[0] < each.end for each in message.dates):
                 continue
             bounded = _bounded(value, ready.spec)
@@ -385,18 +425,12 @@ def _read_period(ready: _Ready, message: _Message) -> _Read | None:
 
 def _read_number(ready: _Ready, message: _Message) -> _Read | None:
     """A number beside the words that announce it."""
-    words = ready.words
-    if not words:
-        return None
-    number = r"(?P<value>-?\d{1,15}(?:[.]\d{1,15})?)(?![\w]|[.,:/-]\d)"
-    text = message.folded.text
-    for pattern in (
-        rf"(?<!\w)(?:{words}){_NAMED}{number}",
-        rf"(?<![\w.,:/-]){number}\s+(?:{words})(?!\w)",
-    ):
-        for match in re.finditer(pattern, text):
+    for pattern in ready.patterns:
+        for match in pattern.finditer(message.folded.text):
             raw = match["value"]
             if ready.spec.kind == "integer" and "." in raw:
+                continue
+            if message.is_taken(message.place(*match.span())):
                 continue
             value = _bounded(float(raw) if ready.spec.kind == "number" else int(raw), ready.spec)
             if value is not None:
@@ -444,7 +478,11 @@ def _read_choice(ready: _Ready, message: _Message) -> _Read | None:
     match = ready.values.search(text)
     if match is not None:
         return ready.known[match[0]], message.place(*match.span())
+    seen: set[str] = set()
     for match in re.finditer(r"(?<![\w-])[^\W\d_]{4,40}(?![\w-])", text):
+        if match[0] in seen:
+            continue
+        seen.add(match[0])
         value = _known(ready, match[0])
         if value is not None:
             return value, message.place(*match.span())
@@ -475,24 +513,12 @@ def _read_string(ready: _Ready, message: _Message) -> _Read | None:
 
 
 def _read_boolean(ready: _Ready, message: _Message) -> _Read | None:
-    words = ready.words
-    if not words:
-        return None
     text = message.folded.text
-    said = "|".join(sorted(_YES | _NO, key=lambda word: -len(word)))
-    match = re.search(
-        rf"(?<!\w)(?:{words})\s*(?:is|ist|est|es|=|:)?\s*(?P<said>{said})(?!\w)", text
-    )
-    if match is not None:
-        return match["said"] in _YES, message.place(*match.span())
-    for pattern, value in ((_WITHOUT, False), (_WITH, True)):
-        match = re.search(rf"(?<!\w)(?:{pattern})\s+{_FILLER}(?:{words})(?!\w)", text)
-        if match is not None:
+    for number, pattern in enumerate(ready.patterns):
+        match = pattern.search(text)
+        if match is not None and not message.is_taken(message.place(*match.span())):
+            value = match["said"] in _YES if number == 0 else number != 1
             return value, message.place(*match.span())
-    if ready.spec.words:
-        match = re.search(rf"(?<!\w)(?:{words})(?!\w)", text)
-        if match is not None:
-            return True, message.place(*match.span())
     return None
 
 
@@ -556,13 +582,46 @@ def _ready(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> _Ready:
             if folded:
                 known.setdefault(folded, value)
     words = spec.words or (() if spec.kind == "count" else (spec.name, " ".join(parts(spec.name))))
+    if spec.kind == "boolean":
+        bare = " ".join(word for word in parts(spec.name) if word not in _VERBS)
+        words = (*words, *([bare] if len(bare) > 2 else []))
+    announced = _choice(fold(word).text for word in words)
     return _Ready(
         spec=spec,
         phrases=tuple(phrase(each, lists) for each in spec.patterns),
         known=known,
         values=re.compile(rf"(?<![\w-])(?:{_choice(known)})(?![\w-])") if known else None,
-        words=_choice(fold(word).text for word in words),
+        words=announced,
+        patterns=_patterns(spec, announced),
     )
+
+
+def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
+    """What the reader of a kind looks for."""
+    made: list[str] = []
+    if spec.kind == "count":
+        named = _choice((fold(spec.name).text, " ".join(parts(spec.name))))
+        made = [*(each.pattern for each in _COUNTS)]
+        made.insert(2, rf"(?<!\w)(?:{named})(?:\s+(?:of|to|is))?\s*[:=]?\s*{_COUNTED}")
+        if words:
+            made.append(rf"(?<![\w.,:/#-]){_COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{words})(?!\w)")
+    elif spec.kind in {"integer", "number"} and words:
+        number = r"(?P<value>-?\d{1,15}(?:[.]\d{1,15})?)(?![\w]|[.,:/-]\d)"
+        made = [
+            rf"(?<!\w)(?:{words}){_NAMED}{number}",
+            rf"(?<![\w.,:/-]){number}\s+(?:{words})(?!\w)",
+        ]
+    elif spec.kind == "boolean" and words:
+        said = "|".join(sorted(_YES | _NO, key=lambda word: -len(word)))
+        verb = r"\s*(?:is|ist|est|es|=|:)?\s*"
+        made = [
+            rf"(?<!\w)(?:{words}){verb}(?P<said>{said})(?!\w)",
+            rf"(?<!\w)(?:{_WITHOUT})\s+{_FILLER}(?:{words})(?!\w)",
+            rf"(?<!\w)(?:{_WITH})\s+{_FILLER}(?:{words})(?!\w)",
+        ]
+        if spec.words:
+            made.append(rf"(?<!\w)(?:{words})(?!\w)")
+    return tuple(re.compile(each) for each in made)
 
 
 def parts(name: str) -> list[str]:

@@ -196,9 +196,9 @@ class KeywordStage:
         self.intents: tuple[Intent, ...] = tuple(
             sorted(intents, key=lambda intent: (intent.order, intent.name))
         )
-        self._sets: list[_Set] = []
+        self._languages: dict[str, None] = {}
         self._entries: list[_Entry] = []
-        self._misspelt: dict[str, re.Pattern[str]] = {}
+        self._misspelt: dict[str, tuple[re.Pattern[str], list[_Set]]] = {}
         for number, intent in enumerate(self.intents):
             for language, keywords in intent.keywords.items():
                 self._add(number, intent, language, keywords)
@@ -209,7 +209,7 @@ class KeywordStage:
     @property
     def languages(self) -> tuple[str, ...]:
         """All languages that some intent has keywords for."""
-        return tuple(dict.fromkeys(each.language for each in self._sets))
+        return tuple(self._languages)
 
     async def judge(self, request: Request) -> Detection:
         """Which intent a message has; arguments are left to others."""
@@ -250,6 +250,7 @@ class KeywordStage:
     # Making ready
 
     def _add(self, number: int, intent: Intent, language: str, keywords: Keywords) -> None:
+        self._languages[language] = None
         declared = intent.guards.get(language)
         guard = None if declared is None else _guard(declared, intent.names)
         made = _Set(
@@ -260,7 +261,8 @@ class KeywordStage:
             exact=[_word(each, guard) for each in keywords.exact],
             context=[_word(each, None) for each in keywords.context],
         )
-        self._sets.append(made)
+        for anchor in map(lowered, keywords.misspelt):
+            self._misspelt.setdefault(anchor, (_looks_like(anchor), []))[1].append(made)
         entries = self._entries
         entries += [_Entry(made, "exact", word=each) for each in made.exact]
         for each in self._phrases(intent, language, keywords.patterns):
@@ -344,29 +346,29 @@ class KeywordStage:
     def _mistyped(self, text: _Text, languages: Sequence[str]) -> dict[int, _Found]:
         """Exact keywords of several words, with at most one error in each longer word."""
         found: dict[int, _Found] = {}
-        words: list[str] | None = None
-        for each in self._sets:
-            if not each.keywords.misspelt or (languages and each.language not in languages):
+        for anchor, (looks_like, sets) in self._misspelt.items():
+            if looks_like.search(text.text) is None:
                 continue
-            for anchor in each.keywords.misspelt:
-                if each.intent in found or not self._looks_like(anchor).search(text.text):
+            words = _WORD.findall(text.text)
+            for each in sets:
+                if each.intent in found or (languages and each.language not in languages):
                     continue
-                words = _WORD.findall(text.text) if words is None else words
                 keyword = _misspelt_in(words, each, anchor)
                 if keyword:
                     reason = f"The keyword {keyword!r} occurs with a typing error."
                     found[each.intent] = _Found(EXACT, (keyword,), reason)
         return found
 
-    def _looks_like(self, anchor: str) -> re.Pattern[str]:
-        """Finds words that might be `anchor`: one error leaves one of its halves as it is."""
-        if anchor not in self._misspelt:
-            half = len(anchor) // 2
-            left, right = re.escape(anchor[:half]), re.escape(anchor[half:])
-            self._misspelt[anchor] = re.compile(
-                rf"(?<!\w)(?:{left}\w{{1,{half + 2}}}|\w{{1,{half + 2}}}{right})(?!\w)"
-            )
-        return self._misspelt[anchor]
+
+def _looks_like(anchor: str) -> re.Pattern[str]:
+    """Finds words that might be `anchor`: one error leaves one of its halves, or swaps two."""
+    half = len(anchor) // 2
+    left, right = re.escape(anchor[:half]), re.escape(anchor[half:])
+    swapped = re.escape(
+        anchor[: half - 1] + anchor[half : half + 1] + anchor[half - 1 : half] + anchor[half + 1 :]
+    )
+    near = rf"{left}\w{{1,{half + 2}}}|\w{{1,{half + 2}}}{right}|{swapped}"
+    return re.compile(rf"(?<!\w)(?:{near})(?!\w)")
 
 
 def _settle(among: _Set, partial: list[str], text: _Text, found: dict[int, _Found]) -> None:

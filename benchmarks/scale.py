@@ -420,8 +420,8 @@ async def _change(gateway: Gateway, catalog: _Fixed, caller: Caller, number: int
     names = [name for name, entries in servers.items() if entries.tools]
     name = names[len(names) * (number + 1) // 7]
     tools: list[Json] = [
-        {"name": f"{tool.name[:20]}_{number}", "description": f"Renewed {number}: {tool.name}."}
-        for tool in servers[name].tools
+        {"name": f"renewed_{number}_{at}", "description": f"Renewed {number}: {tool.name}."}
+        for at, tool in enumerate(servers[name].tools)
     ]
     servers[name] = build_entries(name, tools=tools)
     began = time.process_time()

@@ -108,10 +108,10 @@ class ToolIndex:
         known = {each.key: each for each in read[head : len(read) - tail]}
         fresh = [_fresh(tool, known.get(tool.key)) for tool in middle.values()]
         end = len(tools) - tail
-        return (
-            (*tools[:head], *middle.values(), *tools[end:]),
-            (*read[:head], *fresh, *read[len(read) - tail :]),
-        )
+        given = tools
+        if len(middle) != end - head:  # a name that a server has twice counts once
+            given = (*tools[:head], *middle.values(), *tools[end:])
+        return given, read[:head] + tuple(fresh) + read[len(read) - tail :]
 
 
 def _fresh(tool: Indexable, known: SearchableTool | None) -> SearchableTool:

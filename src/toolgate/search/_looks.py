@@ -58,7 +58,7 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
     Args:
         words: Its words.
         vectors: Its vectors, as far as they are there.
-        last: The state before, if no vector came since but those of new tools.
+        last: The state before, if no vector came since but those that it lacked.
     """
     if vectors is None:
         return State(words, missing=len(words.keys))
@@ -83,9 +83,21 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
     servers = None
     if vectors.there.any() and not elsewhere:
         known = last.servers if last is not None else None
-        changed = changed_servers(last.words, words) if last is not None and known else None
+        changed = _servers_changed(last, words, there) if last is not None and known else None
         servers = server_vectors(words, vectors, known, changed)
     return State(words, vectors, there, missing, usual, in_order, servers)
+
+
+def _servers_changed(
+    last: State, words: LexicalState, there: NDArray[np.bool_] | None
+) -> NDArray[np.int32] | None:
+    """Numbers of the servers with other tools or further vectors; None: nobody knows which."""
+    if last.words is not words:
+        return changed_servers(last.words, words)
+    if last.there is None:
+        return None
+    came = ~last.there if there is None else ~last.there & there
+    return np.unique(words.servers[: words.size][came]) if came.any() else None
 
 
 def _mean(rows: NDArray[np.float32], weights: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -286,7 +286,7 @@ class WordIndex:
         self.gone_df = np.zeros(self.n_terms, np.int64)
         if gone_df is not None:
             self.gone_df[: len(gone_df)] = gone_df
-        df -= self.gone_df
+        df = np.maximum(df - self.gone_df, 0)
         self.df = df
         self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.n_used = int(np.count_nonzero(df))

@@ -257,14 +257,14 @@ class HybridSearch:
         """More tools have their vectors."""
         state = self._state
         if len(state.words.keys) < FIRST_LOOK_FROM:
-            self._state = state_of(state.words, vectors)
+            self._state = state_of(state.words, vectors, state)
             return
         filled, known = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
         if filled < len(vectors.there) and filled < known * _GROWTH:
             return
         if state.vectors is not None and vectors.heads is None:
             vectors = replace(vectors, heads=state.vectors.heads)
-        self._state = await anyio.to_thread.run_sync(state_of, state.words, vectors)
+        self._state = await anyio.to_thread.run_sync(state_of, state.words, vectors, state)
 
     async def aclose(self) -> None:
         """Stop computing vectors."""

@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Try the embedder that is configured, or make a model for the embedder `onnx`.",
     ),
     "usage": (LOOK_AFTER, "Show and forget what was learned from use."),
-    "eval": (LOOK_AFTER, "Measure how good the search is."),
+    "eval": (LOOK_AFTER, "Measure how good search and intents are."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),
 }
 """Every command: the panel of the help that it stands in, and its one line there."""

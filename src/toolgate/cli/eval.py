@@ -13,6 +13,7 @@ import anyio
 import typer
 
 from toolgate.cli._context import shared
+from toolgate.cli._eval_intents import intents
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, read_labelled
 from toolgate.cli._mine import read_mine
@@ -24,14 +25,15 @@ from toolgate.strategies import Strategies, end
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Measure how good the search is.", no_args_is_help=True)
+app = typer.Typer(help="Measure how good search and intents are.", no_args_is_help=True)
+app.command()(intents)
 
 _DEPTH = 20
 
 
 @app.callback()
 def group() -> None:
-    """Measure how good the search is."""
+    """Measure how good search and intents are."""
 
 
 @app.command()

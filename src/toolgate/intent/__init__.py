@@ -1,4 +1,10 @@
-"""Telling what a message asks for, and the arguments in it."""
+"""Telling what a message asks for, and the arguments in it.
+
+What needs numpy is loaded when it is first asked for: keywords and dates do without.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from toolgate.intent._arguments import ArgumentReader
 from toolgate.intent._dates import FoundDate, find_dates
@@ -21,6 +27,12 @@ from toolgate.intent.base import (
     Stage,
 )
 
+if TYPE_CHECKING:
+    from toolgate.intent._semantic_files import Prompts, read_prompts
+    from toolgate.intent._semantic_model import Judgement, Limits
+    from toolgate.intent._semantic_model import Model as SemanticModel
+    from toolgate.intent._semantic_stage import Explanation, SemanticStage
+
 __all__ = [
     "NONE",
     "Argument",
@@ -30,21 +42,46 @@ __all__ = [
     "Candidate",
     "Detection",
     "Detector",
+    "Explanation",
     "FoundDate",
     "Guard",
     "Intent",
+    "Judgement",
     "KeywordStage",
     "Keywords",
+    "Limits",
+    "Prompts",
     "Request",
+    "SemanticModel",
+    "SemanticStage",
     "Span",
     "Stage",
     "detect",
     "find_dates",
     "load_intent",
     "load_intents",
+    "read_prompts",
     "shipped",
     "specs_of_schema",
     "supported_intents",
     "tool_for",
     "with_names",
 ]
+
+_LATER = {
+    "Explanation": ("_semantic_stage", "Explanation"),
+    "Judgement": ("_semantic_model", "Judgement"),
+    "Limits": ("_semantic_model", "Limits"),
+    "Prompts": ("_semantic_files", "Prompts"),
+    "SemanticModel": ("_semantic_model", "Model"),
+    "SemanticStage": ("_semantic_stage", "SemanticStage"),
+    "read_prompts": ("_semantic_files", "read_prompts"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, there = _LATER[name]
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), there)
+    return value

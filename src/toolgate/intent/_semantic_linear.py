@@ -1,0 +1,160 @@
+"""Softmax regression: rows of numbers to probabilities of classes, with numpy alone.
+
+Minimises `strength * sum of -log p(class of the row) + |weights|^2 / 2`, the loss of
+https://scikit-learn.org/stable/modules/linear_model.html#multinomial-case with C = `strength`, by
+L-BFGS (Nocedal and Wright, Numerical Optimization, algorithm 7.4). What L-BFGS takes for the
+curvature where it knows nothing is the exact curvature at the start, where all classes are equally
+likely: it is the same for every class, so that one matrix of columns x columns serves them all, and
+some ten steps do what takes fifty with a plain multiple of the identity.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Linear", "fit_softmax", "inverse_curvature", "softmax"]
+
+Floats = NDArray[np.float32]
+
+_MEMORY = 8
+"""Steps that L-BFGS remembers."""
+
+_FREE = 1e-3
+"""Pull on the constants, which the loss leaves free; keeps the curvature invertible."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear:
+    """A linear model of classes."""
+
+    weights: Floats
+    """Shape (columns, classes)."""
+
+    constants: Floats
+    """Shape (classes,)."""
+
+    def logits(self, rows: Floats) -> Floats:
+        """Shape (rows, classes); `softmax` makes probabilities of them."""
+        return rows @ self.weights + self.constants
+
+
+def softmax(logits: Floats) -> Floats:
+    """Probabilities along the last axis."""
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def fit_softmax(
+    rows: Floats,
+    classes: NDArray[np.intp],
+    count: int,
+    *,
+    strength: float,
+    hint: Floats | None = None,
+    steps: int = 25,
+    tolerance: float = 1e-4,
+) -> Linear:
+    """The model that fits rows of known class best.
+
+    Args:
+        rows: Shape (n, columns).
+        classes: The class of each row, below `count`.
+        count: Number of classes, also of those without a row.
+        strength: How much the rows count against small weights; the C of other libraries.
+        hint: What `inverse_curvature` says of these rows, or of rows much like them; it decides how
+            fast the model is found, not which.
+        steps: Steps at most.
+        tolerance: Done when the slope has fallen to this share of the first.
+    """
+    n, columns = rows.shape
+    wide, pull = _with_constant(rows)
+    if hint is None:
+        hint = inverse_curvature(rows, count, strength=strength)
+    places = np.arange(n, dtype=np.intp)
+
+    def loss(w: Floats) -> tuple[float, Floats]:
+        logits = wide @ w
+        logits -= logits.max(axis=1, keepdims=True)
+        own = logits[places, classes]
+        np.exp(logits, out=logits)
+        total = logits.sum(axis=1, keepdims=True)
+        value = strength * float((np.log(total[:, 0]) - own).sum()) + 0.5 * float(
+            (pull * w * w).sum()
+        )
+        logits /= total
+        logits[places, classes] -= 1
+        logits *= np.float32(strength)
+        return value, wide.T @ logits + pull * w
+
+    found = _lbfgs(loss, np.zeros((columns + 1, count), np.float32), hint, steps, tolerance)
+    return Linear(weights=np.ascontiguousarray(found[:-1]), constants=found[-1].copy())
+
+
+def inverse_curvature(rows: Floats, count: int, *, strength: float) -> Floats:
+    """Inverse of the curvature at the start, the same for every class; see `fit_softmax`."""
+    wide, pull = _with_constant(rows)
+    curvature = np.float32(strength / max(count, 2)) * (wide.T @ wide)
+    curvature[np.diag_indices(len(pull))] += pull[:, 0]
+    return _f(np.linalg.inv(curvature))
+
+
+def _with_constant(rows: Floats) -> tuple[Floats, Floats]:
+    """The rows with a column of ones, and how much the weights of each column are held back."""
+    wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
+    pull = np.ones((wide.shape[1], 1), np.float32)
+    pull[-1] = _FREE
+    return wide, pull
+
+
+def _lbfgs(
+    loss: Callable[[Floats], tuple[float, Floats]],
+    at: Floats,
+    inverse: Floats,
+    steps: int,
+    tolerance: float,
+) -> Floats:
+    value, slope = loss(at)
+    enough = tolerance * float(np.linalg.norm(slope))
+    past: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
+    for _ in range(steps):
+        direction = _direction(slope, past, inverse)
+        falls = float((slope * direction).sum())
+        length = 1.0
+        while True:
+            there = _f(at - length * direction)
+            new_value, new_slope = loss(there)
+            if new_value <= value - 1e-4 * length * falls:
+                break
+            length /= 2
+            if length < 1e-4:  # as far down as float32 can tell
+                return at
+        moved, bent = there - at, new_slope - slope
+        product = float((moved * bent).sum())
+        if product > 1e-10:
+            past.append((moved, bent, 1 / product))
+        at, value, slope = there, new_value, new_slope
+        if float(np.linalg.norm(slope)) < enough:
+            break
+    return at
+
+
+def _direction(slope: Floats, past: deque[tuple[Floats, Floats, float]], inverse: Floats) -> Floats:
+    result = slope.copy()
+    shares: list[float] = []
+    for moved, bent, share in reversed(past):
+        shares.append(share * float((moved * result).sum()))
+        result -= shares[-1] * bent
+    result = _f(inverse @ result)
+    if past:
+        _, bent, share = past[-1]
+        result /= share * float((bent * (inverse @ bent)).sum())
+    for (moved, bent, share), first in zip(past, reversed(shares), strict=True):
+        result += moved * (first - share * float((bent * result).sum()))
+    return result
+
+
+def _f(values: NDArray[np.floating]) -> Floats:
+    return values.astype(np.float32, copy=False)

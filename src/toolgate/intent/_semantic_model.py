@@ -1,0 +1,540 @@
+"""The classifier of the semantic stage: example prompts in, intents with confidences out.
+
+* **Which intent.** Softmax regression on the embedder's vector and the folded n-grams side by side.
+  The n-grams weigh more the more prompts an intent has; without an embedder they stand alone. The
+  name of an intent counts as one more prompt.
+* **How sure.** The score of an answer is its probability, damped by how near the message lies to
+  the mean of the intent's prompts and to the nearest of them: the probability alone is a poor sign
+  of messages that no intent knows. Scores become confidences by a logistic curve.
+* **When to say no.** Every prompt is scored by a model that was fitted without it, and against
+  means and neighbours without it. The cut is the quantile of these scores that turns away as many
+  good messages as `false_alarms` allows. Nothing here is a constant that fits one embedder only.
+
+The curve is fitted on the prompts' held-out scores, right or wrong, and on what they score when
+their own intent is taken away: messages from outside, each counted as `FOREIGN` of a message.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.intent._semantic_grams import COLUMNS, Grams, count_grams
+from toolgate.intent._semantic_linear import (
+    Linear,
+    fit_softmax,
+    inverse_curvature,
+    softmax,
+)
+
+__all__ = [
+    "FOREIGN",
+    "UNSUPPORTED",
+    "Judgement",
+    "Lessons",
+    "Limits",
+    "Model",
+    "fit",
+    "read_model",
+    "words_of",
+    "write_model",
+]
+
+FOREIGN = 0.05
+"""How many messages from outside are expected for each one from inside."""
+
+UNSUPPORTED = ""
+"""The class of the examples of what is known and not offered; no intent is called so."""
+
+_STRENGTH = 10.0
+"""How much prompts count against small weights; 3 to 30 give the same within 0.5 points."""
+
+_FORMAT = "1"
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lessons:
+    """What a model is fitted to."""
+
+    intents: tuple[str, ...]
+    """Names of the classes; the last is `UNSUPPORTED` if there are examples of that."""
+
+    texts: tuple[str, ...]
+    """The prompts; no two are equal as they are looked at."""
+
+    owners: tuple[int, ...]
+    """For each text the place of its intent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """When an answer is withheld."""
+
+    false_alarms: float = 0.05
+    """Share of good messages that may be turned away; more catches more of the bad ones."""
+
+    threshold: float | None = None
+    """The confidence below which nothing is answered, instead of `false_alarms`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What a model says of a message."""
+
+    ranked: tuple[tuple[str, float], ...]
+    """Intents with probabilities, best first; what is missing to 1 is "none of these". The first
+    one's probability is its confidence."""
+
+    accepted: bool
+    """Whether the first is sure enough to be answered."""
+
+    cut: float
+    """The confidence that was needed."""
+
+    sure: float
+    """Probability that the first and not the second is right, if one of them is."""
+
+    known: bool
+    """Whether the model knows anything of the message: a word, or a piece of one."""
+
+    @property
+    def intent(self) -> str:
+        """The best intent, accepted or not; may be `UNSUPPORTED`."""
+        return self.ranked[0][0] if self.ranked else UNSUPPORTED
+
+    @property
+    def confidence(self) -> float:
+        """Probability that the best intent is right."""
+        return self.ranked[0][1] if self.ranked else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A fitted classifier; a value that never changes."""
+
+    lessons: Lessons
+    """What it was fitted to."""
+
+    grams: Grams
+    """How texts become n-gram rows."""
+
+    share: float
+    """What the n-grams weigh beside the embedder's vector."""
+
+    linear: Linear
+    """Rows to classes."""
+
+    dim: int
+    """Numbers of the embedder's vector; 0 without one."""
+
+    known: NDArray[np.float16]
+    """Shape (texts, dim + COLUMNS): vectors and n-grams side by side, at length 1."""
+
+    lengths: Floats
+    """Shape (texts,): what they were divided by."""
+
+    held_scores: Floats
+    """Score of each prompt by a model that did not know it."""
+
+    held_owners: Places
+    """What that model took it for."""
+
+    curve: tuple[float, float]
+    """Confidence = logistic(first + second x score)."""
+
+    doubt: tuple[float, float]
+    """Probability that the best is right and not the second = logistic(first + second x margin)."""
+
+    @cached_property
+    def _by_class(self) -> tuple[Places, ...]:
+        owners = np.asarray(self.lessons.owners, np.intp)
+        return tuple(np.flatnonzero(owners == k) for k in range(len(self.lessons.intents)))
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which texts have a held-out score: all but those of `UNSUPPORTED`."""
+        names = self.lessons.intents
+        return np.array([names[owner] != UNSUPPORTED for owner in self.lessons.owners], np.bool_)
+
+    @cached_property
+    def _means(self) -> tuple[Floats, Floats]:
+        """Of each class the mean at length 1: of the vectors, and of vectors and n-grams."""
+        owners = np.asarray(self.lessons.owners, np.intp)
+        both = self.known.astype(np.float32)
+        vectors = both[:, : self.dim] * self.lengths[:, None]
+        count = len(self.lessons.intents)
+        return _unit(_sums(vectors, owners, count)), _unit(_sums(both, owners, count))
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[Limits, str], float]:
+        return {}
+
+    def cut(self, limits: Limits = Limits(), intent: str = "") -> float:
+        """The confidence that an answer needs.
+
+        With an `intent`, its own prompts decide together with all others: as if there were twenty
+        of the others for its own.
+        """
+        if limits.threshold is not None:
+            return limits.threshold
+        cut = self._cuts.get((limits, intent))
+        if cut is None:
+            if len(self._cuts) > 10_000:
+                self._cuts.clear()
+            cut = self._cuts[limits, intent] = self._found_cut(limits.false_alarms, intent)
+        return cut
+
+    def _found_cut(self, share: float, intent: str) -> float:
+        if not len(self.held_scores):
+            return 0.0
+        share = min(max(share, 0.0), 1.0)
+        score = float(np.quantile(self.held_scores, share))
+        if intent in self.lessons.intents:
+            own = self.held_scores[self.held_owners == self.lessons.intents.index(intent)]
+            if len(own):
+                mine = float(np.quantile(own, share))
+                score = (len(own) * mine + 20 * score) / (len(own) + 20)
+        return self.confidence(score)
+
+    def confidence(self, score: float) -> float:
+        """What a score is worth."""
+        return float(_logistic(self.curve[0] + self.curve[1] * score))
+
+    def judge(
+        self,
+        text: str,
+        vector: Floats | None,
+        *,
+        limits: Limits = Limits(),
+        own_limits: Mapping[str, Limits] | None = None,
+        depth: int = 5,
+    ) -> Judgement:
+        """What a message is about.
+
+        Args:
+            text: The message.
+            vector: What the embedder says of it; None without one, or if it failed.
+            limits: When the answer is withheld.
+            own_limits: The same for single intents.
+            depth: How many intents are named.
+        """
+        whole = self._row(text, vector)
+        known = bool(whole.any())
+        logits = whole @ self.linear.weights + self.linear.constants
+        odds = softmax(logits)
+        order = np.argsort(-odds, kind="stable")[: max(depth, 2)]
+        best = int(order[0])
+        names = self.lessons.intents
+        limit = (own_limits or {}).get(names[best])
+        cut = self.cut(limit, names[best]) if limit else self.cut(limits)
+        confidence = self.confidence(self._score(best, float(odds[best]), whole))
+        if not known:
+            confidence = 0.0
+        left = min(1.0, (1 - confidence) / max(1 - float(odds[best]), 1e-9))
+        ranked = [(names[best], confidence)]
+        ranked += [(names[k], min(float(odds[k]) * left, confidence)) for k in order[1:depth]]
+        margin = float(logits[best] - logits[order[1]]) if len(order) > 1 else 99.0
+        sure = float(_logistic(self.doubt[0] + self.doubt[1] * margin))
+        return Judgement(
+            ranked=tuple(ranked),
+            accepted=known and confidence >= cut and names[best] != UNSUPPORTED,
+            cut=cut,
+            sure=sure,
+            known=known,
+        )
+
+    def nearest(
+        self, text: str, vector: Floats | None, count: int = 3, intent: str = ""
+    ) -> list[tuple[str, str, float]]:
+        """Prompts that are most alike: intent, prompt, similarity in [-1, 1]."""
+        among = np.arange(len(self.lessons.texts))
+        if intent:
+            among = self._by_class[self.lessons.intents.index(intent)]
+        one = _unit(self._row(text, vector)[None])[0]
+        alike = np.empty(len(among), np.float32)
+        for at in range(0, len(among), 1_000):
+            part = among[at : at + 1_000]
+            alike[at : at + 1_000] = self.known[part].astype(np.float32) @ one
+        best = np.argsort(-alike, kind="stable")[:count]
+        lessons = self.lessons
+        return [
+            (
+                lessons.intents[lessons.owners[among[k]]],
+                lessons.texts[among[k]],
+                round(float(alike[k]), 4),
+            )
+            for k in best
+        ]
+
+    def sweep(self, shares: Sequence[float]) -> list[tuple[float, float]]:
+        """For each share of false alarms the confidence that an answer would need."""
+        return [(share, self.cut(Limits(false_alarms=share))) for share in shares]
+
+    def _row(self, text: str, vector: Floats | None) -> Floats:
+        row = np.zeros(self.dim + COLUMNS, np.float32)
+        if vector is not None:
+            row[: self.dim] = vector
+        row[self.dim :] = np.float32(self.share) * self.grams.rows([text])[0]
+        return row
+
+    def _score(self, best: int, odds: float, whole: Floats) -> float:
+        """As `_scored` in `fit`, for one message."""
+        mine, (vector_means, means) = self._by_class[best], self._means
+        length = max(float(np.linalg.norm(whole)), 1e-9)
+        there = self.known[mine].astype(np.float32)
+        near = there @ whole
+        parts = [float(means[best] @ whole) / length, _highest(near) / length]
+        if self.dim:
+            vector = whole[: self.dim]
+            near = (there[:, : self.dim] @ vector) * self.lengths[mine]
+            parts = [float(vector_means[best] @ vector), _highest(near), *parts]
+        return float(_blend(np.array([odds]), np.array([parts], np.float32))[0])
+
+
+def words_of(name: str) -> str:
+    """The words of an intent's name."""
+    return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
+
+
+def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
+    """The model that fits the lessons; equal lessons give equal models.
+
+    Args:
+        lessons: The prompts.
+        vectors: The embedder's vectors of the texts, shape (texts, dim); dim 0 without an embedder.
+        name_vectors: Those of `words_of` each intent.
+    """
+    owners = np.asarray(lessons.owners, np.intp)
+    count, n = len(lessons.intents), len(lessons.texts)
+    grams = count_grams(lessons.texts)
+    rows = grams.rows(lessons.texts)
+    share = _share(n / max(count, 1)) if vectors.shape[1] else 1.0
+    names = [words_of(name) for name in lessons.intents]
+    both = np.concatenate([vectors, np.float32(share) * rows], axis=1)
+    extra = np.concatenate([name_vectors, np.float32(share) * grams.rows(names)], axis=1)
+
+    hint = inverse_curvature(np.concatenate([both, extra]), count, strength=_STRENGTH)
+
+    def learn(which: Places, steps: int) -> Linear:
+        return fit_softmax(
+            np.concatenate([both[which], extra]),
+            np.concatenate([owners[which], np.arange(count)]),
+            count,
+            strength=_STRENGTH,
+            steps=steps,
+            hint=hint,
+        )
+
+    # A held-out prompt has words that no other has; as a message it would not know them either.
+    once = grams.rarity >= grams.rarity.max(initial=0.0) - 1e-6
+    alone = Grams(rarity=np.where(once, 0, grams.rarity).astype(np.float32))
+    held_rows = alone.rows(lessons.texts)
+    held = np.concatenate([vectors, np.float32(share) * held_rows], axis=1)
+    logits = np.zeros((n, count), np.float32)
+    folds = _folds(owners, 10 if n <= 2_000 else 5 if n <= 4_000 else 3)
+    for fold in range(int(folds.max(initial=-1)) + 1):
+        out = np.flatnonzero(folds == fold)
+        logits[out] = learn(np.flatnonzero(folds != fold), 12).logits(held[out])
+    spaces = [(_unit(both), _unit(held))]
+    if vectors.shape[1]:
+        spaces = [(vectors, vectors), *spaces]
+
+    def scored(logits: Floats) -> tuple[Places, Floats]:
+        odds = softmax(logits) if count else logits
+        said = odds.argmax(axis=1) if count else np.zeros(0, np.intp)
+        near = [part for base, own in spaces for part in _closeness(base, own, owners, said, count)]
+        return said, _blend(odds.max(axis=1, initial=0.0), np.stack(near, axis=1))
+
+    said, scores = scored(logits)
+    right = said == owners
+    curve, doubt = (0.0, 1.0), (0.0, 1.0)
+    if count > 1:
+        without = logits.copy()
+        without[np.arange(n), owners] = -1e9
+        _, foreign = scored(without)
+        curve = _curve(
+            np.concatenate([scores, foreign]),
+            np.concatenate([right, np.zeros(n, np.bool_)]),
+            np.concatenate([np.ones(n), np.full(n, FOREIGN)]),
+        )
+        two = -np.partition(-logits, 1, axis=1)
+        second = np.where(right[:, None], -1e9, logits)
+        second[np.arange(n), said] = -1e9
+        among = right | (second.argmax(axis=1) == owners)
+        doubt = _curve(two[among, 0] - two[among, 1], right[among], np.ones(int(among.sum())))
+    elif n:
+        # One intent alone: nothing is from outside, so take each score for what it is.
+        curve = (-6.0, 12.0)
+    inside = np.array([name != UNSUPPORTED for name in lessons.intents], np.bool_)
+    counted = inside[owners] if count else np.zeros(0, np.bool_)
+    return Model(
+        lessons=lessons,
+        grams=Grams(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
+        share=share,
+        linear=learn(np.arange(n), 16),
+        dim=vectors.shape[1],
+        known=_unit(both).astype(np.float16),
+        lengths=np.linalg.norm(both, axis=1),
+        held_scores=scores[counted],
+        held_owners=said[counted],
+        curve=curve,
+        doubt=doubt,
+    )
+
+
+def write_model(model: Model) -> bytes:
+    """The model as a file."""
+    lessons = model.lessons
+    about = {
+        "format": _FORMAT,
+        "intents": lessons.intents,
+        "texts": lessons.texts,
+        "owners": lessons.owners,
+        "share": model.share,
+        "curve": model.curve,
+        "doubt": model.doubt,
+    }
+    file = io.BytesIO()
+    known = np.flatnonzero(model.grams.rarity)
+    np.savez(
+        file,
+        about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+        known=known.astype(np.uint32),
+        rarity=model.grams.rarity[known].astype(np.float16),
+        weights=model.linear.weights,
+        constants=model.linear.constants,
+        known_rows=model.known,
+        lengths=model.lengths,
+        held_scores=model.held_scores,
+        held_owners=model.held_owners,
+    )
+    return file.getvalue()
+
+
+def read_model(data: bytes) -> Model:
+    """The model that `write_model` wrote.
+
+    Raises:
+        ValueError: It is no such file, damaged, or of another version.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as parts:
+            about = json.loads(parts["about"].tobytes())
+            if about["format"] != _FORMAT:
+                raise ValueError("the model is of another version")
+            rarity = np.zeros_like(count_grams(()).rarity)
+            rarity[parts["known"]] = parts["rarity"]
+            return Model(
+                lessons=Lessons(
+                    intents=tuple(about["intents"]),
+                    texts=tuple(about["texts"]),
+                    owners=tuple(about["owners"]),
+                ),
+                grams=Grams(rarity=rarity),
+                share=float(about["share"]),
+                linear=Linear(weights=parts["weights"], constants=parts["constants"]),
+                dim=parts["known_rows"].shape[1] - COLUMNS,
+                known=parts["known_rows"],
+                lengths=parts["lengths"],
+                held_scores=parts["held_scores"],
+                held_owners=parts["held_owners"],
+                curve=(float(about["curve"][0]), float(about["curve"][1])),
+                doubt=(float(about["doubt"][0]), float(about["doubt"][1])),
+            )
+    except (OSError, EOFError, KeyError, IndexError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"the model cannot be read: {error}") from error
+
+
+def _share(prompts: float) -> float:
+    """What n-grams weigh when an intent has so many prompts: 0.5 for ten, 0.8 for a hundred."""
+    return float(np.clip(0.2 + 0.3 * np.log10(max(prompts, 1.0)), 0.3, 1.0))
+
+
+def _folds(owners: Places, most: int) -> Places:
+    """A fold for each row, the rows of each class spread evenly; the same every time."""
+    random = np.random.default_rng(0)
+    folds = np.zeros(len(owners), np.intp)
+    for k in np.unique(owners):
+        mine = np.flatnonzero(owners == k)
+        folds[random.permutation(mine)] = np.arange(len(mine)) % most
+    return folds
+
+
+def _closeness(
+    base: Floats, own: Floats, owners: Places, said: Places, count: int
+) -> tuple[Floats, Floats]:
+    """Of each prompt to the mean of a class and to its nearest one, itself left out."""
+    sums = _sums(base, owners, count)[said]
+    mine = said == owners
+    sums[mine] -= base[mine]
+    lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(own, axis=1), 1e-9)
+    mean = (sums * own).sum(axis=1) / np.maximum(lengths, 1e-9)
+    near = np.zeros(len(own), np.float32)
+    for k in np.unique(said):
+        asked, there = np.flatnonzero(said == k), np.flatnonzero(owners == k)
+        if len(there):
+            alike = own[asked] @ base[there].T
+            alike[asked[:, None] == there[None]] = -1
+            near[asked] = alike.max(axis=1)
+    return mean.astype(np.float32), near
+
+
+def _blend(odds: NDArray[np.floating], near: Floats) -> Floats:
+    """The logarithm of sqrt(odds) x closeness to the mean x closeness to the nearest, per message.
+
+    `near` has columns for one or two spaces; two give their geometric means.
+    """
+    close = np.log(np.maximum(near, 0.01)).sum(axis=1) * (2 / near.shape[1])
+    return (0.5 * np.log(np.maximum(odds, 1e-9)) + close).astype(np.float32)
+
+
+def _curve(
+    values: NDArray[np.floating], right: NDArray[np.bool_], weights: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Logistic curve through values that were right or wrong (Platt), by Newton's method."""
+    if not len(values):
+        return 0.0, 1.0
+    # Two made-up values, one right and one wrong, keep the curve finite.
+    high, low = float(values.max()), float(values.min())
+    x = np.concatenate([values.astype(np.float64), [high, low]])
+    y = np.concatenate([right.astype(np.float64), [1.0, 0.0]])
+    w = np.concatenate([weights, [1.0, 1.0]])
+    middle, spread = float(x.mean()), float(x.std()) or 1.0
+    z = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
+    at = np.array([0.0, 1.0])
+    for _ in range(50):
+        p = _logistic(z @ at)
+        slope = z.T @ (w * (p - y)) + 1e-3 * at
+        bend = (z * (w * p * (1 - p))[:, None]).T @ z + 1e-3 * np.eye(2)
+        step = np.linalg.solve(bend, slope)
+        at = at - step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-7:
+            break
+    second = max(float(at[1]), 1e-3) / spread
+    return float(at[0]) - second * middle, second
+
+
+def _logistic(value: float | NDArray[np.floating]) -> NDArray[np.float64]:
+    return 1 / (1 + np.exp(-np.clip(np.asarray(value, np.float64), -500, 500)))
+
+
+def _highest(values: Floats) -> float:
+    return max(values.tolist(), default=0.0)
+
+
+def _unit(rows: Floats) -> Floats:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
+def _sums(rows: Floats, owners: Places, count: int) -> Floats:
+    sums = np.zeros((count, rows.shape[1]), np.float32)
+    np.add.at(sums, owners, rows)
+    return sums

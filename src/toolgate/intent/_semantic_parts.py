@@ -1,0 +1,65 @@
+"""Messages that ask for several things, and messages that only make sense after another one."""
+
+import re
+
+__all__ = ["continues", "parts"]
+
+_BETWEEN = re.compile(
+    r"""[;\n]+ | [.!?]\s+ | ,\s*(?:and|then|also|und|dann|y|luego|et|puis)\s+ | ,\s+
+      | \s+(?:and\s+then|and\s+also|as\s+well\s+as|and|then|plus)\s+
+      | \s+(?:und\s+dann|und|sowie|y|e|et|puis)\s+
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""What stands between two requests: signs, and "and" in English, German, Spanish, French."""
+
+_AGAIN = re.compile(
+    r"""\b(?: (?:do|did|does|repeat)\ (?:the\ same|that|it|this)\ (?:again|too|also|for|with|to|on)
+      | the\ same\ (?:again|thing|for|with|to|on|as|but) | same\ (?:for|with|but)\b
+      | (?:and|now|what|how)\ about | another\ one | one\ more\ one | once\ more
+      | again\ (?:for|with) | also\ for | likewise
+      | das(?:\ gleiche|selbe)\ (?:für|mit|nochmal|noch) | (?:und|jetzt)\ (?:für|mit)\b
+      | noch\ einmal | nochmal
+      | lo\ mismo\ (?:para|con|otra) | (?:y|ahora)\ (?:para|con)\b | otra\ vez
+      | la\ même\ chose | (?:et|maintenant)\ pour | de\ même | encore\ une\ fois
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Words that point back: "now do the same for products"."""
+
+_ARTICLES = frozenset(
+    [
+        *("a", "an", "the", "my", "our", "some", "all", "another"),
+        *("ein", "eine", "einen", "die", "der", "das"),
+        *("un", "una", "el", "la", "los", "las", "une", "le", "les", "des"),
+    ]
+)
+"""A piece that begins with one of these has no verb of its own."""
+
+_MOST_PARTS = 6
+_MOST_WORDS = 16
+_LONGEST = 4_000
+
+
+def parts(message: str) -> tuple[str, ...]:
+    """The pieces that may each be a request of its own; the message alone if there is one.
+
+    "Create a relation and a value list" gives "Create a relation" and "Create a value list": a
+    piece of few words is said with the first word of the piece before it.
+    """
+    pieces = [piece.strip(" ,.!?") for piece in _BETWEEN.split(message[:_LONGEST])]
+    pieces = [piece for piece in pieces if piece]
+    if not 1 < len(pieces) <= _MOST_PARTS:
+        return (message,)
+    whole = [pieces[0]]
+    for piece in pieces[1:]:
+        words = piece.split()
+        lead = whole[-1].split()
+        short = len(words) <= 4 and len(lead) > len(words) and words[0].lower() in _ARTICLES
+        whole.append(f"{lead[0]} {piece}" if short else piece)
+    return tuple(whole)
+
+
+def continues(message: str) -> bool:
+    """Whether the message says "the same again", so that the one before it says what is meant."""
+    return len(message.split()) <= _MOST_WORDS and _AGAIN.search(message) is not None

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import anyio
@@ -42,7 +43,7 @@ def labelled(language: str) -> Labelled:
 
 def others() -> tuple[SearchableTool, ...]:
     """Tools of other servers, most in English, some in Chinese."""
-    return read_labelled(DATA / "mcpverse").tools
+    return read_labelled(DATA / "mcpverse").tools[::3]
 
 
 def over_english(language: str) -> tuple[Question, ...]:
@@ -53,10 +54,15 @@ def over_english(language: str) -> tuple[Question, ...]:
     )
 
 
+@lru_cache
+def _model() -> BundledEmbedder:
+    return BundledEmbedder()
+
+
 async def found(tools: Sequence[SearchableTool], questions: Sequence[Question]) -> Found:
     """Which requests find their tool among the first five, by words alone and by both."""
     patient = both.Options(wait_s=20, embed_timeout_s=5)
-    hybrid = both.build(patient, embedder=BundledEmbedder())
+    hybrid = both.build(patient, embedder=_model())
     try:
         return Found(
             lexical=await _found(lexical.build(lexical.Options()), tools, questions),
@@ -95,7 +101,7 @@ async def _table() -> str:
         )
         counts = [str(count) for row in rows for count in (sum(row.lexical), sum(row.hybrid))]
         lines.append(f"| {name} | {' | '.join(counts)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"Model: {_model().identity}"])
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ def with_heads(vectors: ToolVectors) -> ToolVectors:
         basis = _basis(rows[np.flatnonzero(there)[::step]], width)
         shape = (int(len(rows) * _SLACK) + 64, basis.shape[1])
         mean = _mean(rows, there)
-        rest = mean - basis @ (mean @ basis)
+        rest = (mean - basis @ (mean @ basis)).astype(np.float32)
         heads = Heads(basis, np.zeros(shape, np.float32)[: len(rows)], np.zeros_like(there), rest)
     made = heads.there.copy()
     missing = np.flatnonzero(there & ~made)

@@ -463,7 +463,7 @@ def asked_of(state: LexicalState, text: str) -> Asked:
     found: dict[int, str] = {}
     unknown: dict[str, str] = {}
     common, small = False, small_words(text)
-    n_terms = state.index.n_terms if state.index else 0
+    rarity = state.index.df if state.index else _NO_DF
     for word in words(text):
         if small and fold(word) in small:
             common = True
@@ -472,12 +472,15 @@ def asked_of(state: LexicalState, text: str) -> Asked:
             if term in IGNORED or is_noise(term) or word.lower() in IGNORED:
                 common = True
             elif len(found) + len(unknown) < _QUERY_TERMS:
-                number = state.vocabulary.get(term, n_terms)
-                if number < n_terms:
+                number = state.vocabulary.get(term, len(rarity))
+                if number < len(rarity) and rarity[number]:
                     found.setdefault(number, word)
                 else:
                     unknown.setdefault(term, word)
     return Asked(found, tuple(unknown.values()), common and not found and not unknown)
+
+
+_NO_DF = np.zeros(0, np.int64)
 
 
 def covered(state: LexicalState, asked: Asked) -> NDArray[np.float32]:

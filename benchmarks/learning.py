@@ -1,0 +1,233 @@
+"""What learning from use is worth: `python -m benchmarks.learning DATA [--json]`.
+
+DATA is a folder of labelled sets (tools.jsonl, queries.jsonl), such as mcpverse and
+stabletoolbench. A fifth of the requests, or four fifths, with the tools that they need is the log;
+the others are asked. Where nothing repeats the log must cost nothing. Also: what recent tools,
+alternatives and batches add, what marks do to the line of "nothing fits", and how much a routing
+to the nearest groups loses.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import anyio
+import numpy as np
+
+from toolgate.cli._measure import Labelled, judge, read_labelled
+from toolgate.embed.bundled import BundledEmbedder
+from toolgate.search import SearchRequest
+from toolgate.search._groups import grouped
+from toolgate.search._learning import Learned
+from toolgate.search._line import Judged, Line
+from toolgate.search._near import near_equal
+from toolgate.search._usage import Experience, UsageWeights
+from toolgate.search.hybrid import HybridSearch, Options, build
+
+DEPTH = 20
+FOLDS = 5
+DAY_S = 86_400
+
+
+async def index(labelled: Labelled, usage: UsageWeights) -> HybridSearch:
+    options = Options(wait_s=60.0, embed_timeout_s=30.0, cached_queries=100_000, usage=usage)
+    search = build(options, embedder=BundledEmbedder())
+    await search.update(labelled.tools)
+    await search.ready()
+    return search
+
+
+async def asked(search: HybridSearch, text: str, **more: Any) -> Any:
+    return await search.search(SearchRequest(queries=(text,), limit=DEPTH, **more))
+
+
+def log_of(
+    vectors: Sequence[Any], labelled: Labelled, places: Sequence[int], model: str
+) -> Learned:
+    experience = Experience(len(vectors[0]), half_life_s=60 * DAY_S, most=100_000)
+    for at in places:
+        vector = vectors[at].astype("<f2").tobytes()
+        for group in labelled.questions[at].groups:
+            experience.add(vector, min(group), 1.0, 0.0)
+    return Learned({model: experience}, 0.0)
+
+
+async def folds(labelled: Labelled, usage: UsageWeights) -> dict[str, Any]:
+    """R@1 and R@5 without a log, with a log of a fifth, and of four fifths."""
+    search = await index(labelled, usage)
+    plain = [await asked(search, question.text) for question in labelled.questions]
+    vectors = [answer.asked[0].vector for answer in plain]
+    model = plain[0].model
+    groups = [question.groups for question in labelled.questions]
+    number = [at % FOLDS for at in range(len(groups))]
+    scores = {
+        "none": [judge([h.key for h in a.hits], g) for a, g in zip(plain, groups, strict=True)]
+    }
+    for name, in_log in (("fifth", lambda a, k: a == k), ("four fifths", lambda a, k: a != k)):
+        found = []
+        for fold in range(FOLDS):
+            places = [at for at, each in enumerate(number) if in_log(each, fold)]
+            learned = log_of(vectors, labelled, places, model)
+            for at in sorted(set(range(len(groups))) - set(places)):
+                answer = await asked(search, labelled.questions[at].text, learned=learned)
+                found.append(judge([hit.key for hit in answer.hits], groups[at]))
+        scores[name] = found
+    await search.aclose()
+    return {
+        name: {metric: round(fmean(row[metric] for row in rows), 4) for metric in ("R@1", "R@5")}
+        for name, rows in scores.items()
+    }
+
+
+async def recent(labelled: Labelled, weight: float) -> dict[str, float]:
+    """R@5 of what is needed besides the first tool, which the conversation has just used."""
+    search = await index(labelled, UsageWeights(recent_weight=weight))
+    without, having = [], []
+    for question in labelled.questions:
+        if len(question.groups) < 2:
+            continue
+        used, rest = min(question.groups[0]), question.groups[1:]
+        for rows, more in ((without, {}), (having, {"recent": (used,)})):
+            answer = await asked(search, question.text, **more)
+            keys = [hit.key for hit in answer.hits if hit.key != used]
+            rows.append(judge(keys, rest)["R@5"])
+    await search.aclose()
+    return {"requests": len(without), "without": fmean(without), "with": fmean(having)}
+
+
+async def company(labelled: Labelled) -> dict[str, float]:
+    """Needed tools that an answer of five names: hits, with alternatives, with batches."""
+    search = await index(labelled, UsageWeights())
+    near = near_equal(labelled.tools, search.vectors())
+    rows: dict[str, list[float]] = {"hits": [], "alternatives": [], "batches": []}
+    for fold in range(FOLDS):
+        pairs: dict[str, Counter[str]] = {}
+        uses: Counter[str] = Counter()
+        for at, question in enumerate(labelled.questions):
+            tools = [min(group) for group in question.groups]
+            if at % FOLDS != fold:
+                uses.update(tools)
+                for one in tools:
+                    pairs.setdefault(one, Counter()).update(set(tools) - {one})
+        for at, question in enumerate(labelled.questions):
+            if at % FOLDS != fold:
+                continue
+            answer = await asked(search, question.text)
+            five = [hit.key for hit in answer.hits[:5]]
+            beside = {other for key in five for other in near.get(key, ())[:3]}
+            batch = {
+                other
+                for key in five
+                for other, count in pairs.get(key, Counter()).most_common(3)
+                if count >= max(2, 0.3 * uses[key])
+            }
+            for name, keys in (
+                ("hits", set(five)),
+                ("alternatives", {*five, *beside}),
+                ("batches", {*five, *batch}),
+            ):
+                rows[name].append(fmean(bool(group & keys) for group in question.groups))
+    await search.aclose()
+    return {name: round(fmean(found), 4) for name, found in rows.items()}
+
+
+async def line(labelled: Labelled, strange: Labelled) -> dict[str, Any]:
+    """False alarms and notices before and after marks on the other half of the requests."""
+    search = await index(labelled, UsageWeights())
+    judged: list[Judged] = []
+    rest: list[tuple[str, bool]] = []
+    for fits, questions in ((True, labelled.questions), (False, strange.questions)):
+        for at, question in enumerate(questions[:400]):
+            if at % 2:
+                rest.append((question.text, fits))
+                continue
+            answer = await asked(search, question.text)
+            margin = answer.asked[0].margin if answer.asked else None
+            if margin is not None:
+                judged.append(Judged(margin=margin, fitted=fits, weight=1.0, model=answer.model))
+    found: dict[str, Any] = {"shift": Line(judged).shift(judged[0].model)}
+    for name, learned in (("before", None), ("after", Learned({}, 0.0, Line(judged)))):
+        answers = [(fits, await asked(search, text, learned=learned)) for text, fits in rest]
+        weak = [(fits, not answer.asked[0].fits) for fits, answer in answers if answer.asked]
+        found[name] = {
+            "false alarms": round(fmean(w for fits, w in weak if fits), 4),
+            "notices": round(fmean(w for fits, w in weak if not fits), 4),
+        }
+    await search.aclose()
+    return found
+
+
+async def routed(labelled: Labelled) -> list[dict[str, Any]]:
+    """How much of the first five, and of R@5, is left when only the nearest groups are searched."""
+    search = await index(labelled, UsageWeights())
+    groups = grouped(labelled.tools, search.vectors())
+    plain = [await asked(search, question.text) for question in labelled.questions]
+    found = []
+    for most in (1, 2, 4, 8):
+        kept, shares, recalls = [], [], []
+        for question, answer in zip(labelled.questions, plain, strict=True):
+            near = groups.nearest(answer.asked[0].vector, most)
+            keys = frozenset().union(*(groups.keys[name] for name in near))
+            mask = np.fromiter((key in keys for key in search.keys), np.bool_)
+            few = await asked(search, question.text, mask=mask)
+            five = {hit.key for hit in answer.hits[:5]}
+            kept.append(len(five & keys) / max(1, len(five)))
+            shares.append(float(mask.mean()))
+            recalls.append(judge([hit.key for hit in few.hits], question.groups)["R@5"])
+        found.append(
+            {
+                "groups": len(groups.keys),
+                "searched": most,
+                "share of tools": round(fmean(shares), 3),
+                "recall of the first five": round(fmean(kept), 3),
+                "R@5": round(fmean(recalls), 3),
+                "R@5 full": round(
+                    fmean(
+                        judge([h.key for h in a.hits], q.groups)["R@5"]
+                        for a, q in zip(plain, labelled.questions, strict=True)
+                    ),
+                    3,
+                ),
+            }
+        )
+    await search.aclose()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", default="mcpverse,metatool_multi,stabletoolbench")
+    parser.add_argument("--with", dest="others", default="", help="sets whose tools are added")
+    parser.add_argument("--parts", default="folds,recent,company,line,groups")
+    chosen = parser.parse_args()
+    parts = chosen.parts.split(",")
+    for name in chosen.sets.split(","):
+        others = [chosen.data / other for other in chosen.others.split(",") if other]
+        labelled = read_labelled(chosen.data / name, others, most=1_000)
+        usage = UsageWeights()
+        if "folds" in parts:
+            say(name, "folds", anyio.run(folds, labelled, usage))
+        if "recent" in parts:
+            for weight in (0.02, 0.03, 0.05, 0.1):
+                say(name, f"recent {weight}", anyio.run(recent, labelled, weight))
+        if "company" in parts:
+            say(name, "company", anyio.run(company, labelled))
+        if "line" in parts:
+            other = "metatool_multi" if name != "metatool_multi" else "mcpverse"
+            say(name, "line", anyio.run(line, labelled, read_labelled(chosen.data / other)))
+        if "groups" in parts:
+            for row in anyio.run(routed, labelled):
+                say(name, "groups", row)
+
+
+def say(name: str, part: str, row: object) -> None:
+    print(name, part, json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -91,6 +91,8 @@ READINGS = {
     "since March": "2025-03-01..",
     "since December": "2024-12-01..",
     "from yesterday on": "2025-10-20..",
+    "from the start of the year": "2025-01-01..",
+    "starting 2 weeks from now": "2025-11-04..",
     "since the beginning of the year": "2025-01-01..",
     "after last week": "2025-10-20..",
     "older than 30 days": "..2025-09-21",
@@ -204,6 +206,12 @@ def test_other_phrasings_are_read_too(text: str, wanted: str) -> None:
         "wed a friend",
         "second",
         "a second opinion",
+        "go to an actual bank",
+        "what is the current apr",
+        "a last minute update",
+        "a table for 7 next to the door",
+        "play me hier encore",
+        "starting 11 weeks of work",
         "created by June",
         "mail from April",
         "in 2024 rows",
@@ -238,6 +246,12 @@ def test_several_dates_come_in_their_order_with_their_words() -> None:
 
     assert [each.text for each in found] == ["last month", "Q1 2025", "since yesterday"]
     assert all(text[each.start : each.end] == each.text for each in found)
+
+
+def test_words_of_another_language_are_no_part_of_a_date() -> None:
+    found = find_dates("a party of 7 next year, meet at 9 am tomorrow", today=TODAY)
+
+    assert [each.text for each in found] == ["next year", "tomorrow"]
 
 
 def test_spans_are_right_where_folding_changes_the_length() -> None:

@@ -129,6 +129,7 @@ def test_the_lists_are_as_long_as_those_of_the_source() -> None:
         ("color scheme changes", "none"),
         ("about the location of the restaurant", "none"),
         ("about project management", "none"),
+        ("remind me tomorrow at four about an event", "none"),
         ("conversion", "none"),
         ("subversion of the schemata", "none"),
         ("prototypes of entities2", "none"),

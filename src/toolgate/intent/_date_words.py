@@ -17,6 +17,7 @@ __all__ = [
     "ARTICLES",
     "BEFORE",
     "BETWEEN",
+    "COUNTED_FIRST",
     "DAYS",
     "EDGES",
     "FILLERS",
@@ -28,6 +29,7 @@ __all__ = [
     "LATER_ADJECTIVES",
     "LOOSE_EDGES",
     "MONTHS",
+    "NEVER_AGO",
     "NOT_FRENCH",
     "NUMBERS",
     "OF",
@@ -249,6 +251,17 @@ ROLLING: Final[dict[str, int]] = {
     ),
 }
 """Beside a number and a unit: last 7 days, les 7 derniers jours."""
+
+COUNTED_FIRST: Final = frozenset(
+    _words(
+        "derniers dernieres dernier derniere prochains prochaines ultimos ultimas pasados pasadas "
+        "proximos proximas"
+    )
+)
+"""Those of them that may follow the number; `a party of 7 next year` is nothing."""
+
+NEVER_AGO: Final = frozenset({"ab", "vanaf", "a", "as", "starting", "beginning"})
+"""Words of `SINCE` after which a mere length says nothing."""
 
 AGO_AFTER: Final = frozenset(_words("ago geleden earlier back atras"))
 """After a number and a unit."""

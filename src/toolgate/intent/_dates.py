@@ -421,7 +421,7 @@ class _Reader:
         count, beyond = self._count(at)
         if count < 0:
             return -1, None, 0, at
-        if self._word(beyond) in words.ROLLING:  # les 7 derniers jours
+        if self._word(beyond) in words.COUNTED_FIRST:  # les 7 derniers jours
             beyond += 1
         unit, times, after = self._unit(beyond)
         if unit is not None and unit != "weekend":
@@ -445,7 +445,8 @@ class _Reader:
         """Whether `hier` is yesterday here: in German and Dutch it is a place."""
         if self._french is None:
             seen = set(self.words[:400])
-            self._french = len(seen & words.FRENCH) >= len(seen & words.NOT_FRENCH)
+            french, other = len(seen & words.FRENCH), len(seen & words.NOT_FRENCH)
+            self._french = french > other or (french == other and len(self.words) < 4)
         return self._french
 
     # Expressions
@@ -469,6 +470,8 @@ class _Reader:
             if found is not None:
                 return found
         beyond = at
+        if word == "am" and self.kinds[at - 1] in {"number", "clock"} and at:
+            return None  # 9 am tomorrow
         if word in words.IN or (word in words.ARTICLES and self._kind(at) == "word"):
             beyond = self._past_articles(at + 1 if word in words.IN else at)
             name = self._name(beyond, "in" if word in words.INSIDE else "")
@@ -549,6 +552,8 @@ class _Reader:
             return self._pair(first, last)
         if self._word(first.next) in words.ON:
             return self._since(first), None, first.next + 1
+        if self._word(self._past_articles(at + 1)) in words.EDGES:  # from the start of the year
+            return first.since, None, first.next
         if self._word(at) in {"from", "von", "vom"} and first.weekday is None:
             plain = self._name(self._past_articles(at + 1), "")
             if plain is not None:
@@ -606,7 +611,7 @@ class _Reader:
         self, at: int, place: Place, word: str
     ) -> tuple[Moment | None, Moment | None, int, _Name | None] | None:
         """`seit 3 Tagen`, `older than 30 days`: a length that the word before ties to now."""
-        if place not in {"since", "older", "newer"} or word in {"ab", "vanaf", "a", "as"}:
+        if place not in {"since", "older", "newer"} or word in words.NEVER_AGO:
             return None
         count, unit, seconds, after = self._amount(at)
         if count < 0 or self._word(after) in words.AGO_AFTER:
@@ -1019,9 +1024,9 @@ class _Reader:
     def _counted(self, at: int) -> _Name | None:
         """`les 7 derniers jours`: the number first."""
         count, beyond = self._count(at)
-        sign = words.ROLLING.get(self._word(beyond))
-        if count < 0 or sign is None:
+        if count < 0 or self._word(beyond) not in words.COUNTED_FIRST:
             return None
+        sign = words.ROLLING[self._word(beyond)]
         count, unit, seconds, after = self._amount(at)
         return None if count < 0 else self._rolled(sign, count, unit, seconds, after)
 
@@ -1056,7 +1061,7 @@ class _Reader:
             return self._weekday_at(number, shift, at + 2)
         number = words.MONTHS.get(word)
         if number is not None:
-            if shift == 0 and word in words.RISKY_MONTHS:
+            if shift == 0 and (word in words.RISKY_MONTHS or self._word(at) == "current"):
                 return None
             year, after = self._year_after(at + 2)
             if year > 0:
@@ -1106,6 +1111,8 @@ class _Reader:
         if unit != "day" and self._phrase(after, ("after", "next")):
             return _Name(*calendar.unit_around(self.today, unit, 2), after + 2)
         side = words.LATER_ADJECTIVES.get(self._word(after))
+        if word == "an" and self._word(after) not in {"dernier", "passe", "prochain"}:
+            side = None  # an English article
         if side is None and self._phrase(after, ("que", "viene")):
             side, after = 1, after + 1
         if side is not None and unit != "day" and word not in words.PLURALS:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from toolgate.errors import StoreError
 from toolgate.store import SqlAccess
 from toolgate.testing.contracts.store import sample_record
 from toolgate.testing.contracts.vectors import SPACE, hash_of, loaded, some_rows
-from toolgate.vectors import VectorStore
+from toolgate.vectors import Space, VectorStore
 
 pytestmark = pytest.mark.anyio
 
@@ -178,3 +179,23 @@ async def test_rows_of_another_dimension_are_not_of_this_model(tmp_path: Path) -
     run_sql(url, "UPDATE vector_models SET dim = 4096 + model_id")
     async with searching(url) as (strategy, embedder):
         assert embedder.documents != []
+
+
+async def test_reading_5000_vectors_costs_less_than_a_tenth_of_a_second(tmp_path: Path) -> None:
+    """Processor time, so that a busy machine does not count."""
+    async with opened(f"sqlite:///{tmp_path / 'toolgate.db'}") as store:
+        vectors = vectors_in(store, "sqlite")
+        hashes, rows = [hash_of(number) for number in range(5_000)], some_rows(5_000, 256)
+        space = Space(model="m", dim=256)
+        await vectors.save(space, hashes, rows)
+        found = np.zeros_like(rows)
+
+        def put(places: Any, read: Any) -> None:
+            found[places] = read
+
+        began_s = process_time()
+        await vectors.load(space, hashes, put)
+        spent_s = process_time() - began_s
+
+    assert (found == rows).all()
+    assert spent_s < 0.1

@@ -342,3 +342,24 @@ async def test_other_programs_find_the_table_they_expect(
         assert {f"{row[0]}:{row[1]}" for row in rows} == set(strategy.keys)
         assert {row[4] for row in rows} == {HashingEmbedder.identity}
         assert all(row[5] is not None for row in rows)
+
+
+async def test_a_clean_up_removes_old_vectors_that_no_tool_has(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs by itself; what is young or in use stays."""
+    monkeypatch.setattr("toolgate.search._filler._FIRST_CLEAN_UP_S", 0.01)
+    monkeypatch.setattr("toolgate.search._filler._CLEAN_UP_S", 0.01)
+    async with searching(url):
+        pass
+    run_sql(url, "UPDATE vectors SET stored_at = '2026-01-01T00:00:00.000Z'")
+    run_sql(url, "UPDATE tool_texts SET updated_at = '9999'")  # the store has no listing of them
+    tools = [tool for tool in sample_tools() if tool.key != "files:read_file"]
+
+    async with searching(url, tools=tools) as (strategy, _):
+        with anyio.fail_after(5):
+            while (await strategy.index_status())["kept"]["vectors"] == len(set(sample_texts())):
+                await anyio.lowlevel.checkpoint()
+
+    async with searching(url, tools=tools) as (_, embedder):
+        assert embedder.documents == []

@@ -28,6 +28,8 @@ Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]
 _BATCH = 64
 _RETRY_S = (1.0, 5.0, 30.0)
 _LAST_FLUSH_S = 5.0
+_FIRST_CLEAN_UP_S = 600.0
+_CLEAN_UP_S = 86_400.0
 _SETTLE_AGAIN_S = 30.0
 """Seconds until a place that failed is tried again, although nothing has changed."""
 
@@ -45,6 +47,7 @@ class Filler:
         self._metrics = metrics or SearchMetrics()
         self._kept = kept or KeptVectors(None, self._metrics)
         self._task: asyncio.Task[None] | None = None
+        self._house: asyncio.Task[None] | None = None
         self._has_vectors = asyncio.Event()
         self.space: Space | None = None
         """Where the vectors belong; None: the embedder has not said it yet."""
@@ -101,6 +104,8 @@ class Filler:
         """
         if not missing and not self._kept.is_there and not self._distrusted:
             return
+        if self._house is None and self._kept.is_there:
+            self._house = asyncio.create_task(self._keep_house())
         tried = asyncio.Event()
         self._has_vectors = asyncio.Event()
         self._task = asyncio.create_task(self._fill(vectors, missing, grown, tried, places))
@@ -124,6 +129,10 @@ class Filler:
     async def aclose(self) -> None:
         """Stop computing, and keep what was computed."""
         await self.stop()
+        if self._house is not None:
+            self._house.cancel()
+            await asyncio.gather(self._house, return_exceptions=True)
+            self._house = None
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_FLUSH_S):
             await self._kept.flush()
 
@@ -171,6 +180,14 @@ class Filler:
         except Exception:
             log.exception("vectors of tools were not kept")
         self.phase = "idle"
+
+    async def _keep_house(self) -> None:
+        """Remove what no tool has any more, each day; a command is over before the first time."""
+        pause_s = _FIRST_CLEAN_UP_S
+        while True:
+            await anyio.sleep(pause_s)
+            await self._kept.prune()
+            pause_s = _CLEAN_UP_S
 
     async def _load(
         self,

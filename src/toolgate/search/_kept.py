@@ -32,7 +32,6 @@ _REST_S = 30.0
 """Seconds in which a place that failed is not written to."""
 _LOAD_S = 60.0
 """Seconds that a place gets to hand over what it has; then vectors are computed."""
-_PRUNE_S = 86_400.0
 _YOUNG_S = 3_600.0
 """Seconds that a vector without a tool is kept: its tool may be linked in a moment."""
 
@@ -58,7 +57,6 @@ class KeptVectors:
         self._linked: dict[str, dict[str, bytes]] | None = None
         self._forgotten: set[str] = set()
         self._elsewhere: Elsewhere | None = None
-        self._pruned_at: float | None = None
 
     @property
     def is_there(self) -> bool:
@@ -170,7 +168,7 @@ class KeptVectors:
     # ------------------------------------------------------------------ tools
 
     async def settle(self, vectors: ToolVectors, places: Sequence[int] | None) -> bool:
-        """Note which tool has which text, clean up, and let the place prepare for searches.
+        """Note which tool has which text, and let the place prepare for searches.
 
         Args:
             vectors: Of the tools.
@@ -198,9 +196,6 @@ class KeptVectors:
         for server, own in changed.items():
             if not await self._link(store, space, server, vectors, own):
                 return False
-        if self._pruned_at is None or monotonic() - self._pruned_at > _PRUNE_S:
-            self._pruned_at = monotonic()
-            await self._tried(lambda: store.prune(before=utc_now(plus_s=-_YOUNG_S)))
         with observe("vectors_settle"):
             await self._tried(lambda: store.settle(space))
         return not self._is_failing
@@ -229,6 +224,13 @@ class KeptVectors:
         if self._linked is not None:
             self._linked[server] = {link.tool: link.text_hash for link in links}
         return True
+
+    async def prune(self) -> int:
+        """Remove vectors that no tool has any more; gives how many."""
+        store = self._vectors
+        if store is None:
+            return 0
+        return await self._tried(lambda: store.prune(before=utc_now(plus_s=-_YOUNG_S))) or 0
 
     async def forget(self, server: str) -> int:
         """Remove what is kept of a server, and keep nothing of it while it stays as it is.

@@ -144,17 +144,20 @@ def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> obje
             raise OptionError(
                 f"Option {name!r} of {label} does not exist.",
                 allowed=f"Allowed: {', '.join(allowed) or 'none'}.",
-                hint=f"Correct or remove it under {spec.setting}.",
+                hint=f"Correct or remove it under {spec.options_at or spec.setting}.",
             )
     try:
         return TypeAdapter(options_type).validate_python(dict(spec.options))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        own = first.get("ctx", {}).get("error")
+        if isinstance(own, OptionError) and own.hint:
+            raise own from None  # it says all that there is to say
         where = ".".join(str(part) for part in first["loc"]) or "as a whole"
         raise OptionError(
             f"Option {where} of {label} is not valid: got {_shown(first['input'])}.",
             allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",
-            hint=f"Correct it under {spec.setting}.",
+            hint=f"Correct it under {spec.options_at or spec.setting}.",
         ) from error
 
 

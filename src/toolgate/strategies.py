@@ -117,17 +117,19 @@ class Strategies:
         Raises:
             ConfigError: There is no such search, or its options are wrong.
         """
-        spec = PluginSpec(name=name, setting=setting, options=self._settings.options.get(name, {}))
+        spec = self._spec(name, setting)
         made = make("search", SearchStrategy, spec, _Services(self, self._services, keeps=keeps))
         if not selector or name == "off":
             return made
-        spec = PluginSpec(
-            name=selector,
-            setting="search.selector",
-            options=self._settings.options.get(selector, {}),
-        )
+        spec = self._spec(selector, "search.selector")
         services = _Services(self, {**self._services, "base": made}, keeps=keeps)
         return make("search", SearchStrategy, spec, services)
+
+    def _spec(self, name: str, setting: str) -> PluginSpec:
+        options = self._settings.options.get(name, {})
+        return PluginSpec(
+            name=name, setting=setting, options=options, options_at=f"search.options.{name}"
+        )
 
     def arms(self, settings: Settings) -> Arms:
         """The search of each conversation, as `optimization` and `optimization_share` say.
@@ -159,6 +161,7 @@ class Strategies:
                 name=self._settings.embedder,
                 setting="search.embedder",
                 options=self._settings.embedder_options,
+                options_at="search.embedder_options",
             )
             self._embedder = Proven(make("embed", Embedder, spec, {}))
         return self._embedder

@@ -72,6 +72,9 @@ class PluginSpec:
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     """Values for the implementation's own `Options`; empty means its defaults."""
 
+    options_at: str = ""
+    """Where the options stand in the settings; empty: where the name stands."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSpec:

@@ -186,4 +186,7 @@ def test_a_strategy_without_its_address_is_refused(small: Path, command: Command
     done = command("eval", "tools", str(small), "--strategy", "cloud")
 
     assert (done.status, done.out) == (2, "")
-    assert "Option 'url' of search 'cloud' is ''." in done.err
+    assert done.err == (
+        "toolgate: Option 'url' of search 'cloud' is ''. Allowed: addresses with http:// or "
+        "https://. Set it under search.options.cloud to the address of the service.\n"
+    )

@@ -79,8 +79,8 @@ def tools(
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
 
-    cloud and llm are asked as [search.options.cloud] and [search.options.llm] say; when another
-    search had to answer, that is said and counted (fallbacks in JSON).
+    cloud and llm are asked as the tables search.options.cloud and search.options.llm say; when
+    another search had to answer, that is said and counted (fallbacks in JSON).
     """
     settings = load(shared().config, shared().imports)
     rows: list[dict[str, Any]] = []

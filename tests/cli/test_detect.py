@@ -83,7 +83,7 @@ def test_explain_shows_every_intent(command: Command) -> None:
     answer = command("detect", "--explain", "--json", "weather").json
 
     assert "0.90  schema-changes  The exact keyword 'recent changes'." in text
-    assert "0.00  type-info  no keyword occurs" in text
+    assert "0.00  type-info  nothing speaks for it" in text
     assert [row["confidence"] for row in answer["explanation"]] == [0.0, 0.0, 0.0]
 
 
@@ -115,6 +115,31 @@ def test_another_pack_is_a_folder(command: Command, tmp_path: Path) -> None:
     )
 
 
+def test_example_prompts_decide_where_keywords_say_nothing(
+    command: Command, tmp_path: Path
+) -> None:
+    prompts = {
+        "refunds": ["give me my money back", "i want a refund", "refund my order", "pay it back"],
+        "tracking": ["where is my parcel", "track my order", "is my package late", "has it left"],
+    }
+    (tmp_path / "intents").mkdir()
+    for name, lines in prompts.items():
+        (tmp_path / "intents" / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "intents" / "tracking.toml").write_text(
+        'tool = "track"\n[keywords.en]\nexact = ["tracking number"]\n', encoding="utf-8"
+    )
+    pack = ("detect", "--pack", str(tmp_path), "--json")
+
+    meant = command(*pack, "please track my order").json
+    exact = command(*pack, "refund my tracking number").json
+    alone = command(*pack, "--stage", "semantic", "give me my money back").json
+
+    assert (meant["intent"], meant["stage"], meant["tool"]) == ("tracking", "semantic", "track")
+    assert (exact["intent"], exact["stage"]) == ("tracking", "keyword")
+    assert (alone["intent"], alone["stage"], alone["tool"]) == ("refunds", "semantic", None)
+    assert command(*pack, "--stage", "keyword", "please track my order").status == 3
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -123,6 +148,7 @@ def test_another_pack_is_a_folder(command: Command, tmp_path: Path) -> None:
         (("--zone", "Mars/Olympus", "x"), "There is no time zone 'Mars/Olympus'."),
         (("--zone", "../x", "x"), "There is no time zone '../x'."),
         (("--stage", "magic", "x"), "There is no stage 'magic'."),
+        (("--stage", "semantic", "x"), "needs example prompts, and no pack has any."),
         (("--languages", "xx", "x"), "Available: de, en, es, fr."),
         (("--pack", "nowhere", "x"), "nowhere has no intents."),
         (("--file", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),

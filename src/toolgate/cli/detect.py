@@ -5,17 +5,20 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
+import anyio
 import typer
 
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._harmless import one_line
-from toolgate.cli._output import note, print_json, print_text
+from toolgate.cli._output import note, print_json, print_text, waiting
 from toolgate.errors import ArgumentError, OptionError
-from toolgate.intent import Detection, Detector, Intent, load_intents, shipped
+from toolgate.intent import Cascade, Detection, Detector, Intent, Request, load_intents, shipped
+from toolgate.intent import Stage as JudgingStage
 from toolgate.types import Json
 
 __all__ = ["app"]
@@ -65,14 +68,15 @@ def detect(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Tell what a message asks for, and read its arguments."""
-    detector = _detector(pack or [], zone, languages)
     chosen = _stage(stage)
     day = _day(today, "--today") if today else None
+    asked = _Asked(_packs(pack or [shipped("schema")], chosen), zone, languages, chosen)
+    detector = asked.detector
     if rows is not None:
         if text:
             raise ArgumentError("A message and --file were both given.", hint="Give one of them.")
-        return _answer_rows(detector, rows, day, chosen)
-    found = _detect(detector, _message(text or []), day, chosen)
+        return _answer_rows(asked, rows, day)
+    found = asked.answers([(_message(text or []), day)])[0]
     if as_json:
         print_json(_answer(detector, found, explain=explain))
     else:
@@ -80,33 +84,69 @@ def detect(
     return FINE if found.use_mcp else NOTHING
 
 
-def _detect(detector: Detector, message: str, today: date | None, stage: Stage) -> Detection:
-    """Ask the stages in their order."""
-    request = detector.request(message, today=today)
-    if stage == "semantic":
-        raise OptionError(
-            "The stage 'semantic' needs example prompts, and no pack has any.",
-            hint="Use --stage keyword.",
-        )
-    return detector.filled(detector.keywords.match(request), request)
+class _Asked:
+    """What answers: keywords, and the semantic stage where it is wanted and has prompts."""
+
+    def __init__(self, packs: dict[Path, list[Intent]], zone: str, languages: str, stage: Stage):
+        intents = [intent for each in packs.values() for intent in each]
+        self.detector = _detector(intents, zone, languages)
+        self._stage = stage
+        self._learned = [folder for folder in packs if _has_prompts(folder)]
+        if stage == "semantic" and not self._learned:
+            raise OptionError(
+                "The stage 'semantic' needs example prompts, and no pack has any.",
+                hint="Use --stage keyword, or add files intents/NAME.txt.",
+            )
+
+    def answers(self, messages: list[tuple[str, date | None]]) -> list[Detection]:
+        """What messages ask for."""
+        requests = [self.detector.request(text, today=day) for text, day in messages]
+        if self._stage == "keyword" or not self._learned:
+            found = [self.detector.keywords.match(request) for request in requests]
+        else:
+            found = anyio.run(self._judged, requests)
+        return [
+            self.detector.filled(each, request)
+            for each, request in zip(found, requests, strict=True)
+        ]
+
+    async def _judged(self, requests: list[Request]) -> list[Detection]:
+        with waiting("Learning the example prompts"):
+            learn = import_module("toolgate.cli._classifier").learn
+            meaning: JudgingStage = await learn(self.detector.intents, self._learned)
+        chosen = meaning
+        if self._stage == "cascade":
+            chosen = Cascade(self.detector.keywords, meaning)
+        return [await chosen.judge(request) for request in requests]
 
 
-def _detector(packs: list[Path], zone: str, languages: str) -> Detector:
+def _packs(folders: list[Path], stage: Stage) -> dict[Path, list[Intent]]:
+    """The intents of each pack."""
+    found: dict[Path, list[Intent]] = {}
+    for folder in folders:
+        intents = list(load_intents(folder))
+        if stage != "keyword" and _has_prompts(folder):
+            intents = import_module("toolgate.cli._classifier").with_prompts(intents, folder)
+        if not intents:
+            raise OptionError(
+                f"{folder} has no intents.",
+                hint=f"An intent is a file {folder / 'intents' / 'NAME.toml'}.",
+            )
+        found[folder] = intents
+    return found
+
+
+def _has_prompts(folder: Path) -> bool:
+    return any(True for _ in folder.glob("intents/*.txt"))
+
+
+def _detector(intents: list[Intent], zone: str, languages: str) -> Detector:
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, KeyError) as error:  # KeyError: no such zone
         raise OptionError(
             f"There is no time zone {zone!r}.", hint="Name one as Europe/Berlin, or UTC."
         ) from error
-    intents: list[Intent] = []
-    for folder in packs or [shipped("schema")]:
-        found = load_intents(folder)
-        if not found:
-            raise OptionError(
-                f"{folder} has no intents.",
-                hint=f"An intent is a file {folder / 'intents' / 'NAME.toml'}.",
-            )
-        intents += found
     wanted = [each.strip() for each in languages.split(",") if each.strip()]
     known = sorted({language for intent in intents for language in intent.keywords})
     for language in wanted:
@@ -149,10 +189,13 @@ def _message(words: list[str]) -> str:
 # Rows
 
 
-def _answer_rows(detector: Detector, path: Path, today: date | None, stage: Stage) -> int:
-    for row in _rows(path):
-        day = _day(row["today"], f"{path}: today") if row.get("today") else today
-        found = _detect(detector, row["input"], day, stage)
+def _answer_rows(asked: _Asked, path: Path, today: date | None) -> int:
+    rows = list(_rows(path))
+    messages = [
+        (str(row["input"]), _day(row["today"], f"{path}: today") if row.get("today") else today)
+        for row in rows
+    ]
+    for row, found in zip(rows, asked.answers(messages), strict=True):
         print(json.dumps({"id": row.get("id"), **_brief(found)}, ensure_ascii=True))
     return FINE
 
@@ -217,7 +260,7 @@ def _explained(detector: Detector, found: Detection) -> list[Json]:
             "tool": intent.tool or None,
             "pack": intent.pack,
             "confidence": scores[intent.name].confidence if intent.name in scores else 0.0,
-            "why": scores[intent.name].why if intent.name in scores else "no keyword occurs",
+            "why": scores[intent.name].why if intent.name in scores else "nothing speaks for it",
         }
         for intent in detector.intents
     ]

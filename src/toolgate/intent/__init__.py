@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolgate.intent._arguments import ArgumentReader
+from toolgate.intent._cascade import Cascade, settled
 from toolgate.intent._dates import FoundDate, find_dates
 from toolgate.intent._detector import Detector, detect, supported_intents, tool_for
 from toolgate.intent._keyword import KeywordStage
@@ -40,6 +41,7 @@ __all__ = [
     "ArgumentReader",
     "ArgumentSpec",
     "Candidate",
+    "Cascade",
     "Detection",
     "Detector",
     "Explanation",
@@ -61,6 +63,7 @@ __all__ = [
     "load_intent",
     "load_intents",
     "read_prompts",
+    "settled",
     "shipped",
     "specs_of_schema",
     "supported_intents",

@@ -117,7 +117,7 @@ class Detector:
             request.text, today=request.today, zone=request.zone
         )
         arguments = {each.name: each.value for each in found}
-        return replace(detection, arguments=arguments, found=found)
+        return replace(detection, tool=intent.tool or None, arguments=arguments, found=found)
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,10 @@ MOST_BYTES: Final = 1_000_000
 _T = TypeVar("_T")
 
 _INTENT_KEYS: Final = frozenset(
-    {"name", "tool", "tools", "order", "description", "guarded", "keywords", "arguments"}
+    [
+        *("name", "tool", "tools", "order", "description", "guarded", "keywords", "arguments"),
+        *("false_alarms", "threshold"),  # the semantic stage reads these
+    ]
 )
 _WORD_KEYS: Final = frozenset(
     {"exact", "partial", "context", "patterns", "weak_patterns", "misspelt", "correct"}

@@ -7,7 +7,7 @@ import pytest
 from toolgate.app import App
 from toolgate.errors import ArgumentError
 from toolgate.metatools import DiscoverRequest
-from toolgate.settings import Settings, UsageSettings
+from toolgate.settings import SearchSettings, Settings, UsageSettings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
@@ -38,7 +38,8 @@ def servers() -> dict[str, object]:
     }
 
 
-HYBRID = Settings(optimization="hybrid")
+PATIENT = SearchSettings(options={"hybrid": {"embed_timeout_s": 20.0, "wait_s": 20.0}})
+HYBRID = Settings(optimization="hybrid", search=PATIENT)
 
 
 async def ranked(app: App, query: str = QUERY, **wanted: object) -> list[str]:
@@ -50,7 +51,7 @@ async def ranked(app: App, query: str = QUERY, **wanted: object) -> list[str]:
 
 async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> None:
     """Source document 003, future enhancement 1."""
-    async with memory_app(servers(), HYBRID) as app:
+    async with memory_app(servers(), HYBRID, wait_s=20) as app:
         before = await ranked(app)
         used = before[-1]
         await app.gateway.execute(ME, used, {})
@@ -66,7 +67,7 @@ async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> 
 
 
 async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
-    async with memory_app(servers(), HYBRID) as app:
+    async with memory_app(servers(), HYBRID, wait_s=20) as app:
         shown = await ranked(app, max_results=1)
         await app.gateway.execute(ME, shown[0], {"fail": True})
 
@@ -75,7 +76,7 @@ async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
 
 async def test_it_can_be_switched_off() -> None:
     settings = replace(HYBRID, usage=UsageSettings(enabled=False))
-    async with memory_app(servers(), settings) as app:
+    async with memory_app(servers(), settings, wait_s=20) as app:
         before = await ranked(app)
         await app.gateway.execute(ME, before[-1], {})
 
@@ -86,7 +87,7 @@ async def test_it_can_be_switched_off() -> None:
 
 
 async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
-    async with memory_app(servers(), HYBRID) as app:
+    async with memory_app(servers(), HYBRID, wait_s=20) as app:
         before = await ranked(app, "plan a party")
         await app.gateway.mark(ME, before[0], right=False)
 
@@ -99,7 +100,7 @@ async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
 
 
 async def test_near_equal_tools_are_named_with_each_other() -> None:
-    async with memory_app(servers(), HYBRID) as app:
+    async with memory_app(servers(), HYBRID, wait_s=20) as app:
         await app.gateway.groups(ME)
 
         found = await app.gateway.discover(ME, DiscoverRequest(queries=("send a letter",)))
@@ -110,7 +111,7 @@ async def test_near_equal_tools_are_named_with_each_other() -> None:
 
 
 async def test_tools_used_together_are_offered_with_a_hit() -> None:
-    async with memory_app(servers(), HYBRID) as app:
+    async with memory_app(servers(), HYBRID, wait_s=20) as app:
         for _ in range(3):
             for query, key in (
                 ("who comes to the party", "party:guests"),
@@ -130,7 +131,7 @@ async def test_tools_used_together_are_offered_with_a_hit() -> None:
 
 async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
     settings = replace(HYBRID, groups={"letters": ("mail", "post:*")})
-    async with memory_app(servers(), settings) as app:
+    async with memory_app(servers(), settings, wait_s=20) as app:
         assert {
             key.partition(":")[0] for key in await ranked(app, "send a letter", group="Letters")
         } == {
@@ -149,7 +150,7 @@ async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
 
 
 async def test_what_was_learned_can_be_forgotten() -> None:
-    async with memory_app(servers(), HYBRID) as app:
+    async with memory_app(servers(), HYBRID, wait_s=20) as app:
         before = await ranked(app)
         await app.gateway.execute(ME, before[-1], {})
         assert (await app.gateway.usage(ME)).requests == 1

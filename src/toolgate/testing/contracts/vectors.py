@@ -214,7 +214,7 @@ class VectorContract:
         await vectors.save(SPACE, hashes, rows)
         await vectors.settle(SPACE)
         query = some_rows(1, seed=9)[0].astype(np.float32)
-        order = np.argsort(-(rows.astype(np.float32) @ query))
+        order: list[int] = np.argsort(-(rows.astype(np.float32) @ query)).tolist()
         far = [hashes[at] for at in order[-50:]]
 
         found = await vectors.nearest(SPACE, query, limit=10, allowed=far)

@@ -13,7 +13,16 @@ from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from toolgate.intent._date_words import DAYS as DAY_WORDS
-from toolgate.intent._date_words import MONTHS, NUMBERS, ROLLING, UNITS, WEEKDAYS
+from toolgate.intent._date_words import (
+    EDGES,
+    MONTHS,
+    NUMBERS,
+    ORDINALS,
+    ROLLING,
+    SEASONS,
+    UNITS,
+    WEEKDAYS,
+)
 from toolgate.intent._dates import dates_in
 from toolgate.intent._phrases import Phrase, phrase
 from toolgate.intent._spelling import LEAST_LETTERS, is_near
@@ -40,7 +49,12 @@ _UNSPACED: Final = re.compile(
 _MOST_PLACES: Final = 50
 """Places of one keyword that are looked at, when the first ones are about something else."""
 
-_TIME_WORDS: Final = frozenset([*UNITS, *DAY_WORDS, *MONTHS, *WEEKDAYS, *NUMBERS])
+_TIME_WORDS: Final = frozenset(
+    [
+        *(*UNITS, *DAY_WORDS, *MONTHS, *WEEKDAYS, *NUMBERS, *SEASONS, *ORDINALS, *EDGES),
+        *("q1", "q2", "q3", "q4", "h1", "h2", "t1", "t2", "t3", "t4", "kw"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

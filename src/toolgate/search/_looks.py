@@ -2,7 +2,7 @@
 
 Up to some thousands of tools every vector is looked at. Beyond, the heads of all vectors and the
 words of all tools say which few thousand are looked at whole: that finds what a look at all would
-(how often: `docs/growth.md`) and reads a quarter of the memory, or an eighth.
+(how often: `docs/growth.md`) and reads less memory: 64 or 32 numbers a tool.
 """
 
 from collections.abc import Mapping, Sequence

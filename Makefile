@@ -15,7 +15,7 @@ MADE := $(VENV)/.made
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench soak eval model calibrate venv fix clean
+.PHONY: help demo test check docs bench scale soak eval model calibrate venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"

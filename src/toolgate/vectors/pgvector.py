@@ -124,7 +124,8 @@ class PgVectors(SqlVectors):
                 # First those that are allowed, then their order: an index would look at the
                 # nearest of all and find that none of them is allowed.
                 found = driver.execute(
-                    "WITH permitted AS MATERIALIZED (SELECT text_hash, embedding FROM vector_nearest"  # noqa: S608
+                    "WITH permitted AS MATERIALIZED ("  # noqa: S608
+                    "SELECT text_hash, embedding FROM vector_nearest"
                     f" WHERE model_id = {model_id} AND text_hash = ANY(%s))"
                     f" SELECT text_hash, {distance} AS distance FROM permitted"
                     " ORDER BY distance, text_hash LIMIT %s",

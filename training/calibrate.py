@@ -31,7 +31,7 @@ from toolgate.search.hybrid import HybridSearch, Options
 
 OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "_relevance.json"
 PATIENT = Options(wait_s=60, embed_timeout_s=60)
-FALSE_ALARMS = 0.07
+FALSE_ALARMS = 0.09
 """Share of the served requests used for fitting that may get the notice."""
 HITS = ("bias", "cosine", "gap", "rank", "crowd")
 REQUESTS = ("bias", "cosine", "covered", "words")

@@ -42,7 +42,7 @@ class Recipe:
     pairs: int = 60_000
     """Pairs of neighbours that get a row."""
 
-    passes: int = 8
+    passes: int = 6
     """As many texts are drawn in all as there are, times this."""
 
     batch: int = 1024

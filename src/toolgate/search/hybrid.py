@@ -91,7 +91,7 @@ _GROWTH = 1.25
 class Options:
     """Table `[search.options.hybrid]`."""
 
-    dense_weight: float = 0.6
+    dense_weight: float = 0.65
     """Weight of meaning in the sum; words have the rest. 0 to 1."""
 
     clause_weight: float = 0.7

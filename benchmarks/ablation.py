@@ -1,0 +1,122 @@
+"""What each part of the hybrid search is worth: `python -m benchmarks.ablation FOLDER ...`.
+
+A folder is a set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its sibling
+OTHER. Prints R@5 of each set (share of the needed tools among the first five), a row per step; each
+step has what the rows above it have. "log of a fifth" and "of four fifths": five folds, where the
+requests of other folds, with the tools they needed, stand in the usage log.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from toolgate.cli._measure import Labelled, Question, judge, read_labelled
+from toolgate.embed.bundled import BundledEmbedder
+from toolgate.search import SearchRequest
+from toolgate.search._learning import Learned
+from toolgate.search._usage import Experience
+from toolgate.search.hybrid import HybridSearch, Options
+
+PLAIN = Options(wait_s=60, embed_timeout_s=60, clauses=0, server_weight=0, script_gate=False)
+STEPS: Mapping[str, Options] = {
+    "words alone": replace(PLAIN, dense_weight=0),
+    "meaning alone": replace(PLAIN, dense_weight=1),
+    "sum": PLAIN,
+    "+ clauses": replace(PLAIN, clauses=Options.clauses),
+    "+ server": replace(PLAIN, clauses=Options.clauses, server_weight=Options.server_weight),
+    "+ script gate": replace(
+        PLAIN, clauses=Options.clauses, server_weight=Options.server_weight, script_gate=True
+    ),
+}
+FOLDS = 5
+SHOWN = 10
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__)
+    parser.add_argument("folders", nargs="+", help="a set, or set+distractors")
+    parser.add_argument("--most", type=int, default=300, help="requests of a set at most")
+    given = parser.parse_args()
+    sets = [_read(folder, given.most) for folder in given.folders]
+    rows = asyncio.run(_table(sets))
+    names = [labelled.name for labelled in sets]
+    print("| R@5 | " + " | ".join(names) + " |")
+    print("|---|" + "---:|" * len(names))
+    for step, found in rows.items():
+        print(f"| {step} | " + " | ".join(f"{value:.3f}" for value in found) + " |")
+
+
+async def _table(sets: Sequence[Labelled]) -> dict[str, list[float]]:
+    embedder = BundledEmbedder()
+    rows: dict[str, list[float]] = {}
+    for labelled in sets:
+        for step, options in STEPS.items():
+            search = await _search(labelled, options, embedder)
+            found = [await _ranked(search, question, None) for question in labelled.questions]
+            rows.setdefault(step, []).append(_recall(labelled.questions, found))
+            _told(labelled, step, rows)
+        search = await _search(labelled, STEPS["+ script gate"], embedder)
+        for step, logged in (("+ log of a fifth", 1), ("+ log of four fifths", FOLDS - 1)):
+            found = await _with_log(search, labelled, embedder, logged)
+            rows.setdefault(step, []).append(_recall(labelled.questions, found))
+            _told(labelled, step, rows)
+    return rows
+
+
+def _told(labelled: Labelled, step: str, rows: Mapping[str, Sequence[float]]) -> None:
+    print(f"{labelled.name}: {step} {rows[step][-1]:.3f}", file=sys.stderr, flush=True)
+
+
+async def _with_log(
+    search: HybridSearch, labelled: Labelled, embedder: BundledEmbedder, logged: int
+) -> list[list[str]]:
+    """Each request with a log of `logged` other folds."""
+    texts = [question.text for question in labelled.questions]
+    vectors = await embedder.embed(texts, "query")
+    folds: list[Learned] = []
+    for fold in range(FOLDS):
+        known = Experience(embedder.dim, half_life_s=1e9)
+        others = {(fold + step) % FOLDS for step in range(1, logged + 1)}
+        for at, question in enumerate(labelled.questions):
+            if at % FOLDS in others:
+                for group in question.groups:
+                    known.add(vectors[at].astype("<f2").tobytes(), min(group), 1.0, 0.0)
+        folds.append(Learned({embedder.identity: known}, 0.0))
+    return [
+        await _ranked(search, question, folds[at % FOLDS])
+        for at, question in enumerate(labelled.questions)
+    ]
+
+
+async def _search(labelled: Labelled, options: Options, embedder: BundledEmbedder) -> HybridSearch:
+    search = HybridSearch(options, embedder)
+    await search.update(labelled.tools)
+    await search.ready()
+    return search
+
+
+async def _ranked(search: HybridSearch, question: Question, learned: Learned | None) -> list[str]:
+    answer = await search.search(
+        SearchRequest(queries=(question.text,), limit=SHOWN, learned=learned)
+    )
+    return [hit.key for hit in answer.hits]
+
+
+def _recall(questions: Iterable[Question], found: Sequence[Sequence[str]]) -> float:
+    pairs = zip(questions, found, strict=True)
+    return float(np.mean([judge(keys, question.groups)["R@5"] for question, keys in pairs]))
+
+
+def _read(folder: str, most: int) -> Labelled:
+    path, *others = folder.split("+")
+    return read_labelled(Path(path), [Path(path).parent / other for other in others], most=most)
+
+
+if __name__ == "__main__":
+    main()

@@ -369,7 +369,7 @@ class Settings:
     pinned: tuple[str, ...] = ()
     """Tool keys (`server:tool`) that are always listed beside the meta-tools."""
 
-    optimization: str = "bm25"
+    optimization: str = "hybrid"
     """How `tool_discovery` finds tools: `bm25` by words, `hybrid` by words and meaning, `cloud` by
     a search service, `off` not at all, or the name of another search that is installed. With `off`
     the real tools are listed, as with `mode = "all"`."""

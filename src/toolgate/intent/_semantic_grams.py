@@ -76,12 +76,14 @@ class Grams:
 
 def count_grams(texts: Sequence[str]) -> Grams:
     """What prompts say of how rare each feature is."""
-    seen = np.zeros(_BUCKETS, np.int64)
+    found = [np.zeros(0, np.int64)]
     for at in range(0, len(texts), _BATCH):
         features, _, _ = _counted(texts[at : at + _BATCH])
-        seen += np.bincount(_bucket(features), minlength=_BUCKETS)
-    rarity = np.log((1 + len(texts)) / (1 + seen)) + 1
-    return Grams(rarity=np.where(seen > 0, rarity, 0).astype(np.float32))
+        found.append(_bucket(features))
+    seen, counts = np.unique(np.concatenate(found), return_counts=True)
+    rarity = np.zeros(_BUCKETS, np.float32)
+    rarity[seen] = np.log((1 + len(texts)) / (1 + counts)) + 1
+    return Grams(rarity=rarity)
 
 
 def _bucket(features: Hashes) -> NDArray[np.int64]:

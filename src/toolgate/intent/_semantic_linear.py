@@ -70,6 +70,9 @@ def fit_softmax(
         tolerance: Done when the slope has fallen to this share of the first.
     """
     n, columns = rows.shape
+    if not n or not count:
+        weights = np.zeros((columns, count), np.float32)
+        return Linear(weights=weights, constants=np.zeros(count, np.float32))
     wide, pull = _with_constant(rows)
     if hint is None:
         hint = inverse_curvature(rows, count, strength=strength)

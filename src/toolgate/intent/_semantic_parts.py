@@ -55,7 +55,7 @@ def parts(message: str) -> tuple[str, ...]:
     for piece in pieces[1:]:
         words = piece.split()
         lead = whole[-1].split()
-        short = len(words) <= 4 and len(lead) > len(words) and words[0].lower() in _ARTICLES
+        short = len(words) <= 4 and len(lead) >= len(words) and words[0].lower() in _ARTICLES
         whole.append(f"{lead[0]} {piece}" if short else piece)
     return tuple(whole)
 

@@ -96,7 +96,7 @@ class SemanticStage:
         self._own_limits: Mapping[str, Limits] = {}
         self._names: frozenset[str] = frozenset()
         self._asked = self._found = 0
-        self._remembered: OrderedDict[str, tuple[Judgement, str]] = OrderedDict()
+        self._remembered: OrderedDict[str, Judgement] = OrderedDict()
         self._fitting = anyio.Lock()
 
     @property
@@ -160,14 +160,15 @@ class SemanticStage:
             return _nothing("No intent has example prompts.")
         text = request.text
         pieces = parts(text)
-        first, *others = await self._judgements([text, *(pieces if len(pieces) > 1 else ())])
-        whole, near = first
+        whole, *others = await self._judgements([text, *(pieces if len(pieces) > 1 else ())])
         if again := self._continued(request, whole):
             return again
-        if several := self._several(whole, [one for one, _ in others]):
+        if several := self._several(whole, others):
             return several
         candidates = tuple(
-            Candidate(intent=name, confidence=share, why=near if name == whole.intent else "")
+            Candidate(
+                intent=name, confidence=share, why=whole.nearest if name == whole.intent else ""
+            )
             for name, share in whole.ranked
             if name != UNSUPPORTED
         )
@@ -175,7 +176,9 @@ class SemanticStage:
             return _nothing(_why_not(whole), candidates)
         intent, question = whole.intent, ""
         rivals = [name for name, _ in whole.ranked if name != UNSUPPORTED][:2]
-        reason = f"{words_of(intent)!r} is what it means most likely; nearest prompt: {near!r}."
+        reason = (
+            f"{words_of(intent)!r} is what it means most likely; nearest prompt: {whole.nearest!r}."
+        )
         if whole.sure < _SURE and len(rivals) == 2:
             if request.previous and request.previous[-1] == rivals[1]:
                 intent = rivals[1]
@@ -249,8 +252,8 @@ class SemanticStage:
             intents=tuple(order),
         )
 
-    async def _judgements(self, texts: Sequence[str]) -> list[tuple[Judgement, str]]:
-        """Each text's judgement and its nearest prompt; what is known already is not computed."""
+    async def _judgements(self, texts: Sequence[str]) -> list[Judgement]:
+        """Each text's judgement; what is known already is not computed."""
         model = self._model
         assert model is not None
         keys = [plain(text) for text in texts]
@@ -262,15 +265,12 @@ class SemanticStage:
             vectors = await self._vectors([texts[place] for place in new])
             for place, vector in zip(new, vectors, strict=True):
                 one = self._judged(model, texts[place], vector)
-                near = ""
-                if one.known and one.intent != UNSUPPORTED:
-                    near = model.nearest(texts[place], vector, 1, one.intent)[0][1]
-                found[keys[place]] = (one, near)
+                found[keys[place]] = one
                 if vector is not None or self._embedder is None:
-                    self._keep(model, keys[place], found[keys[place]])
+                    self._keep(model, keys[place], one)
         return [found[key] for key in keys]
 
-    def _keep(self, model: Model, key: str, value: tuple[Judgement, str]) -> None:
+    def _keep(self, model: Model, key: str, value: Judgement) -> None:
         if model is self._model:
             self._remembered[key] = value
             while len(self._remembered) > _REMEMBERED:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Command
 
 PROMPTS = {
     "refunds": ["give me my money back", "i want a refund", "return my payment please"],
@@ -24,17 +24,17 @@ def pack(tmp_path: Path) -> Path:
 
 
 def test_each_message_gets_a_line_and_the_labelled_ones_are_scored(
-    toolgate: Run, pack: Path, tmp_path: Path
+    command: Command, pack: Path, tmp_path: Path
 ) -> None:
     queries, out = tmp_path / "queries.jsonl", tmp_path / "out.jsonl"
     rows = [
         {"id": "a", "text": "i want a refund", "intent": "REFUNDS"},
-        {"id": "b", "text": "xyzzy", "intent": None},
+        {"id": "b", "text": "???", "intent": None},
         {"id": "c", "text": "create a relation"},
     ]
     queries.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
-    done = toolgate(
+    done = command(
         *("eval", "intents", "--pack", str(pack), "--queries", str(queries)),
         *("--predictions", str(out), "--embedder", "none", "--sweep", "--json"),
     )
@@ -52,8 +52,8 @@ def test_each_message_gets_a_line_and_the_labelled_ones_are_scored(
     assert (lines[1]["intent"], lines[1]["confidence"]) == (None, 0.0)
 
 
-def test_people_get_the_figures_as_sentences_and_tables(toolgate: Run, pack: Path) -> None:
-    done = toolgate("eval", "intents", "--pack", str(pack), "--embedder", "none", "--sweep")
+def test_people_get_the_figures_as_sentences_and_tables(command: Command, pack: Path) -> None:
+    done = command("eval", "intents", "--pack", str(pack), "--embedder", "none", "--sweep")
     assert done.status == 0, done.err
     assert "6 prompts of 2 intents" in done.out
     assert "prompts, each held out" in done.out
@@ -68,16 +68,16 @@ def test_people_get_the_figures_as_sentences_and_tables(toolgate: Run, pack: Pat
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(
-    toolgate: Run, pack: Path, tmp_path: Path, line: str, reason: str
+    command: Command, pack: Path, tmp_path: Path, line: str, reason: str
 ) -> None:
     queries = tmp_path / "queries.jsonl"
     queries.write_text(line, encoding="utf-8")
-    done = toolgate("eval", "intents", "--pack", str(pack), "--queries", str(queries))
+    done = command("eval", "intents", "--pack", str(pack), "--queries", str(queries))
     assert done.status == 2
     assert reason in done.err
 
 
-def test_a_folder_without_prompts_is_refused(toolgate: Run, tmp_path: Path) -> None:
-    done = toolgate("eval", "intents", "--pack", str(tmp_path))
+def test_a_folder_without_prompts_is_refused(command: Command, tmp_path: Path) -> None:
+    done = command("eval", "intents", "--pack", str(tmp_path))
     assert done.status == 2
     assert "no file with example prompts" in done.err

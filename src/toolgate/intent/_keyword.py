@@ -46,6 +46,12 @@ _UNSPACED: Final = re.compile(
 )
 """Scripts that write no blanks between words."""
 
+_MOST_ANSWERS: Final = 1_000
+"""Answers that are kept ready: few combinations of keywords occur."""
+
+_LONGEST_REASON: Final = 300
+"""Of an answer that is kept: a phrase may have found words of any length."""
+
 _MOST_PLACES: Final = 50
 """Places of one keyword that are looked at, when the first ones are about something else."""
 
@@ -212,6 +218,7 @@ class KeywordStage:
         )
         self._languages: dict[str, None] = {}
         self._entries: list[_Entry] = []
+        self._answers: dict[tuple[tuple[int, float, tuple[str, ...], str], ...], Detection] = {}
         self._misspelt: dict[str, tuple[re.Pattern[str], list[_Set]]] = {}
         for number, intent in enumerate(self.intents):
             for language, keywords in intent.keywords.items():
@@ -240,6 +247,18 @@ class KeywordStage:
             found = self._mistyped(text, request.languages)
         if not found:
             return _NOTHING
+        key = tuple(
+            (number, each.confidence, each.matched, each.reason) for number, each in found.items()
+        )
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answer(found)
+            short = all(len(each.reason) < _LONGEST_REASON for each in found.values())
+            if short and len(self._answers) < _MOST_ANSWERS:
+                self._answers[key] = answer
+        return answer
+
+    def _answer(self, found: Mapping[int, _Found]) -> Detection:
         best = sorted(found, key=lambda number: (-found[number].confidence, number))
         chosen, result = self.intents[best[0]], found[best[0]]
         return Detection(
@@ -326,8 +345,12 @@ class KeywordStage:
         found: dict[int, _Found] = {}
         partial: list[str] = []
         before: _Set | None = None
+        source, entries = text.text, self._entries
         for number in sorted(numbers):
-            each = self._entries[number]
+            each = entries[number]
+            word = each.word
+            if word is not None and word.text not in source:
+                continue
             among = each.among
             if languages and among.language not in languages:
                 continue
@@ -339,10 +362,10 @@ class KeywordStage:
             known = found.get(among.intent)
             if known is not None and known.confidence == EXACT:
                 continue
-            if each.word is not None:
-                if not _counts(each.word, among.guard, text):
+            if word is not None:
+                if not _counts(word, among.guard, text):
                     continue
-                shown = each.word.text
+                shown = word.text
                 if each.tier == "partial":
                     partial.append(shown)
                     continue
@@ -406,8 +429,6 @@ def _first_context(each: _Set, text: _Text) -> str | None:
 
 def _counts(word: _Word, guard: _Guard | None, text: _Text) -> bool:
     """Whether a keyword occurs where the message is not about something else."""
-    if word.text not in text.text:
-        return False
     if guard is None or word.at_home or guard.is_home(text.words):
         return next(word.places(text.text), None) is not None
     places = islice(word.places(text.text), _MOST_PLACES)

@@ -27,7 +27,8 @@ def test_a_watched_stage_tells_its_name_fields_parent_and_outcome() -> None:
 async def test_the_stages_of_a_discovery_and_a_call_can_be_watched() -> None:
     seen: list[str] = []
     stop = watch_stages(lambda one: seen.append(one.stage))
-    async with memory_app({"a": FakeUpstream()}, Settings(mode="meta")) as app:
+    settings = Settings(mode="meta", optimization="bm25")
+    async with memory_app({"a": FakeUpstream()}, settings) as app:
         for arguments in (
             {"name": "tool_discovery", "arguments": {"query": "echo"}},
             {"name": "tool_execute", "arguments": {"toolKey": "a:echo", "arguments": {}}},

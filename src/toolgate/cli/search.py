@@ -49,11 +49,11 @@ def search(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Find the tools that fit a request.
+    """Find the tools that fit a request. Exit status 3 when none does, or only weakly.
 
     JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
-    "explanation", "signature", "annotations", "outputSchema", "down", "alternatives",
-    "usedWith", "reasons"}], "siblings",
+    "explanation", "signature", "annotations", "outputSchema", "weak", "down",
+    "alternatives", "usedWith", "reasons"}], "siblings",
     "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens", "text"}; source
     is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
     """
@@ -101,7 +101,8 @@ async def _search(wanted: Json, as_json: bool) -> int:
             note(str(answer["notice"]))
         elif not found:
             note("No tool fits. Try other words, or see: toolgate tools")
-    return FINE if any(hit.get("source") != "core" for hit in found) else NOTHING
+    fitting = (hit for hit in found if hit.get("source") != "core" and not hit.get("weak"))
+    return FINE if any(fitting) else NOTHING
 
 
 def show(hit: Json) -> None:
@@ -111,7 +112,8 @@ def show(hit: Json) -> None:
     """
     is_core = hit.get("source") == "core"
     relevance = "pinned" if is_core else f"{float(hit.get('relevance') or 0):.2f}"
-    print_text(f"{one_line(str(hit['toolKey']))}  {relevance}")
+    weak = "  weak" if hit.get("weak") else ""
+    print_text(f"{one_line(str(hit['toolKey']))}  {relevance}{weak}")
     for line in (hit.get("description"), hit.get("signature")):
         if line:
             print_text(f"    {one_line(str(line))}")

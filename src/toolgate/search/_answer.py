@@ -76,6 +76,9 @@ class Found:
     input_schema: object = None
     """Its input schema as it is."""
 
+    weak: bool = False
+    """Whether it is listed although nothing fits the request well."""
+
     down: bool = False
     """Whether its server is down, so that a call would fail."""
 
@@ -233,6 +236,7 @@ def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
         output_schema=cast("Json", output) if isinstance(output, dict) else None,
         signature=clean(name) + _parameters_of(schema),
         input_schema=schema,
+        weak=bool(hit.fields.get("weak")),
         down=server in down,
     )
 
@@ -387,6 +391,7 @@ def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -
 
 def _entry(one: Found, level: _Level) -> list[str]:
     marks = ["pinned" if one.source == "core" else f"{one.relevance:.2f}"]
+    marks += ["weak"] if one.weak else []
     marks += ["read-only"] if one.annotations.get("readOnlyHint") is True else []
     marks += ["destructive"] if _is_destructive(one.annotations) else []
     marks += ["SERVER DOWN"] if one.down else []
@@ -475,6 +480,8 @@ def _result(one: Found, level: _Level) -> Json:
         "relevance": round(one.relevance, 2),
         "source": one.source,
     }
+    if one.weak:
+        result["weak"] = True
     if about := cut(one.description, level.description):
         result["description"] = about
     if level.explanation and one.explanation:

@@ -6,6 +6,7 @@ One index over all tools; who may see which is a mask at the moment of the reque
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import nsmallest
 from typing import Literal, TypedDict
 
@@ -65,6 +66,8 @@ QUERIES = 32
 _SHORT = 8
 _PHRASE_CANDIDATES = 50
 _QUERY_TERMS = 256
+_WORDS_REMEMBERED = 20_000
+"""Words of requests whose terms are remembered."""
 
 SEGMENTED_FROM = 20_000
 """Tools from which on a change is put beside what is there instead of into it."""
@@ -468,16 +471,26 @@ def asked_of(state: LexicalState, text: str) -> Asked:
         if small and fold(word) in small:
             common = True
             continue
-        for term in terms(word):
-            if term in IGNORED or is_noise(term) or word.lower() in IGNORED:
-                common = True
-            elif len(found) + len(unknown) < _QUERY_TERMS:
+        telling, has_common = _telling(word)
+        common = common or has_common
+        for term in telling:
+            if len(found) + len(unknown) < _QUERY_TERMS:
                 number = state.vocabulary.get(term, len(rarity))
                 if number < len(rarity) and rarity[number]:
                     found.setdefault(number, word)
                 else:
                     unknown.setdefault(term, word)
     return Asked(found, tuple(unknown.values()), common and not found and not unknown)
+
+
+@lru_cache(maxsize=_WORDS_REMEMBERED)
+def _telling(word: str) -> tuple[tuple[str, ...], bool]:
+    """The terms of a request's word that say something, and whether others say nothing."""
+    every = terms(word)
+    if word.lower() in IGNORED:
+        return (), bool(every)
+    telling = tuple(term for term in every if term not in IGNORED and not is_noise(term))
+    return telling, len(telling) < len(every)
 
 
 _NO_DF = np.zeros(0, np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toolgate.search._lexical import LexicalState, highest
 from toolgate.search._servers import ServerVectors, changed_servers, server_vectors
-from toolgate.search._vectors import ToolVectors, with_heads
+from toolgate.search._vectors import ToolVectors, singles, with_heads
 
 __all__ = ["DECIMALS", "FIRST_LOOK_FROM", "Cosines", "Look", "State", "looked", "state_of"]
 
@@ -21,8 +21,8 @@ FIRST_LOOK_FROM = 20_000
 """Tools from which on heads are looked at first."""
 DECIMALS = 5
 """Digits of a cosine that count: what is beyond depends on the order of a sum."""
-_HIGHEST = 1_024
-"""Texts, the best at first look, of which one has the highest cosine."""
+_HIGHEST = 64
+"""Texts, the best at first look, of which one has about the highest cosine."""
 _BLOCK_NUMBERS = 1 << 19
 """Numbers of vectors that are multiplied at a time: they stay in the processor's cache."""
 
@@ -209,7 +209,7 @@ def _high(state: State, rough: NDArray[np.float32], query: NDArray[np.float32]) 
     best = best[vectors.heads.there[best]]
     if not len(best):
         return None
-    return float(np.round(vectors.rows[best].astype(np.float32) @ query, DECIMALS).max())
+    return float(np.round(singles(vectors.rows[best]) @ query, DECIMALS).max())
 
 
 def exact_at(
@@ -218,7 +218,7 @@ def exact_at(
     """Cosines at some places."""
     assert state.vectors is not None
     rows = places if state.in_order else state.vectors.of_tool[places]
-    near = state.vectors.rows[rows].astype(np.float32)
+    near = singles(state.vectors.rows[rows])
     return [np.round(near @ query, DECIMALS) for query in queries]
 
 

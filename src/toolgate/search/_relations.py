@@ -39,6 +39,8 @@ class Relations:
         self._named = named
         self._known: tuple[object, ...] = ()
         self._task: asyncio.Task[None] | None = None
+        self._strategy: object = None
+        self._keeper: _HasVectors | None = None
         self.alternatives: Mapping[str, tuple[str, ...]] = {}
         """Keys of near-equal tools of other servers, by key."""
         self.groups = Groups()
@@ -46,19 +48,18 @@ class Relations:
 
     def look(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
         """Compute anew in the background when the catalog, its vectors or the names changed."""
-        while not isinstance(strategy, _HasVectors) and hasattr(strategy, "inner"):
-            strategy = getattr(strategy, "inner", None)  # one that asks another
-        has_vectors = isinstance(strategy, _HasVectors)
+        if strategy is not self._strategy:
+            self._strategy, self._keeper = strategy, _keeper_of(strategy)
+        keeper = self._keeper
         # While vectors are being computed, once with none and once with all of them is enough.
-        whole = has_vectors and not strategy.backlog
+        whole = keeper is not None and not keeper.backlog
         named = self._named()
         wanted = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
         if wanted == self._known or (self._task is not None and not self._task.done()):
             return
         self._known = wanted
-        keys = tuple(tool.key for tool in tools)
-        rows = strategy.vectors() if has_vectors and whole and len(keys) <= _MOST else None
-        if rows is not None and len(rows) != len(keys):
+        rows = keeper.vectors() if keeper and whole and len(tools) <= _MOST else None
+        if rows is not None and len(rows) != len(tools):
             rows = None
         self._task = asyncio.create_task(self._compute(tools, rows, dict(named)))
 
@@ -85,6 +86,13 @@ class Relations:
                 self.alternatives = await anyio.to_thread.run_sync(near_equal, tools, rows)
         except Exception:  # a search goes on without it
             log.exception("relations of tools not computed")
+
+
+def _keeper_of(strategy: object) -> _HasVectors | None:
+    """Whose vectors a strategy searches by: its own, or those of one that it asks."""
+    while not isinstance(strategy, _HasVectors) and hasattr(strategy, "inner"):
+        strategy = getattr(strategy, "inner", None)
+    return strategy if isinstance(strategy, _HasVectors) else None
 
 
 def _groups(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.search._lexical import LexicalState
-from toolgate.search._vectors import ToolVectors
+from toolgate.search._vectors import ToolVectors, singles
 
 __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
 
@@ -59,7 +59,7 @@ def server_vectors(
     for begin in range(0, len(places), _BLOCK):
         some = slice(begin, begin + _BLOCK)
         starts = np.flatnonzero(np.diff(owners[some], prepend=-1))
-        near = vectors.rows[vectors.of_tool[places[some]]].astype(np.float32)
+        near = singles(vectors.rows[vectors.of_tool[places[some]]])
         rows[owners[some][starts]] += np.add.reduceat(near, starts, axis=0)
     touched = np.unique(owners)
     lengths = np.linalg.norm(rows[touched], axis=1, keepdims=True)

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 __all__ = ["clean", "cut", "summary"]
 
@@ -15,6 +16,8 @@ _JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of Persian, of Indic scripts and of emoji."""
 
 _READ_CHARS = 5_000
+_SHORT = 100
+"""Characters up to which a text is likely to be shown again."""
 _BLANKS = re.compile(r"\s+")
 _SECTION = re.compile(
     r"(?:^|(?<=[\n.!?:;]))[ \t]{0,12}(?:#{1,6} ?|\*\*)?"
@@ -26,6 +29,12 @@ _SENTENCE = re.compile(r"[.!?](?=[\s)\"'\]]|$)|[。！？…]")
 
 def clean(text: str) -> str:
     """One line of visible characters: no control or escape sequences, no direction marks."""
+    return _cleaned(text) if len(text) <= _SHORT else _cleaned.__wrapped__(text)
+
+
+@lru_cache(maxsize=4_096)
+def _cleaned(text: str) -> str:
+    """The same; names are shown again and again."""
     flat = _BLANKS.sub(" ", text).strip()
     if flat.isprintable():
         return flat

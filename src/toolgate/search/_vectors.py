@@ -17,6 +17,7 @@ __all__ = [
     "ToolVectors",
     "Wanted",
     "aligned",
+    "singles",
     "texts_of",
     "wanted_of",
     "with_heads",
@@ -38,6 +39,9 @@ _SAMPLE_NUMBERS = 1 << 22
 _SPARE = 16
 _ROUNDS = 4
 _BLOCK = 65_536
+_HALF_BITS = np.int32(-0x7000_2000)
+"""All but the copies of the sign."""
+_HALF_SCALE = np.float32(2.0**112)
 
 
 def texts_of(tool: SearchableTool) -> tuple[str, str]:
@@ -281,6 +285,21 @@ def _digest(tool: SearchableTool) -> bytes:
     return hashlib.blake2b(data, digest_size=16, person=_MAKING).digest()
 
 
+def singles(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """The same numbers with single precision, in half the time that numpy takes for halves.
+
+    A half has its bits where a single has them, 13 further down, and 112 less in the exponent.
+    """
+    if rows.dtype != np.float16:
+        return rows.astype(np.float32, copy=False)
+    bits = rows.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= _HALF_BITS
+    found = bits.view(np.float32)
+    found *= _HALF_SCALE
+    return found
+
+
 def with_heads(vectors: ToolVectors) -> ToolVectors:
     """The same vectors with heads for all rows that are there."""
     rows, there, heads = vectors.rows, vectors.there, vectors.heads
@@ -297,7 +316,7 @@ def with_heads(vectors: ToolVectors) -> ToolVectors:
     missing = np.flatnonzero(there & ~made)
     for begin in range(0, len(missing), _BLOCK):
         at = missing[begin : begin + _BLOCK]
-        heads.rows[at] = rows[at].astype(np.float32) @ heads.basis
+        heads.rows[at] = singles(rows[at]) @ heads.basis
     made[missing] = True
     return replace(vectors, heads=replace(heads, there=made))
 
@@ -306,13 +325,13 @@ def _mean(rows: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float32]:
     total = np.zeros(rows.shape[1], np.float64)
     for begin in range(0, len(rows), _BLOCK):
         part = slice(begin, begin + _BLOCK)
-        total += there[part].astype(np.float32) @ rows[part].astype(np.float32)
+        total += there[part].astype(np.float32) @ singles(rows[part])
     return (total / max(1, np.count_nonzero(there))).astype(np.float32)
 
 
 def _basis(sample: NDArray[Any], width: int) -> NDArray[np.float32]:
     """The directions in which vectors differ most, best first; a few rounds of power iteration."""
-    exact = sample.astype(np.float32)
+    exact = singles(sample)
     width = min(width, exact.shape[1])
     turned = np.random.default_rng(1).standard_normal((exact.shape[1], width + _SPARE))
     for _ in range(_ROUNDS):

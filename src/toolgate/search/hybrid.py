@@ -531,7 +531,7 @@ class HybridSearch:
         values = exact_at(state, places, [vectors[texts.all[at]] for at in wanted])
         found = dict(zip(wanted, values, strict=True))
         return [
-            None if cosine is None else replace(cosine, values=found[at])
+            None if cosine is None else _highest_of(cosine, found[at])
             for at, cosine in enumerate(rough)
         ]
 
@@ -664,19 +664,20 @@ class HybridSearch:
         if ranking.lift.before:
             plain = ranking.lift.without(plain, below=_PHRASE)
         first = max((float(plain[at]) for at in rivals), default=0.0)
-        cosines = [_cosine(state, ranking, at) for at in rivals[:COMPETITORS]]
-        crowd = crowd_of([cosine for cosine in cosines if cosine is not None])
+        among = rivals[:COMPETITORS]
+        cosines = _cosines_of(state, ranking, [*among, *best])
+        crowd = crowd_of([each for each in cosines[: len(among)] if each is not None])
         asked = len(ranking.asked.found) + len(ranking.asked.unknown)
         return [
             Evidence(
-                cosine=_cosine(state, ranking, at),
+                cosine=cosine,
                 covered=max(float(part.shares[at]) for part in ranking.parts),
                 gap=max(0.0, first - float(plain[at])),
                 rank=rank,
                 crowd=crowd,
                 words=asked,
             )
-            for rank, at in enumerate(best)
+            for rank, (at, cosine) in enumerate(zip(best, cosines[len(among) :], strict=True))
         ]
 
     def _hit(
@@ -757,13 +758,20 @@ def _fits(best: Hit, shift: float) -> bool:
     return best.fields["margin"] >= shift
 
 
-def _cosine(state: State, ranking: _Ranking, at: int) -> float | None:
-    """Best cosine of the request or one of its clauses; None without a vector."""
-    place = at if ranking.places is None else int(ranking.places[at])
-    if state.there is not None and not state.there[place]:
-        return None
-    found = [float(part.cosines[at]) for part in ranking.parts if part.cosines is not None]
-    return round(max(found), 4) if found else None
+def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:
+    """Best cosines of the request or one of its clauses; None without a vector."""
+    given = [part.cosines for part in ranking.parts if part.cosines is not None]
+    if not given or not some:
+        return [None for _ in some]
+    at = np.array(some, np.int64)
+    best: list[float] = np.maximum.reduce([cosines[at] for cosines in given]).tolist()
+    found: list[float | None] = [round(cosine, 4) for cosine in best]
+    if state.there is not None:
+        there = state.there[at if ranking.places is None else ranking.places[at]]
+        found = [
+            cosine if is_there else None for cosine, is_there in zip(found, there, strict=True)
+        ]
+    return found
 
 
 def _servers_used(
@@ -792,7 +800,17 @@ def _first(
     """The places to look at, ascending: the best that are allowed, and those that are sure."""
     if allowed is not None:
         rough = rough * allowed
-    return np.union1d(highest(rough, _FIRST), np.array(sure, np.int64))
+    best = highest(rough, _FIRST)
+    if not sure:
+        return best
+    found = np.concatenate([best, np.array(sure, np.int64)])
+    found.sort()
+    return found[np.concatenate([[True], found[1:] != found[:-1]])]
+
+
+def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
+    """Cosines at the places that are looked at whole, where the highest is nearly always."""
+    return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
 
 
 def _silent(size: int) -> Look:

@@ -1,5 +1,8 @@
 """The command `toolgate` itself: what it loads, how it answers wrong use, how it ends."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +150,17 @@ def test_no_words_at_all_show_the_help(argv: list[str], capsys: pytest.CaptureFi
 
 def test_nothing_found_has_a_status_of_its_own() -> None:
     assert NOTHING == 3
+
+
+def test_products_of_a_search_run_on_one_thread() -> None:
+    """Unless somebody says otherwise: threads that wait for the next product burn the processor."""
+    code = (
+        "import os, toolgate.cli as cli\n"
+        "try: cli.main(['--version'])\n"
+        "except SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'], os.environ['MKL_NUM_THREADS'])"
+    )
+    env = {"MKL_NUM_THREADS": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-2:] == ["1", "4"]

@@ -103,7 +103,7 @@ class Options:
     script_gate: bool = True
     """Whether meaning and servers count less where the model cannot read the request."""
 
-    server_weight: float = 0.2
+    server_weight: float = 0.25
     """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
 
     context_weight: float = 0.2

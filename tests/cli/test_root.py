@@ -157,7 +157,8 @@ def test_products_of_a_search_run_on_one_thread() -> None:
     code = (
         "import os, toolgate.cli as cli\n"
         "try: cli.main(['--version'])\n"
-        "except SystemExit: print(os.environ['OPENBLAS_NUM_THREADS'], os.environ['MKL_NUM_THREADS'])"
+        "except SystemExit:\n"
+        " print(os.environ['OPENBLAS_NUM_THREADS'], os.environ['MKL_NUM_THREADS'])"
     )
     env = {"MKL_NUM_THREADS": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(

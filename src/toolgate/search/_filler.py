@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
@@ -215,11 +216,11 @@ class Filler:
         tried: asyncio.Event,
     ) -> None:
         """Texts of like length go together: what is padded costs."""
-        waiting = sorted(missing, key=lambda wanted: (wanted.size, wanted.row))
+        waiting = deque(sorted(missing, key=lambda wanted: (wanted.size, wanted.row)))
         failures = 0
         self.left = len(waiting)
         while waiting:
-            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            batch = [waiting.popleft() for _ in range(min(_BATCH, len(waiting)))]
             try:
                 rows = await self._rows_of(batch)
             except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
@@ -228,7 +229,7 @@ class Filler:
                 )
                 self._metrics.failed(str(error) or type(error).__name__, utc_now())
                 tried.set()
-                waiting = [*batch, *waiting]
+                waiting.extendleft(reversed(batch))
                 await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                 failures += 1
                 continue
@@ -242,7 +243,7 @@ class Filler:
                 vectors.rows[places] = halves
             elif not await self._kept.flush():  # it is nowhere else
                 tried.set()
-                waiting = [*batch, *waiting]
+                waiting.extendleft(reversed(batch))
                 await anyio.sleep(_SETTLE_AGAIN_S)
                 continue
             vectors.there[places] = True

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nsmallest
+from itertools import chain
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -510,33 +511,36 @@ class _Reader:
     """Turns the words of tools into numbers."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
-        self._vocabulary = vocabulary
-        self._all: dict[str, tuple[int, ...]] = {}
-        self._telling: dict[str, tuple[int, ...]] = {}
-
-    def read(self, tool: SearchableTool) -> list[list[int]]:
-        """For each field the numbers of its terms, as often as they occur."""
-        return [
-            self._numbers(text[: _CUT.get(name, 1_000)], prose=name in _PROSE)
-            for name, text in zip(_FIELDS, _texts(tool), strict=True)
+        every, telling = _Numbers(vocabulary, prose=False), _Numbers(vocabulary, prose=True)
+        self._fields = [
+            ((telling if name in _PROSE else every).__getitem__, _CUT.get(name, 1_000))
+            for name in _FIELDS
         ]
 
-    def _numbers(self, text: str, *, prose: bool) -> list[int]:
-        known, numbers = (self._telling if prose else self._all), list[int]()
-        for word in words(text):
-            found = known.get(word)
-            if found is None:
-                found = known[word] = self._number(word, prose=prose)
-            numbers += found
-        return numbers
+    def read(self, tool: SearchableTool) -> list[Iterable[int]]:
+        """For each field the numbers of its terms, as often as they occur."""
+        return [
+            chain.from_iterable(map(numbers, words(text[:most])))
+            for (numbers, most), text in zip(self._fields, _texts(tool), strict=True)
+        ]
 
-    def _number(self, word: str, *, prose: bool) -> tuple[int, ...]:
+
+class _Numbers(dict[str, tuple[int, ...]]):
+    """The numbers of the terms of each word that was asked for."""
+
+    def __init__(self, vocabulary: dict[str, int], *, prose: bool) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+        self._is_prose = prose
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
         number = self._vocabulary
-        return tuple(
+        found = self[word] = tuple(
             number.setdefault(term, len(number))
             for term in terms(word)
-            if not (prose and is_noise(term))
+            if not (self._is_prose and is_noise(term))
         )
+        return found
 
 
 def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
@@ -557,13 +561,14 @@ def _same(old: SearchableTool, new: SearchableTool) -> bool:
 
 def _texts(tool: SearchableTool) -> tuple[str, ...]:
     """The text of each of `_FIELDS`."""
+    title, parameters = tool.title, tool.parameters
     return (
         tool.name,
-        "" if tool.title == tool.name else tool.title,
+        "" if title == tool.name else title,
         tool.server,
         tool.description,
-        " ".join(name for name, _ in tool.parameters),
-        " ".join(text for _, text in tool.parameters if text),
+        " ".join([name for name, _ in parameters]),
+        " ".join([text for _, text in parameters if text]),
     )
 
 

@@ -5,7 +5,7 @@ tools and a small one with those that changed since: a changed server costs its 
 so much has changed that all is put into one segment again. Document frequencies are common.
 """
 
-from collections import Counter
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -35,6 +35,11 @@ _TERM_SHIFT = 40
 _PLACE_SHIFT = 16
 _PLACE_BITS = (1 << (_TERM_SHIFT - _PLACE_SHIFT)) - 1
 _CODES_MOST = 1 << _PLACE_SHIFT
+_COUNT_BITS = 10
+_COUNT_MOST = (1 << _COUNT_BITS) - 1
+"""A word that is repeated more often in a field counts no more."""
+_READ_AT_ONCE = 1 << 18
+"""Words that are counted at a time."""
 _BLOCK = 1 << 21
 """Postings that are weighed at a time, so that what is computed on the way stays small."""
 
@@ -95,7 +100,7 @@ class Counts:
 
 
 def read_counts(
-    tools: Iterable[Sequence[Sequence[int]]], patterns: Patterns, first: int, n_tools: int
+    tools: Iterable[Sequence[Iterable[int]]], patterns: Patterns, first: int, n_tools: int
 ) -> Counts:
     """The counts of tools whose fields are given as numbers of terms.
 
@@ -107,23 +112,60 @@ def read_counts(
     """
     keys: list[NDArray[np.uint64]] = []
     lengths = np.zeros((FIELDS, n_tools), np.uint16)
-    pending: list[int] = []
-    code = patterns.code
-    for at, fields in enumerate(tools):
-        packed: dict[int, int] = {}
-        for row, numbers in enumerate(fields):
-            if numbers:
-                lengths[row, at] = min(len(numbers), 0xFFFF)
-                shift = 16 * row
-                for number, count in Counter(numbers).items():
-                    packed[number] = packed.get(number, 0) + (count << shift)
-        place = (first + at) << _PLACE_SHIFT
-        pending += [number << _TERM_SHIFT | place | code(p) for number, p in packed.items()]
-        if len(pending) > _BLOCK >> 3:
-            keys.append(np.array(pending, np.uint64))
-            pending.clear()
-    keys.append(np.array(pending, np.uint64))
+    numbers, ends = array("q"), array("q")
+    done = at = 0
+    for at, fields in enumerate(tools, start=1):
+        for field in fields:
+            numbers.extend(field)
+            ends.append(len(numbers))
+        if len(numbers) > _READ_AT_ONCE:
+            keys.append(_counted(numbers, ends, patterns, first + done, lengths[:, done:at]))
+            numbers, ends = array("q"), array("q")
+            done = at
+    keys.append(_counted(numbers, ends, patterns, first + done, lengths[:, done:at]))
     return Counts(np.concatenate(keys), lengths)
+
+
+def _counted(
+    numbers: "array[int]",
+    ends: "array[int]",
+    patterns: Patterns,
+    first: int,
+    lengths: NDArray[np.uint16],
+) -> NDArray[np.uint64]:
+    """The counts of some tools; their lengths are filled in.
+
+    Args:
+        numbers: Terms, by tool and field.
+        ends: Where those of each field of each tool end.
+        patterns: Takes the patterns that occur.
+        first: Place of the first tool.
+        lengths: Shape (fields, tools).
+    """
+    sizes = np.diff(np.frombuffer(ends, np.int64), prepend=0) if ends else np.zeros(0, np.int64)
+    lengths[:] = np.minimum(sizes, 0xFFFF).reshape(-1, FIELDS).T
+    if not numbers:
+        return np.zeros(0, np.uint64)
+    tools, fields = np.divmod(np.arange(len(sizes), dtype=np.uint64), np.uint64(FIELDS))
+    owners = (tools + np.uint64(first)) << np.uint64(_PLACE_SHIFT) | fields
+    keys = np.frombuffer(numbers, np.int64).astype(np.uint64) << np.uint64(_TERM_SHIFT)
+    keys |= np.repeat(owners, sizes)
+    keys.sort()
+    begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
+    counts = np.minimum(np.diff(begins, append=len(keys)), _COUNT_MOST).astype(np.uint64)
+    keys = keys[begins]
+    counts <<= (keys & np.uint64(_CODES_MOST - 1)) * np.uint64(_COUNT_BITS)
+    keys &= ~np.uint64(_CODES_MOST - 1)
+    begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
+    kinds, which = np.unique(np.add.reduceat(counts, begins), return_inverse=True)
+    codes = np.array([patterns.code(_spread(kind)) for kind in kinds.tolist()], np.uint64)
+    found: NDArray[np.uint64] = keys[begins] | codes[which]
+    return found
+
+
+def _spread(counts: int) -> int:
+    """Counts of fields with the room that patterns give each."""
+    return _packed(tuple(counts >> _COUNT_BITS * row & _COUNT_MOST for row in range(FIELDS)))
 
 
 @dataclass(frozen=True)

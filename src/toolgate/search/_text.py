@@ -11,6 +11,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import Stemmer
 
@@ -106,13 +107,22 @@ def terms(word: str) -> tuple[str, ...]:
     if found is None:
         if len(_known) >= _KNOWN_MOST:
             _known.clear()
-        found = _known[word] = tuple(dict.fromkeys(_analyse(word[:_LONGEST])))
+        read = _stems_of if word.isascii() else _analyse
+        found = _known[word] = tuple(dict.fromkeys(read(word[:_LONGEST])))
     return found
 
 
 def is_noise(term: str) -> bool:
     """Whether a term of a tool's prose says nothing: an article, or a single letter."""
     return term in _NOISE or (len(term) == 1 and term.isascii())
+
+
+def _stems_of(word: str) -> Iterator[str]:
+    """What `_analyse` gives for a word of plain letters."""
+    parts = [part.lower() for part in _PART.findall(word)]
+    yield from map(_stem_of_part, parts)
+    if len(parts) > 1:
+        yield _stem("".join(parts))
 
 
 def _analyse(word: str) -> Iterator[str]:
@@ -142,6 +152,11 @@ def _unaccented(text: str) -> str:
 def _stem(word: str) -> str:
     with _stemmer_lock:
         return _stem_english(word)
+
+
+@lru_cache(maxsize=50_000)
+def _stem_of_part(part: str) -> str:
+    return _stem(part)
 
 
 def _unspaced(text: str) -> Iterator[str]:

@@ -114,7 +114,17 @@ def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
 
 def test_doctor_without_configuration_points_to_init(command: Command, folder: Path) -> None:
     (folder / "toolgate.toml").unlink()
-    assert "toolgate init" in command("doctor", "--quick").out
+    shown = command("doctor", "--quick").out
+    assert "toolgate init" in shown
+    assert "toolgate servers add NAME -- COMMAND" in shown
+
+
+def test_doctor_is_content_with_servers_of_the_store_alone(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").unlink()
+    assert command("servers", "add", "one", "--", sys.executable, "-c", "").out
+    done = command("doctor", "--quick")
+    assert "There is no toolgate.toml, and the store has 1 server." in done.out
+    assert done.status == FINE
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="whether a process lives is not asked there")

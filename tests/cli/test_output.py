@@ -121,6 +121,16 @@ def test_colours_are_for_terminals_that_want_them(terminal: Terminal) -> None:
     assert "\x1b[3" not in terminal(TABLE, columns=60, NO_COLOR="1")
 
 
+def test_standard_output_stays_itself_while_one_waits(terminal: Terminal) -> None:
+    code = (
+        "import sys\nfrom toolgate.cli._output import waiting\n"
+        "with waiting('Checking'):\n    encoding = sys.stdout.encoding\nprint(encoding)"
+    )
+    shown = terminal(code, columns=80, PYTHONIOENCODING="utf-8")
+    assert "Checking" in shown
+    assert shown.endswith("utf-8\n")
+
+
 def test_a_pipe_gets_tabs(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("A", "B"), [("x", "two\nlines")])
     assert capsys.readouterr().out == "x\ttwo lines\n"

@@ -59,7 +59,7 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
     except ToolgateError as error:
         yield _failed("configuration", error)
         return
-    for check in _configuration(loaded):
+    async for check in _configuration(loaded):
         yield check
     yield _disk(loaded)
     yield await _store(loaded)
@@ -124,23 +124,35 @@ def _terminal() -> Check:
     )
 
 
-def _configuration(loaded: Settings) -> Iterable[Check]:
+async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
     count = len(loaded.servers)
     details = {"files": [str(path) for path in loaded.files], "servers": count}
     if loaded.files:
         names = ", ".join(str(path) for path in loaded.files)
-        text = f"{names}: {count} {'server' if count == 1 else 'servers'}."
+        text = f"{names}: {counted(count, 'server')}."
+        yield Check(name="configuration", state="ok", found=text, details=details)
+    elif stored := await _stored(loaded):
+        text = f"There is no toolgate.toml, and the store has {counted(stored, 'server')}."
         yield Check(name="configuration", state="ok", found=text, details=details)
     else:
         yield Check(
             name="configuration",
             state="warning",
             found="There is no toolgate.toml in this folder or in the configuration folder.",
-            hint="Make one from the servers your clients know: toolgate init",
+            hint="Make one from the servers your clients know: toolgate init. "
+            "Or add a server: toolgate servers add NAME -- COMMAND",
             details=details,
         )
     for notice in loaded.notices:
         yield Check(name="configuration", state="warning", found=notice)
+
+
+async def _stored(loaded: Settings) -> int:
+    """How many servers the store has; none where it cannot be read, which is told elsewhere."""
+    try:
+        return len(await import_module("toolgate.cli._trial").known_servers(loaded))
+    except ToolgateError:
+        return 0
 
 
 def _disk(loaded: Settings) -> Check:

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import TextIO
 
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -141,7 +143,14 @@ def waiting(text: str) -> Generator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with _console(sys.stderr).status(Text(text)):
+    # Standard output stays itself: rich's stand-in has no encoding, and writes to standard error.
+    with Live(
+        Spinner("dots", Text(text)),
+        console=_console(sys.stderr),
+        refresh_per_second=12.5,
+        transient=True,
+        redirect_stdout=False,
+    ):
         yield
 
 

@@ -13,12 +13,12 @@ from toolgate.settings import AuditSettings, Settings, StoreSettings, expand_hom
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec
 
-__all__ = ["each_server", "try_servers"]
+__all__ = ["each_server", "known_servers", "try_servers"]
 
 
 async def each_server(loaded: Settings) -> AsyncIterator[Json]:
     """A trial of every server that is switched on, one after the other, as each ends."""
-    for spec in (await _known(loaded)).values():
+    for spec in (await known_servers(loaded)).values():
         if spec.enabled:
             yield await _try(loaded, spec)
 
@@ -29,14 +29,14 @@ async def try_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
     Raises:
         UnknownServerError: One of them is not configured.
     """
-    known = await _known(loaded)
+    known = await known_servers(loaded)
     for name in names:
         if name not in known:
             raise unknown_server(name, known)
     return [await _try(loaded, known[name]) for name in names]
 
 
-async def _known(loaded: Settings) -> dict[str, ServerSpec]:
+async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
     """Servers of the files and of the store by name."""
     known = {spec.name: spec for spec in loaded.servers}
     url = store_url(loaded)

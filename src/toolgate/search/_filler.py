@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import anyio
 import anyio.to_thread
 import numpy as np
+from numpy.typing import NDArray
 
 from toolgate.embed import Embedder, Vectors, embedded
 from toolgate.ids import utc_now
@@ -92,7 +93,7 @@ class Filler:
         grown: Callable[[ToolVectors], Awaitable[None]],
         *,
         wait_s: float,
-        places: Sequence[int] | None = None,
+        places: NDArray[np.int32] | None = None,
     ) -> None:
         """Read or compute what is missing; waits for it, or for a failure, at most `wait_s`.
 
@@ -157,7 +158,7 @@ class Filler:
         missing: Sequence[Wanted],
         grown: Callable[[ToolVectors], Awaitable[None]],
         tried: asyncio.Event,
-        places: Sequence[int] | None,
+        places: NDArray[np.int32] | None,
     ) -> None:
         try:
             self.phase = "loading"

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -57,6 +58,7 @@ class KeptVectors:
         self._linked: dict[str, dict[str, bytes]] | None = None
         self._forgotten: set[str] = set()
         self._elsewhere: Elsewhere | None = None
+        self._noted: _Noted | None = None
 
     @property
     def is_there(self) -> bool:
@@ -83,6 +85,7 @@ class KeptVectors:
         if space != self._space:
             self._space = space
             self._unsaved.clear()
+            self._noted = None
             self._elsewhere = Elsewhere(self._vectors, space) if self._vectors else None
 
     # ------------------------------------------------------------------ vectors
@@ -167,7 +170,7 @@ class KeptVectors:
 
     # ------------------------------------------------------------------ tools
 
-    async def settle(self, vectors: ToolVectors, places: Sequence[int] | None) -> bool:
+    async def settle(self, vectors: ToolVectors, places: NDArray[np.int32] | None) -> bool:
         """Note which tool has which text, and let the place prepare for searches.
 
         Args:
@@ -186,16 +189,20 @@ class KeptVectors:
         if self._is_failing and monotonic() < self._resting_until:
             return False
         if self._linked is None:
+            self._noted = None
             self._linked = await self._tried(lambda: store.links(self._project_id))
         if self._linked is None:
             return False
-        changed, present = await anyio.to_thread.run_sync(_changed, self._linked, vectors, places)
-        self._forgotten &= present
-        for server in self._forgotten:
-            changed.pop(server, None)
-        for server, own in changed.items():
-            if not await self._link(store, space, server, vectors, own):
-                return False
+        noted = await anyio.to_thread.run_sync(_noted, self._noted, vectors, places)
+        self._forgotten &= noted.owned.keys()
+        changed = await anyio.to_thread.run_sync(_changed, self._linked, noted)
+        for server in changed:
+            if server not in self._forgotten:
+                own = noted.owned[server]
+                if not await self._link(store, space, server, vectors, own):
+                    return False
+        if not self._forgotten:
+            self._noted = replace(noted, fresh=None)
         with observe("vectors_settle"):
             await self._tried(lambda: store.settle(space))
         return not self._is_failing
@@ -244,12 +251,14 @@ class KeptVectors:
         if self._vectors is None:
             return 0
         self._forgotten.add(server)
+        self._noted = None
         if self._linked is not None:
             self._linked.pop(server, None)
         return await self._vectors.unlink(self._project_id, server)
 
     def remember(self, servers: Collection[str] | None) -> None:
         """Keep these servers again; None: all."""
+        self._noted = None
         self._forgotten.difference_update(self._forgotten if servers is None else servers)
 
     async def counts(self) -> VectorCounts | None:
@@ -285,24 +294,57 @@ async def _within(limit_s: float, work: Awaitable[T]) -> T:
         return await work
 
 
-def _changed(
-    linked: dict[str, dict[str, bytes]], vectors: ToolVectors, places: Sequence[int] | None
-) -> tuple[dict[str, list[int]], set[str]]:
-    """Places of the tools of each server whose texts are others than those that are linked.
+@dataclass(frozen=True)
+class _Noted:
+    """Which tools are whose, when all of that was noted where vectors are kept."""
 
-    And the names of all servers.
-    """
-    by_server: dict[str, list[int]] = {}
-    tools, of_tool, digests = vectors.tools, vectors.of_tool.tolist(), vectors.digests
-    for place in range(len(of_tool)) if places is None else places:
-        by_server.setdefault(tools[place].server, []).append(place)
-    known = [row.tobytes() for row in digests]
-    changed = {
-        server: own
-        for server, own in by_server.items()
-        if linked.get(server) != {tools[at].name: known[of_tool[at]] for at in own}
-    }
-    return changed, set(by_server)
+    vectors: ToolVectors
+    live: NDArray[np.bool_]
+    """Which places have a tool."""
+    owned: dict[str, list[int]]
+    """Places of each server's tools."""
+    fresh: frozenset[str] | None = None
+    """Servers that may differ from what was noted; None: all of them."""
+
+
+def _noted(last: _Noted | None, vectors: ToolVectors, places: NDArray[np.int32] | None) -> _Noted:
+    """Which tools are whose; only what came or went since `last` is looked at."""
+    size, tools = len(vectors.of_tool), vectors.tools
+    live = np.full(size, places is None)
+    if places is not None:
+        live[places] = True
+    owned: dict[str, list[int]] = {}
+    fresh: set[str] | None = None
+    if last is not None and last.vectors.tools is tools and len(last.live) <= size:
+        before = len(last.live)
+        gone = np.flatnonzero(last.live & ~live[:before]).tolist()
+        came = (before + np.flatnonzero(live[before:])).tolist()
+        if not np.any(live[:before] & ~last.live):
+            fresh = {tools[place].server for place in (*gone, *came)}
+            owned = dict(last.owned)
+            for server in fresh:
+                owned[server] = [place for place in owned.get(server, ()) if live[place]]
+            for place in came:
+                owned[tools[place].server].append(place)
+            for server in [server for server in fresh if not owned[server]]:
+                del owned[server]
+    if fresh is None:
+        owned = {}
+        for place in np.flatnonzero(live).tolist():
+            owned.setdefault(tools[place].server, []).append(place)
+    return _Noted(vectors, live, owned, None if fresh is None else frozenset(fresh))
+
+
+def _changed(linked: Mapping[str, Mapping[str, bytes]], noted: _Noted) -> list[str]:
+    """Servers whose tools have other texts than those that are linked."""
+    tools, of_tool, digests = noted.vectors.tools, noted.vectors.of_tool, noted.vectors.digests
+    some = noted.owned if noted.fresh is None else noted.fresh & noted.owned.keys()
+    return [
+        server
+        for server in some
+        if linked.get(server)
+        != {tools[at].name: digests[of_tool[at]].tobytes() for at in noted.owned[server]}
+    ]
 
 
 def _links(vectors: ToolVectors, places: Sequence[int]) -> list[TextLink]:

@@ -244,13 +244,12 @@ class HybridSearch:
                 await self._fill(vectors, missing)
 
     async def _fill(self, vectors: ToolVectors, missing: Sequence[Wanted]) -> None:
-        places = self._state.words.places
         await self._filler.start(
             vectors,
             missing,
             self._grown,
             wait_s=self._options.wait_s,
-            places=None if places is None else places.tolist(),
+            places=self._state.words.places,
         )
 
     async def _grown(self, vectors: ToolVectors) -> None:

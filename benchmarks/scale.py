@@ -351,6 +351,7 @@ async def _measure_in(
     await gateway._index.bring_to(snapshot.version, snapshot.tools)
     await strategy.ready()
     vectors_s = 0.0 if kept.is_whole else time.process_time() - began - words_s
+    await strategy.settled()  # what goes on beside is no part of a search
     await strategy.aclose()
     kept.write()
     kept.close()

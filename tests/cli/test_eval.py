@@ -8,7 +8,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import Command, Run, Serve
-from toolgate.cli._measure import judge, read_labelled
+from toolgate.cli._measure import Question, judge, precision, read_labelled
+from toolgate.errors import SettingError
 from toolgate.testing import chat_reply, fake_service
 from toolgate.types import Json
 
@@ -74,6 +75,47 @@ def test_distractors_of_the_same_name_are_left_out(small: Path, tmp_path: Path) 
     assert [tool.key for tool in found.tools] == [*(tool[0] for tool in TOOLS), "x:other"]
     assert [question.id for question in found.questions] == ["1", "2"]
     assert found.name == "small+more"
+
+
+def test_precision_counts_each_rank_for_itself() -> None:
+    questions = [
+        Question(id=name, text=name, groups=(frozenset("ab"), frozenset("c"))) for name in "12"
+    ]
+
+    found = precision([["a", "x", "c"], ["x"]], questions)
+
+    assert found == [0.5, 0, 0.5, *[0] * 7]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        '"text"',
+        '{"id": "9"',
+        '{"id": "9", "text": "a"}',
+        '{"id": "9", "text": "a", "relevant": []}',
+        '{"id": "9", "text": "a", "relevant": "mail:send"}',
+        '{"id": "9", "text": "a", "relevant": [5]}',
+        '{"id": "9", "text": "a", "relevant": ["mail:send"], "groups": ["mail:send"]}',
+    ],
+)
+def test_a_line_that_is_no_request_is_named(small: Path, line: str) -> None:
+    queries = small / "queries.jsonl"
+    queries.write_text(f"{queries.read_text('utf-8')}{line}\n", encoding="utf-8")
+
+    with pytest.raises(SettingError, match=r"queries\.jsonl (has a line without|cannot be read)"):
+        read_labelled(small)
+
+
+def test_rankings_that_cannot_be_written_are_refused_first(
+    small: Path, tmp_path: Path, toolgate: Run
+) -> None:
+    ended = toolgate("eval", "tools", str(small), "--rankings", str(tmp_path / "no" / "out.jsonl"))
+
+    assert ended.returncode == 2
+    assert "cannot be written: No such file or directory." in ended.stderr
+    assert not ended.stdout
 
 
 def test_numbers_and_rankings_are_written(small: Path, tmp_path: Path, toolgate: Run) -> None:

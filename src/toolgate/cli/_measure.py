@@ -13,7 +13,7 @@ from toolgate.errors import SettingError
 from toolgate.search import SearchableTool
 from toolgate.types import json_object
 
-__all__ = ["METRICS", "Labelled", "Question", "judge", "mean_of", "read_labelled"]
+__all__ = ["METRICS", "Labelled", "Question", "judge", "mean_of", "precision", "read_labelled"]
 
 METRICS = ("R@1", "R@5", "R@10", "C@10", "nDCG@10", "MRR", "any@5")
 """R@k: share of the needed tools among the first k. C@10: requests with all of them among the first
@@ -97,18 +97,35 @@ def judge(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, 
     }
 
 
+def precision(ranked: Sequence[Sequence[str]], questions: Sequence[Question]) -> list[float]:
+    """For each rank from the first to the tenth, the share of requests with a needed tool there."""
+    needed = [frozenset[str]().union(*question.groups) for question in questions]
+    return [
+        round(fmean(rank < len(keys) and keys[rank] in fits for keys, fits in pairs), 4)
+        for pairs in [list(zip(ranked, needed, strict=True))]
+        for rank in range(10)
+    ]
+
+
 def mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each metric over all requests."""
     return {name: fmean(row[name] for row in rows) for name in METRICS} if rows else {}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    at = 0
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.strip()]
+        for at, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+            if line.strip():
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise _strange(row, path, f"an object (line {at})")
+                rows.append(cast("dict[str, Any]", row))
     except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else f"line {at}: {error}"
         raise SettingError(
-            f"{path} cannot be read: {error}.",
+            f"{path} cannot be read: {what}.",
             hint="Give a folder with tools.jsonl and queries.jsonl; see docs/search.md.",
         ) from error
     return rows
@@ -133,14 +150,25 @@ def _tool(row: Mapping[str, Any], folder: Path) -> SearchableTool:
 
 def _question(row: Mapping[str, Any], folder: Path) -> Question:
     try:
-        groups = cast("list[list[str]]", row.get("groups")) or [[one] for one in row["relevant"]]
+        relevant = _ids(row["relevant"])
+        groups = [_ids(group) for group in row.get("groups") or ()] or [[one] for one in relevant]
         return Question(
-            id=str(row["id"]),
-            text=str(row["text"]),
-            groups=tuple(frozenset(group) for group in groups),
+            id=str(row["id"]), text=str(row["text"]), groups=tuple(map(frozenset, groups))
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise _strange(row, folder / "queries.jsonl", "id, text and relevant") from error
+
+
+def _ids(value: object) -> list[str]:
+    """Ids of tools, at least one.
+
+    Raises:
+        TypeError: They are none.
+    """
+    ids = cast("list[object]", value) if isinstance(value, list) else []
+    if not ids or not all(isinstance(one, str) for one in ids):
+        raise TypeError
+    return cast("list[str]", ids)
 
 
 def _strange(row: object, path: Path, needed: str) -> SettingError:

@@ -15,7 +15,7 @@ import typer
 from toolgate.cli._context import shared
 from toolgate.cli._eval_intents import intents
 from toolgate.cli._exit import FINE, NOTHING
-from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, read_labelled
+from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, precision, read_labelled
 from toolgate.cli._mine import read_mine
 from toolgate.cli._output import note, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -78,6 +78,7 @@ def tools(
     text, relevant: ids of the needed tools). Each request is searched alone, as a caller would.
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
+    JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
 
     cloud and llm are asked as the tables search.options.cloud and search.options.llm say; when
     another search had to answer, that is said and counted (fallbacks in JSON).
@@ -89,6 +90,8 @@ def tools(
         raise ArgumentError(
             "There is nothing to measure.", hint="Name folders with labelled requests, or --mine."
         )
+    if rankings is not None:
+        _write(rankings, ())
     sets = [read_labelled(folder, others or (), split=split, most=most) for folder in folders or ()]
     if mine:
         sets.append(anyio.run(partial(read_mine, settings, most=most)))
@@ -103,13 +106,24 @@ def tools(
             beside = _baseline(labelled)
             rows += [beside] if beside else []
     if rankings is not None:
-        rankings.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        _write(rankings, lines)
     if as_json:
         print_json(rows)
     else:
         headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
         print_table(headings, [_cells(row) for row in rows])
     return FINE if rows else NOTHING
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    """Write lines to a file; also before they are there, to know whether it can be written."""
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(
+            f"{path} cannot be written: {error.strerror}.",
+            hint="Name another file with --rankings; its folder must be there.",
+        ) from error
 
 
 @runtime_checkable
@@ -139,7 +153,7 @@ async def _searched(
     search: SearchStrategy, labelled: Labelled, name: str
 ) -> tuple[dict[str, Any], list[str]]:
     fallbacks: list[str] = []
-    scores: list[dict[str, float]] = []
+    found: list[list[str]] = []
     spent: list[float] = []
     lines: list[str] = []
     for question in labelled.questions:
@@ -149,7 +163,7 @@ async def _searched(
         spent.append((process_time() - worked) * 1000)
         waited = (perf_counter() - began) * 1000
         ranked = [hit.key for hit in answer.hits]
-        scores.append(judge(ranked, question.groups))
+        found.append(ranked)
         line = {"query": question.id, "tools": ranked, "latency_ms": round(waited, 3)}
         lines.append(json.dumps(line, ensure_ascii=False))
         fallbacks += [answer.fallback] if answer.fallback else []
@@ -158,7 +172,7 @@ async def _searched(
             f"{labelled.name}: another search answered {len(fallbacks)} of"
             f" {len(labelled.questions)} requests ({fallbacks[-1]})."
         )
-    return {**_row(labelled, name, scores, spent), "fallbacks": len(fallbacks)}, lines
+    return {**_row(labelled, name, found, spent), "fallbacks": len(fallbacks)}, lines
 
 
 def _baseline(labelled: Labelled) -> dict[str, Any] | None:
@@ -170,14 +184,14 @@ def _baseline(labelled: Labelled) -> dict[str, Any] | None:
         return None
     index = module._BM25Index()  # noqa: SLF001 - it has no public way to rank texts
     index.build([_text(tool) for tool in labelled.tools])
-    scores: list[dict[str, float]] = []
+    found: list[list[str]] = []
     spent: list[float] = []
     for question in labelled.questions:
         worked = process_time()
-        found: list[int] = index.query(question.text, 50)
+        places: list[int] = index.query(question.text, 50)
         spent.append((process_time() - worked) * 1000)
-        scores.append(judge([labelled.tools[at].key for at in found], question.groups))
-    return _row(labelled, "FastMCP", scores, spent)
+        found.append([labelled.tools[at].key for at in places])
+    return _row(labelled, "FastMCP", found, spent)
 
 
 def _text(tool: SearchableTool) -> str:
@@ -187,14 +201,19 @@ def _text(tool: SearchableTool) -> str:
 
 
 def _row(
-    labelled: Labelled, name: str, scores: Sequence[dict[str, float]], spent: Sequence[float]
+    labelled: Labelled, name: str, found: Sequence[Sequence[str]], spent: Sequence[float]
 ) -> dict[str, Any]:
+    scores = [
+        judge(ranked, question.groups)
+        for ranked, question in zip(found, labelled.questions, strict=True)
+    ]
     return {
         "set": labelled.name,
         "search": name,
         "tools": len(labelled.tools),
         "requests": len(labelled.questions),
         **{metric: round(value, 4) for metric, value in mean_of(scores).items()},
+        "precision": precision(found, labelled.questions),
         "ms p50": round(median(spent), 3),
         "ms p95": round(sorted(spent)[int(len(spent) * 0.95)], 3),
     }

@@ -30,7 +30,7 @@ ANN = Caller(caller_id="ann", conversation="c")
 def unit(*values: float) -> np.ndarray[Any, np.dtype[np.float32]]:
     row = np.zeros(8, np.float32)
     row[: len(values)] = values
-    return row / np.linalg.norm(row)
+    return (row / np.linalg.norm(row)).astype(np.float32)
 
 
 def packed(*values: float) -> bytes:
@@ -99,7 +99,8 @@ def test_the_log_of_a_project_keeps_what_was_used_last() -> None:
     assert len(experience) <= 10
     last = np.zeros(8, np.float32)
     last[39 % 8], last[0] = 1, 39 / 40
-    votes = experience.votes(last / np.linalg.norm(last), WEIGHTS, 40.0)
+    last /= np.float32(np.linalg.norm(last))
+    votes = experience.votes(last, WEIGHTS, 40.0)
     assert "s:39" in votes.shares
 
 

@@ -107,7 +107,8 @@ def search_from(row: RowMapping) -> StoredSearch:
     values = _unescaped(row)
     del values["size_bytes"]
     values["shown"] = tuple((str(key), float(value)) for key, value in json.loads(row["shown"]))
-    return StoredSearch(**values | {"vector": bytes(row["vector"])})
+    values["vector"] = bytes(row["vector"])
+    return StoredSearch(**values)
 
 
 def use_row(use: StoredUse) -> dict[str, Any]:

@@ -360,6 +360,7 @@ async def _measure_in(
     caller = Caller()
     for text in (*requests.single[:20], *requests.several[:4]):
         await gateway.discover(caller, DiscoverRequest(queries=(f"{text} now",)))
+    await gateway._relations.settled(600.0)
     single = await _timed(gateway, caller, requests.single)
     several = await _timed(gateway, caller, requests.several)
     changed_ms = [await _change(gateway, catalog, caller, number) for number in range(5)]

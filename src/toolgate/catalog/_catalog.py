@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Literal
 
 import anyio
@@ -37,6 +38,8 @@ _SETTLE_S = 0.02
 """Servers often announce several changes at once; they are listed once."""
 _RETRY_S = 5.0
 _SHORTEST_TTL_S = 30.0
+_STEP = 1_024
+"""Servers that are compared at a time."""
 
 
 class Catalog:
@@ -417,19 +420,28 @@ def _changed_servers(
     old: Snapshot, new: Snapshot
 ) -> tuple[list[ServerEntries], list[ServerEntries]]:
     """The servers of both without those at the beginning and the end that stayed."""
-    before, after = list(old.servers.items()), list(new.servers.items())
-    most = min(len(before), len(after))
-    head = next((n for n in range(most) if not _is_same(before[n], after[n])), most)
-    most -= head
-    tail = next((n for n in range(most) if not _is_same(before[~n], after[~n])), most)
+    before, after = _identified(old), _identified(new)
+    head = _shared(before, after, min(len(before), len(after)))
+    tail = _shared(before[::-1], after[::-1], min(len(before), len(after)) - head)
     return (
-        [entries for _, entries in before[head : len(before) - tail]],
-        [entries for _, entries in after[head : len(after) - tail]],
+        list(islice(old.servers.values(), head, len(before) - tail)),
+        list(islice(new.servers.values(), head, len(after) - tail)),
     )
 
 
-def _is_same(one: tuple[str, ServerEntries], other: tuple[str, ServerEntries]) -> bool:
-    return one[1] is other[1] and one[0] == other[0]
+def _identified(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """Servers by name and by which object their entries are: they are compared in C."""
+    return list(zip(snapshot.servers, map(id, snapshot.servers.values()), strict=True))
+
+
+def _shared(one: list[tuple[str, int]], other: list[tuple[str, int]], most: int) -> int:
+    """How many at the beginning are the same, `most` at most."""
+    at = 0
+    while at < most and one[at : min(at + _STEP, most)] == other[at : min(at + _STEP, most)]:
+        at = min(at + _STEP, most)
+    while at < most and one[at] == other[at]:
+        at += 1
+    return at
 
 
 def _identities(servers: Iterable[ServerEntries], kind: CatalogChange) -> list[tuple[str, str]]:

@@ -51,7 +51,9 @@ def server_vectors(
     if last is not None and changed is not None:
         rows[: len(last.rows)] = last.rows
         rows[changed] = 0
-        wanted &= np.isin(words.servers[: words.size], changed)
+        is_changed = np.zeros(count, np.bool_)
+        is_changed[changed] = True
+        wanted &= is_changed[words.servers[: words.size]]
     places = np.flatnonzero(wanted)
     owners = words.servers[places]
     by_server = np.argsort(owners, kind="stable")

@@ -38,6 +38,15 @@ def test_status_is_shown_for_people(command: Command, meaning: Path) -> None:
     assert shown.endswith("small\t3\t3\n")
 
 
+def test_status_without_tools_points_to_the_servers(command: Command, meaning: Path) -> None:
+    (meaning / "toolgate.toml").write_text("[serve]\nport = 0\n", "utf-8")
+
+    shown = command("index", "status")
+
+    assert shown.out == "Search: hybrid\nTools: none yet\n"
+    assert "toolgate servers list" in shown.err
+
+
 def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> None:
     assert command("tools").status == FINE
 

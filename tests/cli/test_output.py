@@ -17,7 +17,7 @@ from tests.cli.conftest import server_table, small_servers
 from toolgate.cli import run
 from toolgate.cli._exit import INTERRUPTED, report, status_of_code
 from toolgate.cli._harmless import harmless, one_line
-from toolgate.cli._output import counted, local_time, print_json, print_table, print_text
+from toolgate.cli._output import counted, folded, local_time, print_json, print_table, print_text
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -129,6 +129,19 @@ def test_standard_output_stays_itself_while_one_waits(terminal: Terminal) -> Non
     shown = terminal(code, columns=80, PYTHONIOENCODING="utf-8")
     assert "Checking" in shown
     assert shown.endswith("utf-8\n")
+
+
+def test_long_sentences_are_cut_between_words_on_a_terminal(terminal: Terminal) -> None:
+    code = (
+        "import sys\nfrom toolgate.cli._output import folded\n"
+        "print(folded('store: in /a/folder/with-a-name/of-its-own, kept', sys.stdout, hang=2))"
+    )
+    assert terminal(code, columns=24) == "store: in\n  /a/folder/with-a-name/of-its-own,\n  kept\n"
+
+
+def test_long_sentences_stay_whole_in_a_pipe() -> None:
+    with Path(os.devnull).open("w", encoding="utf-8") as pipe:
+        assert folded("word " * 40, pipe) == "word " * 40
 
 
 def test_a_pipe_gets_tabs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,19 @@ def test_search_finds_the_tool_and_shows_how_it_is_called(command: Command, fold
     assert "add_numbers(a: number, b: number)" in found.out
 
 
+def test_search_says_why_and_what_else_the_server_has(command: Command, folder: Path) -> None:
+    shown = command("search", "add", "two", "numbers", "--limit", "1").out.splitlines()
+    assert any(line.startswith("    why: ") for line in shown)
+    assert shown[-1] == "Also on small: echo, fail"
+
+
+def test_search_without_a_tool_points_to_the_servers(command: Command, folder: Path) -> None:
+    (folder / "toolgate.toml").write_text("[serve]\nport = 0\n", "utf-8")
+    asked = command("search", "anything")
+    assert asked.status == NOTHING
+    assert "There is no tool to search.\nSee what there is: toolgate servers list" in asked.err
+
+
 def test_search_as_json_is_the_answer_of_discover(command: Command, folder: Path) -> None:
     answer = command("search", "echo", "--json").json
     assert answer["results"][0]["toolKey"] == "small:echo"
@@ -74,7 +87,9 @@ def test_describe_shows_the_texts_that_are_embedded(command: Command, folder: Pa
 def test_search_that_finds_nothing_says_so_with_status_3(command: Command, folder: Path) -> None:
     found = command("search", "qzxv")
     assert found.status == NOTHING
-    assert all(line.endswith("  weak") for line in found.out.splitlines() if line[:1].strip())
+    assert all(
+        line.endswith("  weak") for line in found.out.splitlines() if line.startswith("small:")
+    )
     assert "Nothing fits" in found.err
 
 

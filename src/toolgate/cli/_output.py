@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+import textwrap
 from collections.abc import Generator, Sequence
 from datetime import datetime
 from typing import TextIO
@@ -17,6 +18,7 @@ from toolgate.cli._harmless import UNSEEN, harmless, one_line
 
 __all__ = [
     "counted",
+    "folded",
     "local_time",
     "note",
     "print_data",
@@ -117,14 +119,35 @@ def _print_paragraphs(
                 console.print(Text.assemble(f"  {heading}: ", cell))
 
 
-def counted(count: int, thing: str) -> str:
-    """`1 server`, `2 servers`, `no server`."""
-    return f"{count:,} {thing}s" if count > 1 else f"{'no' if count < 1 else 1} {thing}"
+def counted(count: int, thing: str, things: str = "") -> str:
+    """`1 server`, `2 servers`, `no server`; `things` where an s does not make the plural."""
+    if count > 1:
+        return f"{count:,} {things or f'{thing}s'}"
+    return f"{'no' if count < 1 else 1} {thing}"
 
 
 def note(text: str) -> None:
     """Tell a person something beside the result: on standard error."""
     print(harmless(text), file=sys.stderr)
+
+
+def folded(text: str, stream: TextIO, *, hang: int = 0) -> str:
+    """A text in lines that fit the terminal, cut between words; as it is in a pipe.
+
+    Args:
+        text: One line.
+        stream: Where it will be printed.
+        hang: Columns by which the second and later lines are moved to the right.
+    """
+    if not stream.isatty():
+        return text
+    return textwrap.fill(
+        text,
+        _console(stream).width,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def local_time(utc: str | None) -> str:

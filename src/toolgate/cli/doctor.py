@@ -1,5 +1,6 @@
 """`toolgate doctor`: check everything and say what to do."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from toolgate.cli._bundle import write_bundle
 from toolgate.cli._checks import Check, State, examine
 from toolgate.cli._exit import FAILED, FINE
 from toolgate.cli._harmless import one_line
-from toolgate.cli._output import counted, note, print_json, print_text, waiting
+from toolgate.cli._output import counted, folded, note, print_json, print_text, waiting
 
 __all__ = ["app"]
 
@@ -72,6 +73,7 @@ def _summary(problems: int, warnings: int) -> str:
 
 def show(check: Check) -> None:
     """Print a check for people."""
-    print_text(f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}")
+    found = f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}"
+    print_text(folded(found, sys.stdout, hang=9))
     if check.hint:
         print_text(f"         -> {check.hint}")

@@ -8,7 +8,15 @@ import typer
 
 from toolgate.cli._door import Door, load_settings, open_door
 from toolgate.cli._exit import FAILED, FINE
-from toolgate.cli._output import local_time, note, print_json, print_table, print_text, waiting
+from toolgate.cli._output import (
+    counted,
+    local_time,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
@@ -86,10 +94,11 @@ async def _refresh(server: str | None, as_json: bool) -> int:
         print_json({**asked, "backlog": left, **found})
     else:
         whose = f" of {server}" if server else ""
-        print_text(f"Computed the vectors of {asked['tools']} tools{whose} anew.")
+        print_text(f"Computed the vectors of {counted(asked['tools'], 'tool')}{whose} anew.")
         for search in searches:
             if left:
-                note(f"{left} tools have no vector yet: {search['last_error'] or 'still working'}")
+                state = search["last_error"] or "still working"
+                note(f"{counted(left, 'tool')} without a vector: {state}")
     return FAILED if left else FINE
 
 
@@ -99,7 +108,9 @@ async def _remove(server: str, as_json: bool) -> int:
     if as_json:
         print_json(removed)
     else:
-        print_text(f"Removed the stored vectors of {removed['tools']} tools of {server}.")
+        print_text(
+            f"Removed the stored vectors of {counted(removed['tools'], 'tool')} of {server}."
+        )
     return FINE
 
 
@@ -128,15 +139,21 @@ async def _when_filled(door: Door) -> Json:
 
 
 def _show(search: Json) -> None:
-    counted, kept = search["counted"], search["kept"]
-    latency, embedding = counted["latency_ms"], counted["embedding"]
+    figures, kept = search["counted"], search["kept"]
+    latency, embedding = figures["latency_ms"], figures["embedding"]
     print_text(f"Search: {search['search']}")
-    print_text(f"Model: {search['model'] or 'unknown'}, {search['dim'] or '?'} numbers")
+    if not search["tools"]:
+        print_text("Tools: none yet")
+        note("See what there is: toolgate servers list")
+        return
+    size = f", {search['dim']} numbers a vector" if search["dim"] else ""
+    print_text(f"Model: {search['model'] or 'not known yet'}{size}")
     waits = f", {search['backlog']} wait for theirs" if search["backlog"] else ""
     waits += f" ({search['phase']})" if search["phase"] != "idle" else ""
     print_text(f"Tools: {search['tools']}, of which {search['vectors']} have a vector{waits}")
     if kept["is_there"]:
-        state = "fails" if kept["is_failing"] else f"{kept.get('vectors', '?')} vectors"
+        stored = counted(kept["vectors"], "vector") if "vectors" in kept else "not read yet"
+        state = "fails" if kept["is_failing"] else stored
         others = kept.get("vectors_of_other_models")
         print_text(f"Store: {state}" + (f", {others} of other models" if others else ""))
     else:
@@ -147,10 +164,10 @@ def _show(search: Json) -> None:
         print_text(
             f"Embedded texts of {words}: {work['texts']} in {work['total_s']:.2f} s{failures}"
         )
-    if counted["searches"]:
+    if figures["searches"]:
         print_text(
-            f"Searches: {counted['searches']}, p50 {latency['p50']} ms, p95 {latency['p95']} ms, "
-            f"{counted['fallback_rate']:.2%} by words alone"
+            f"Searches: {figures['searches']}, p50 {latency['p50']} ms, p95 {latency['p95']} ms, "
+            f"{figures['fallback_rate']:.2%} by words alone"
         )
     if kept["notice"]:
         note(kept["notice"])

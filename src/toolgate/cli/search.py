@@ -1,5 +1,6 @@
 """`toolgate search`: find the tools that fit a request."""
 
+import sys
 from typing import Annotated, cast
 
 import anyio
@@ -8,12 +9,15 @@ import typer
 from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._harmless import one_line
-from toolgate.cli._output import note, print_json, print_text, waiting
+from toolgate.cli._output import folded, note, print_json, print_text, waiting
 from toolgate.types import Json, json_object
 
 __all__ = ["app"]
 
 app = typer.Typer()
+
+_SIBLINGS = 6
+"""Names of further tools of a server that are shown."""
 
 
 @app.command(help="Find the tools that fit a request.")
@@ -91,6 +95,8 @@ async def _search(wanted: Json, as_json: bool) -> int:
     else:
         for hit in found:
             show(hit)
+        for server, names in json_object(answer.get("siblings")).items():
+            print_text(_others(server, cast("list[str]", names)))
         if wanted.get("explain"):
             embedded = "words and meaning" if answer.get("query_embedded") else "words alone"
             note(
@@ -98,7 +104,9 @@ async def _search(wanted: Json, as_json: bool) -> int:
                 f" {float(answer.get('duration_ms') or 0):.1f} ms."
             )
         if answer.get("notice"):
-            note(str(answer["notice"]))
+            note(folded(str(answer["notice"]), sys.stderr))
+            if not found and not answer.get("total_searched"):
+                note("See what there is: toolgate servers list")
         elif not found:
             note("No tool fits. Try other words, or see: toolgate tools")
     fitting = (hit for hit in found if hit.get("source") != "core" and not hit.get("weak"))
@@ -122,9 +130,20 @@ def show(hit: Json) -> None:
     if others := cast("list[Json]", hit.get("usedWith") or []):
         keys = ", ".join(str(other["toolKey"]) for other in others)
         print_text(f"    often used with: {one_line(keys)}")
-    if "reasons" in hit and not is_core:
+    if is_core:
+        return
+    if "reasons" not in hit and hit.get("explanation"):
+        print_text(f"    why: {one_line(str(hit['explanation']))}")
+    if "reasons" in hit:
         for line in _reasons(hit):
             print_text(f"    {one_line(line)}")
+
+
+def _others(server: str, names: list[str]) -> str:
+    """The further tools of a server, on one line."""
+    left = len(names) - _SIBLINGS
+    more = f" and {left} more" if left > 0 else ""
+    return one_line(f"Also on {server}: {', '.join(names[:_SIBLINGS])}{more}")
 
 
 def _reasons(hit: Json) -> list[str]:

@@ -7,7 +7,7 @@ import typer
 
 from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE
-from toolgate.cli._output import note, print_json, print_table
+from toolgate.cli._output import counted, note, print_json, print_table
 from toolgate.errors import ArgumentError
 
 __all__ = ["app"]
@@ -50,10 +50,10 @@ async def _status(as_json: bool) -> int:
     print_table(
         ("What", "How many"),
         [
-            ("requests that vote", str(found["requests"])),
+            ("earlier requests to learn from", str(found["requests"])),
             ("tools that were used", str(found["tools"])),
-            ("pairs used together", str(found["pairs"])),
-            ('searches that move your line of "nothing fits"', str(found["judged"])),
+            ("pairs of tools used together", str(found["pairs"])),
+            ('searches that set your line of "nothing fits"', str(found["judged"])),
         ],
     )
     if found["last_error"]:
@@ -67,5 +67,5 @@ async def _clear(as_json: bool) -> int:
     if as_json:
         print_json(found)
     else:
-        note(f"Forgot {found['searches']} searches and what came of them.")
+        note(f"Forgot {counted(found['searches'], 'search', 'searches')} and what came of them.")
     return FINE

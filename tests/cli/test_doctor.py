@@ -67,10 +67,15 @@ def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: P
             "",
         ),
         ("[server.x]\nurl = 'http://127.0.0.1:9/mcp'\n", "127.0.0.1:9", "toolgate servers test x"),
+        (
+            "[search]\nembedder = 'onnx'\nembedder_options = { folder = '/no/such' }\n",
+            "embedder: The folder '/no/such' of the embedder 'onnx' does not exist.",
+            "Correct folder under search.embedder_options",
+        ),
         ("[store]\nurl = 'mysql://x'\n", "mysql", "Allowed: sqlite:///PATH"),
         ("[store]\nurl = 'sqlite:////proc/x/y.db'\n", "/proc/x/y.db", ""),
     ],
-    ids=["toml", "key", "command", "variable", "unreachable", "scheme", "store"],
+    ids=["toml", "key", "command", "variable", "unreachable", "embedder", "scheme", "store"],
 )
 def test_doctor_says_what_to_do_about_a_problem(
     text: str, found: str, hint: str, command: Command, folder: Path

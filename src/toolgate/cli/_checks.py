@@ -79,6 +79,8 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
                 yield check
     async for check in _pinned(loaded, remote):
         yield check
+    if loaded.search.embedder != "bundled" and loaded.optimization in {"hybrid", "cloud", "llm"}:
+        yield await _embedder(loaded)
 
 
 def versions() -> Json:
@@ -310,6 +312,16 @@ async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]
             found=found,
             hint="Correct or remove it under pinned. See: toolgate tools",
         )
+
+
+async def _embedder(loaded: Settings) -> Check:
+    """Whether an embedder that is not part of the package can be used."""
+    try:
+        found = await import_module("toolgate.cli.embedder").tried(loaded)
+    except ToolgateError as error:
+        return _failed("embedder", error)
+    text = f"{found['embedder']} works: {found['dim']} numbers a text."
+    return Check(name="embedder", state="ok", found=text, details=found)
 
 
 def _running_server(server: Json) -> Check:

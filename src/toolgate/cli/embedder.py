@@ -15,9 +15,9 @@ from toolgate.cli._output import print_json, print_text, waiting
 from toolgate.embed import Embedder, Proven
 from toolgate.plugins import make
 from toolgate.settings import Settings
-from toolgate.types import PluginSpec
+from toolgate.types import Json, PluginSpec
 
-__all__ = ["app"]
+__all__ = ["app", "tried"]
 
 app = typer.Typer(
     help="Try the embedder that is configured, or make a model for the embedder `onnx`.",
@@ -94,7 +94,12 @@ def export(
     return FINE
 
 
-async def _test(loaded: Settings, as_json: bool) -> int:
+async def tried(loaded: Settings) -> Json:
+    """How the configured embedder did in its test.
+
+    Raises:
+        ToolgateError: It cannot be used; the message says what to do.
+    """
     spec = PluginSpec(
         name=loaded.search.embedder,
         options=loaded.search.embedder_options,
@@ -103,15 +108,14 @@ async def _test(loaded: Settings, as_json: bool) -> int:
     embedder = Proven(make("embed", Embedder, spec, {}))
     texts = [f"Send message number {number} to the team." for number in range(20)]
     try:
-        with waiting("Testing"):
-            began = perf_counter()
-            await embedder.embed([], "query")
-            loaded_s = perf_counter() - began
-            began = perf_counter()
-            for text in texts:
-                await embedder.embed([text], "query")
-            each_ms = (perf_counter() - began) * 1000 / len(texts)
-        found = {
+        began = perf_counter()
+        await embedder.embed([], "query")
+        loaded_s = perf_counter() - began
+        began = perf_counter()
+        for text in texts:
+            await embedder.embed([text], "query")
+        each_ms = (perf_counter() - began) * 1000 / len(texts)
+        return {
             "embedder": spec.name,
             "identity": embedder.identity,
             "dim": embedder.dim,
@@ -120,11 +124,16 @@ async def _test(loaded: Settings, as_json: bool) -> int:
         }
     finally:
         await embedder.aclose()
+
+
+async def _test(loaded: Settings, as_json: bool) -> int:
+    with waiting("Testing"):
+        found = await tried(loaded)
     if as_json:
         print_json(found)
     else:
         print_text(
             f"{found['identity']} works: {found['dim']} numbers a vector, ready in"
-            f" {loaded_s:.2f} s, {each_ms:.2f} ms a text."
+            f" {found['load_s']:.2f} s, {found['ms_per_text']:.2f} ms a text."
         )
     return FINE

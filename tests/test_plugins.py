@@ -86,13 +86,30 @@ class Wrong:
         Wrong(GOOD, "mien", {}, UnknownPluginError, "'mien' does not exist. Available: mine. Set"),
         Wrong(GOOD, "os.path", {}, UnknownPluginError, "'os.path' does not exist"),
         Wrong(GOOD, "mine", {"sise": 1}, OptionError, "'sise' of pluginseam 'mine' does not"),
+        Wrong(
+            GOOD.replace("size: int = 3", "size: int"),
+            "mine",
+            {},
+            OptionError,
+            "Option size of pluginseam 'mine' is missing. Set it under",
+        ),
         Wrong(GOOD, "mine", {"size": "x"}, OptionError, "Option size of pluginseam 'mine' is not"),
         Wrong("import no_such_lib", "mine", {}, MissingExtraError, "needs the library 'no_such_l"),
         Wrong("x = 1", "mine", {}, BrokenPluginError, "is not an implementation"),
         Wrong(GOOD.replace("clock, m", "clok, m"), "mine", {}, BrokenPluginError, "'clok'"),
         Wrong(GOOD.replace("run(self)", "no(self)"), "mine", {}, BrokenPluginError, "no 'Runs'"),
     ],
-    ids=["unknown", "no path", "option", "type", "library", "no parts", "service", "contract"],
+    ids=[
+        "unknown",
+        "no path",
+        "option",
+        "missing",
+        "type",
+        "library",
+        "no parts",
+        "service",
+        "contract",
+    ],
 )
 def test_what_cannot_be_built_is_refused_with_what_fits(seam: Path, wrong: Wrong) -> None:
     (seam / "mine.py").write_text(wrong.file, encoding="utf-8")

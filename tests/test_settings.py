@@ -141,6 +141,11 @@ MALFORMED = {
         'clients could reach no tool. Allowed with the search off: mode = "auto" or "all". Set '
         "mode = \"auto\", or change optimization ('bm25') or optimization_share (99.5).",
     ),
+    "a group without a name": (
+        '[groups]\n"" = ["mail"]',
+        "toolgate.toml: [groups] has a group that is called ''. Allowed: printable names without "
+        "spaces at their ends. Name it by what its tools are for.",
+    ),
     "search for others by a third": (
         '[catalog_search]\nstrategy = "cloud"',
         "toolgate.toml: catalog_search.strategy is 'cloud'. Allowed: bm25, hybrid, or another "

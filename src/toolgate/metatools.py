@@ -305,7 +305,7 @@ def _misfit(tool: str, name: str, came: str, allowed: str) -> ArgumentError:
 
 _SIGNATURES = {
     "tool_discovery": "tool_discovery(query: string | string[], context?, maxResults?: integer, "
-    "server?: string | string[])",
+    "server?: string | string[], group?, threshold?: number)",
     "tool_describe": "tool_describe(toolKeys: string[])",
     "tool_execute": "tool_execute(toolKey, arguments: object)",
     "result_read": "result_read(handle, offset?: integer)",

@@ -154,6 +154,11 @@ def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> obje
         if isinstance(own, OptionError) and own.hint:
             raise own from None  # it says all that there is to say
         where = ".".join(str(part) for part in first["loc"]) or "as a whole"
+        if first["type"] == "missing":
+            raise OptionError(
+                f"Option {where} of {label} is missing.",
+                hint=f"Set it under {spec.options_at or spec.setting}.",
+            ) from error
         raise OptionError(
             f"Option {where} of {label} is not valid: got {_shown(first['input'])}.",
             allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",

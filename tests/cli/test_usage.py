@@ -1,6 +1,9 @@
 """`usage`, `search --mark`, `tools --groups`, `eval tools --mine`: what was learned, by hand."""
 
+from io import StringIO
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Command
 from toolgate.cli._exit import FINE, WRONG
@@ -26,7 +29,18 @@ def test_a_mark_needs_a_search_and_a_known_word(command: Command, folder: Path) 
     assert unknown.status == WRONG
     assert "No search of yours showed the tool 'small:echo' lately." in unknown.err
     odd = command("search", "--mark", "maybe", "small:echo")
-    assert "Allowed: right, wrong." in odd.err
+    assert "--mark is 'maybe'. Allowed: right, wrong." in odd.err
+
+
+def test_nothing_is_forgotten_without_a_yes(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO())
+
+    done = command("usage", "clear")
+
+    assert done.status == WRONG
+    assert "Nothing was forgotten. Answer y, or give --yes." in done.err
 
 
 def test_requests_whose_text_was_not_kept_cannot_be_measured(

@@ -149,7 +149,10 @@ async def test_errors_have_one_shape_and_a_fitting_status(
     [
         ("discover", {}, "'query'"),
         ("discover", {"query": "x", "limits": 3}, "'limits'"),
-        ("discover", {"query": "x", "limit": 0}, "'maxResults'"),
+        ("discover", {"query": "x", "limit": 0}, "'limit'"),
+        ("discover", {"query": "x", "limit": True}, "'limit'"),
+        ("discover", {"query": "x", "maxResults": 0}, "'maxResults'"),
+        ("discover", {"query": "x", "serverz": 0}, "include_core, limit, maxResults"),
         ("discover", {"query": "x", "limit": 3, "maxResults": 3}, "'limit' and 'maxResults'"),
         ("discover", {"query": "x", "include_core": 1}, "'include_core'"),
         ("describe", {"toolKeys": ["a:echo"], "indexed": "yes"}, "'indexed'"),

@@ -10,6 +10,7 @@ from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._harmless import one_line
 from toolgate.cli._output import folded, note, print_json, print_text, waiting
+from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
 __all__ = ["app"]
@@ -62,6 +63,8 @@ def search(
     is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
     """
     wanted: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
+    if mark and mark not in {"right", "wrong"}:
+        raise ArgumentError(f"--mark is {mark!r:.60}.", allowed="Allowed: right, wrong.")
     if mark:
         return anyio.run(_mark, " ".join(query), mark, as_json)
     if server:

@@ -34,9 +34,18 @@ def clear(
     as_json: AsJson = False,
 ) -> int:
     """Forget what was searched and used; search starts to learn anew."""
-    if not yes and not typer.confirm("Forget what was learned from use?", err=True):
+    if not yes and not _is_sure():
         raise ArgumentError("Nothing was forgotten.", hint="Answer y, or give --yes.")
     return anyio.run(_clear, as_json)
+
+
+def _is_sure() -> bool:
+    """Whether the answer is yes; no answer at all is a no."""
+    try:
+        return typer.confirm("Forget what was learned from use?", err=True)
+    except typer.Abort:
+        note("")
+        return False
 
 
 async def _status(as_json: bool) -> int:

@@ -473,6 +473,9 @@ def _listed(tool: ToolView) -> Json:
 _ALSO = {"limit": "maxResults", "servers": "server"}
 """Members of a search under the names that programs expect."""
 
+_SWITCHES = ("include_core", "explain")
+_SEARCH = {"query", "context", "maxResults", "server", "group", "threshold", *_ALSO}
+
 
 def _search_of(body: Json) -> tuple[DiscoverRequest, bool]:
     """The search that a body asks for, and whether each result is to be explained."""
@@ -480,9 +483,19 @@ def _search_of(body: Json) -> tuple[DiscoverRequest, bool]:
     for other, name in _ALSO.items():
         if other in given and name in given:
             raise ArgumentError(f"{other!r} and {name!r} are the same.", hint="Give one of them.")
-    options = {name: given.pop(name) for name in ("include_core", "explain") if name in given}
-    switches = {name: _Key(kind=(bool,), words="true or false") for name in options}
-    _checked(options, switches)
+    switches = {name: _Key(kind=(bool,), words="true or false") for name in _SWITCHES}
+    options = _checked({name: given.pop(name) for name in _SWITCHES if name in given}, switches)
+    unknown = sorted(given.keys() - _SEARCH)
+    if unknown:
+        raise ArgumentError(
+            f"Unknown member {unknown[0]!r:.60}.",
+            allowed=f"Allowed: {', '.join(sorted({*_SEARCH, *switches, 'format'}))}.",
+        )
+    limit = given.get("limit")
+    if "limit" in given and (type(limit) is not int or not 1 <= limit <= 50):
+        raise ArgumentError(
+            f"Member 'limit' is {limit!r:.60}.", allowed="Allowed: whole numbers from 1 to 50."
+        )
     request = read_discover({_ALSO.get(name, name): value for name, value in given.items()})
     return (
         dataclasses.replace(request, include_core=options.get("include_core", True)),

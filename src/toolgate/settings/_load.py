@@ -600,6 +600,13 @@ def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
             hint=f'Set mode = "auto", or change optimization ({settings.optimization!r}) or '
             f"optimization_share ({settings.optimization_share:g}).",
         )
+    for name in settings.groups:
+        if name != name.strip() or not name.isprintable() or not name:
+            yield SettingError(
+                f"{where}: [groups] has a group that is called {name!r:.60}.",
+                allowed="Allowed: printable names without spaces at their ends.",
+                hint="Name it by what its tools are for.",
+            )
     table = settings.catalog_search
     if table.strategy in {"off", "cloud"}:
         yield SettingError(

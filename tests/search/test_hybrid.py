@@ -9,6 +9,7 @@ import pytest
 
 from tests.search.hashing import DIM, HashingEmbedder
 from toolgate.embed import TextKind, Vectors
+from toolgate.embed.bundled import BundledEmbedder
 from toolgate.errors import EmbedderError, OptionError
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search._clauses import clauses_of, readable_share
@@ -209,3 +210,19 @@ async def test_a_script_that_the_model_cannot_read_is_left_to_words() -> None:
 def test_options_out_of_range_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="Allowed: "):
         Options(**values)  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_probable_hit_is_never_called_weak_however_short_the_request_is() -> None:
+    """In two words there is little to go by, but a relevance of 0.5 and "weak" contradict."""
+    search = build(PATIENT, embedder=BundledEmbedder())
+    await search.update(
+        [
+            SearchableTool(key="a:add", server="a", name="add", description="Adds two numbers."),
+            SearchableTool(key="a:echo", server="a", name="echo", description="Gives a text back."),
+        ]
+    )
+    answer = await search.search(SearchRequest(queries=("plus 3",), limit=2))
+    best = answer.hits[0]
+    assert best.key == "a:add"
+    assert best.fields["margin"] < 0 < 0.4 <= best.relevance
+    assert not best.fields.get("weak")

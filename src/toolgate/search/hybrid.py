@@ -79,6 +79,8 @@ __all__ = ["HybridSearch", "Options", "build"]
 _PHRASE = 2.0
 _EXACT = 4.0
 _QUOTED_RELEVANCE = 0.9
+_PROBABLE = 0.4
+"""Relevance from which the best hit fits, however short the request is."""
 _WORKED = 0.5
 """Trust times share from which a tool fits because it worked for a request like this one."""
 _FIRST = 2_000
@@ -754,7 +756,7 @@ def _fits(best: Hit, shift: float) -> bool:
     """Whether the best hit fits; `shift` is what use has done to the line."""
     if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
         return True
-    return best.fields["margin"] >= shift
+    return best.fields["margin"] >= shift or best.relevance >= _PROBABLE
 
 
 def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:

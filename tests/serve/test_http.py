@@ -180,6 +180,20 @@ async def test_a_server_that_refuses_the_version_of_the_gateway_refuses_no_clien
     assert answered.error["data"]["rpc"] == {"code": -32022, "data": {"supported": ["2025-11-25"]}}
 
 
+async def test_a_capability_that_the_client_lacks_is_told_as_the_server_says_it() -> None:
+    """Toolgate declares to servers what its client declares, so this code is meant for the client."""
+
+    class Lacking(FakeGateway):
+        async def run_a__echo(self, arguments: Json, peer: Peer | None, params: Json) -> Json:
+            raise RpcError(-32021, "sampling is needed", {"requiredCapabilities": {"sampling": {}}})
+
+    call = modern("tools/call", {"name": "a__echo"})
+    async with listening(Lacking()) as place:
+        answered = await post(place.url, call, headers_for(call))
+    assert (answered.status, answered.error["code"]) == (400, -32021)
+    assert answered.error["data"] == {"requiredCapabilities": {"sampling": {}}}
+
+
 async def test_an_unknown_version_is_answered_with_those_that_are_served() -> None:
     call = modern("tools/list", protocolVersion="2030-01-01")
     async with listening() as place:

@@ -78,9 +78,10 @@ _RPC_CODES: Mapping[str, int] = {
 
 _OTHER_CODE = -31000
 
-_OF_THE_CONNECTION = frozenset({HEADER_MISMATCH, -32021, -32022})
-"""Codes by which a server refuses headers, capabilities or version of who asks it: of Toolgate. A
-client would take them for its own."""
+_OF_THE_CONNECTION = frozenset({HEADER_MISMATCH, -32022})
+"""Codes by which a server refuses headers or version of who asks it: of Toolgate. A client would
+take them for its own. A missing capability (-32021) is the client's: Toolgate declares what it has.
+"""
 
 _HTTP_STATUS: Mapping[int, int] = {
     PARSE_ERROR: 400,

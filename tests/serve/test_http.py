@@ -181,7 +181,7 @@ async def test_a_server_that_refuses_the_version_of_the_gateway_refuses_no_clien
 
 
 async def test_a_capability_that_the_client_lacks_is_told_as_the_server_says_it() -> None:
-    """Toolgate declares to servers what its client declares, so this code is meant for the client."""
+    """Toolgate declares what its client declares, so this code is meant for the client."""
 
     class Lacking(FakeGateway):
         async def run_a__echo(self, arguments: Json, peer: Peer | None, params: Json) -> Json:

@@ -1,4 +1,4 @@
-"""Meaning never costs anything where the model cannot read: decision D27, in 21 languages.
+"""Meaning never costs anything where the model cannot read: our decision, in 21 languages.
 
 No allowance for ties: equal scores are ordered by key in both searches, so there are none to blame.
 """
@@ -7,23 +7,18 @@ import pytest
 
 from tests.search.languages import DATA, NAMES, Found, found, labelled, others, over_english
 from toolgate.cli._measure import read_labelled
-from toolgate.embed.bundled import MODEL
 from toolgate.search._clauses import readable_share
 from toolgate.search._languages import small_words
 from toolgate.search._text import fold
 
 pytestmark = pytest.mark.anyio
 
-needs_model = pytest.mark.skipif(
-    not MODEL.exists(), reason="the bundled model is not made yet: make model"
-)
 LATIN = ("de", "en", "es", "fr", "id", "it", "nl", "pl", "pt", "tr", "vi")
 """Languages of which the model reads anything; of the others both searches use words alone."""
 SHARED_LEAST = 18
 """Of the 20 requests that have words of their tool, those that find it."""
 
 
-@needs_model
 @pytest.mark.parametrize("language", NAMES)
 async def test_hybrid_search_finds_no_less_than_words_alone(language: str) -> None:
     own = labelled(language)
@@ -34,7 +29,6 @@ async def test_hybrid_search_finds_no_less_than_words_alone(language: str) -> No
     assert min(sum(alone.lexical[::2]), sum(alone.hybrid[::2])) >= SHARED_LEAST
 
 
-@needs_model
 @pytest.mark.parametrize("language", LATIN)
 async def test_nor_among_many_tools_in_other_languages(language: str) -> None:
     own = labelled(language)
@@ -44,7 +38,6 @@ async def test_nor_among_many_tools_in_other_languages(language: str) -> None:
     assert sum(among.hybrid) >= sum(among.lexical)
 
 
-@needs_model
 @pytest.mark.parametrize("language", NAMES)
 async def test_nor_over_tools_in_english(language: str) -> None:
     over = await found(labelled("en").tools, over_english(language))

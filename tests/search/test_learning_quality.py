@@ -6,17 +6,14 @@ from statistics import fmean
 import pytest
 
 from toolgate.cli._measure import judge, read_labelled
-from toolgate.embed.bundled import MODEL, BundledEmbedder
+from toolgate.embed.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.search._learning import Learned
 from toolgate.search._line import Judged, Line
 from toolgate.search._usage import Experience
 from toolgate.search.hybrid import HybridSearch, Options, build
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(not MODEL.exists(), reason="the bundled model is not made yet: make model"),
-]
+pytestmark = pytest.mark.anyio
 
 DATA = Path(__file__).with_name("data")
 NOW = 0.0

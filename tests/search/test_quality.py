@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolgate.cli._measure import judge, mean_of, read_labelled
-from toolgate.embed.bundled import MODEL, BundledEmbedder
+from toolgate.embed.bundled import BundledEmbedder
 from toolgate.search import SearchRequest, SearchStrategy
 from toolgate.search import bm25 as lexical
 from toolgate.search import hybrid as both
@@ -29,8 +29,6 @@ async def test_search_finds_no_less_than_was_recorded(search: str, name: str) ->
     """A change that loses more than a hundredth is a regression, whatever it was for."""
     strategy: SearchStrategy = lexical.build(lexical.Options())
     if search == "hybrid":
-        if not MODEL.exists():
-            pytest.skip("the bundled model is not made yet: make model")
         options = both.Options(wait_s=20, embed_timeout_s=5)
         strategy = both.build(options, embedder=BundledEmbedder())
     labelled = read_labelled(DATA / name)

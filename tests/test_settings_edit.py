@@ -198,12 +198,12 @@ class Watching:
         )
 
     async def next(self) -> Settings | SettingError:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             return await anext(self._changes)
 
     async def end(self) -> None:
         self.stop.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert [one async for one in self._changes] == []
 
 

@@ -58,7 +58,7 @@ def toolgate(monkeypatch: pytest.MonkeyPatch) -> Run:
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 encoding="utf-8",
                 errors="replace",
-                timeout=25,
+                timeout=60,
                 check=False,
             )
 
@@ -78,7 +78,7 @@ def loaded_by(monkeypatch: pytest.MonkeyPatch) -> LoadedBy:
                 [sys.executable, "-c", code],
                 capture_output=True,
                 text=True,
-                timeout=25,
+                timeout=60,
                 check=True,
             )
         return set(json.loads(done.stdout.splitlines()[-1]))
@@ -132,7 +132,7 @@ class Serving:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; gives the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=25)
+        return self.process.wait(timeout=60)
 
     def line(self, part: str) -> str:
         """The next line on standard error that contains a text."""
@@ -171,7 +171,7 @@ def serve(folder: Path) -> Iterator[Serve]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

@@ -60,7 +60,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
                     break
                 shown += part
         finally:
-            process.wait(timeout=10)
+            process.wait(timeout=60)
             os.close(leader)
         return shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
@@ -231,7 +231,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder: Path) -> None:
     tools.stdout.close()
     said = tools.stderr.read()
     tools.stderr.close()
-    tools.wait(timeout=20)
+    tools.wait(timeout=60)
     assert b"Traceback" not in said
 
 
@@ -252,7 +252,7 @@ def test_ctrl_c_ends_a_waiting_command_without_a_word_and_without_its_children(
     )
     started.read_bytes()  # until the server has opened it
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=25)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == INTERRUPTED
     assert (out, err) == ("", "")
     assert small_servers(folder) == []
@@ -268,7 +268,7 @@ def test_json_is_pure_ascii_where_the_terminal_lacks_utf8(
     done = subprocess.run(
         [sys.executable, "-m", "toolgate", "servers", "logs", "small", "--json"],
         capture_output=True,
-        timeout=25,
+        timeout=60,
         check=True,
     )
     assert json.loads(done.stdout)["stderr_tail"] == ["small server größe"]

@@ -50,7 +50,7 @@ ECHO = {
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -166,7 +166,7 @@ def test_the_log_can_be_json_in_a_file_for_its_user_alone(serve: Serve, folder: 
         assert b"serves http://" in process.stderr.readline()
     finally:
         process.terminate()
-        assert process.wait(timeout=25) == FINE
+        assert process.wait(timeout=60) == FINE
         process.stderr.close()
     lines = (folder / "gateway.log").read_text("utf-8").splitlines()
     events = [json.loads(line)["event"] for line in lines]
@@ -213,12 +213,12 @@ def converse(*argv: str, tool: str = "small__echo") -> tuple[list[dict[str, Any]
                 answers.append(json.loads(process.stdout.readline()))
         process.stdin.close()
         rest = process.stdout.read()
-        status = process.wait(timeout=25)
+        status = process.wait(timeout=60)
         answers += [json.loads(line) for line in rest.splitlines()]
         return answers, process.stderr.read(), status
     finally:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
         process.stdout.close()
         process.stderr.close()
 

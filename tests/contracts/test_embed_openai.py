@@ -104,7 +104,7 @@ async def ask(service: Service):
     async def embed(**options: Any) -> np.ndarray:
         wanted: dict[str, Any] = {"url": service.url, "dim": 256, "retries": 1} | options
         made.append(build(Options(**wanted)))
-        with anyio.fail_after(4):
+        with anyio.fail_after(30):
             return await made[-1].embed(TEXTS, "query")
 
     yield embed

@@ -151,7 +151,7 @@ async def test_another_search_takes_over_while_running() -> None:
         app.gateway.on_change(lambda change: told.append(change.kind))
 
         same = app.settings.servers
-        with anyio.fail_after(4):
+        with anyio.fail_after(30):
             await app.reload(replace(settings("bm25"), servers=same))
 
         assert await found(app, Caller()) == ["files:read_file", "files:write_file"]

@@ -113,7 +113,7 @@ class RunningGateway:
         request = urllib.request.Request(
             self.run.address + path, headers={"X-Toolgate-Key": self.run.key}
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
     def servers(self) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from mcp import Client
 
 from tests.real.processes import PROBE_SERVER, gateway
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
 
 NEVER = {"alembic", "typer", "rich", "jinja2", "fastmcp", "requests"}
 

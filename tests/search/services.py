@@ -35,7 +35,7 @@ async def search_service(settings: Settings | None = None) -> AsyncGenerator[str
             await serve(app, port=0, on_ready=ready.set_result)
 
         tasks.start_soon(work)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             url = await ready
         try:
             yield url

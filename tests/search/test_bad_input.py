@@ -36,7 +36,7 @@ async def made(embedder: Embedder, options: Options = PATIENT) -> HybridSearch:
 async def asked(query: str, **more: Any) -> SearchAnswer:
     strategy = await made(bundled(BundledOptions()))
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             return await strategy.search(SearchRequest(queries=(query,), **more))
     finally:
         await strategy.aclose()

@@ -55,7 +55,7 @@ async def searching(
         )
         await search.update(sample_tools())
         try:
-            with anyio.fail_after(4):
+            with anyio.fail_after(30):
                 yield search, service
         finally:
             await search.aclose()

@@ -402,7 +402,7 @@ async def test_a_store_that_cannot_be_read_costs_only_what_was_learned() -> None
     sick = Sick(MEMORY)
     await sick.open()
     learner = learning(sick, Clock())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         learned = await learner.learned(ANN)
 
     assert learned is not None

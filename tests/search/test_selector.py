@@ -60,7 +60,7 @@ async def picking(
         )
         await search.update(sample_tools())
         try:
-            with anyio.fail_after(4):
+            with anyio.fail_after(30):
                 yield search, service
         finally:
             await search.aclose()

@@ -48,7 +48,7 @@ async def listening(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             url = await ready
         try:
             yield Place(url=url, gateway=gateway, ended=ended, reloads=reloads)

@@ -86,7 +86,7 @@ class Asker:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        with anyio.fail_after(4):
+        with anyio.fail_after(30):
             await self.search(scope, receive, send)
         answer = b"".join(message.get("body", b"") for message in sent[1:])
         shown = {name.decode(): value.decode() for name, value in sent[0]["headers"]}

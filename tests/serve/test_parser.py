@@ -28,7 +28,7 @@ async def said(url: str, *parts: bytes) -> tuple[int, bytes]:
     """Send bytes in pieces; gives status and body of the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             for part in parts:
                 writer.write(part)
                 await writer.drain()

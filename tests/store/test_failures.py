@@ -121,7 +121,7 @@ async def test_the_loop_runs_on_while_a_write_waits_for_a_lock(tmp_path: Path) -
 
     with closing(sqlite3.connect(file, isolation_level=None)) as another:
         another.execute("BEGIN IMMEDIATE")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with create_task_group() as group:
                 group.start_soon(write)
                 await store.audit(AuditFilter())

@@ -51,7 +51,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 async def settled(app: App) -> dict[str, Any]:
     """The status of the index, once nothing goes on."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while True:
             status = (await app.gateway.index_status(ME))["searches"][0]
             if status["phase"] == "idle" and not status["backlog"]:

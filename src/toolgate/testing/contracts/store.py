@@ -512,7 +512,7 @@ class StoreContract:
                 records = [sample_record(part, record_id=new_id()) for _ in range(10)]
                 group.start_soon(store.append_audit, records)
                 group.start_soon(store.audit, AuditFilter())
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 assert await writer.wait() == 0
 
         assert (await store.sizes())["audit"] == 400

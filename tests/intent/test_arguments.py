@@ -232,7 +232,7 @@ def test_one_text_is_not_read_twice() -> None:
 
 def test_an_intent_without_arguments_takes_those_of_its_tool() -> None:
     intent = Intent(name="find", tool="search", keywords={"en": Keywords(exact=("find",))})
-    detector = Detector([intent], schemas={"search": SCHEMA})
+    detector = Detector([intent], schema_of={"search": SCHEMA}.get)
 
     found = detector.detect('find "x", last 5', today=TODAY)
 

@@ -29,6 +29,7 @@ from toolgate.intent.base import (
 )
 
 if TYPE_CHECKING:
+    from toolgate.intent._recognizer import Deciding, Recognizer, Taught
     from toolgate.intent._semantic_files import Prompts, read_prompts
     from toolgate.intent._semantic_model import Judgement, Limits
     from toolgate.intent._semantic_model import Model as SemanticModel
@@ -42,6 +43,7 @@ __all__ = [
     "ArgumentSpec",
     "Candidate",
     "Cascade",
+    "Deciding",
     "Detection",
     "Detector",
     "Explanation",
@@ -53,11 +55,13 @@ __all__ = [
     "Keywords",
     "Limits",
     "Prompts",
+    "Recognizer",
     "Request",
     "SemanticModel",
     "SemanticStage",
     "Span",
     "Stage",
+    "Taught",
     "detect",
     "find_dates",
     "load_intent",
@@ -72,12 +76,15 @@ __all__ = [
 ]
 
 _LATER = {
+    "Deciding": ("_recognizer", "Deciding"),
     "Explanation": ("_semantic_stage", "Explanation"),
     "Judgement": ("_semantic_model", "Judgement"),
     "Limits": ("_semantic_model", "Limits"),
     "Prompts": ("_semantic_files", "Prompts"),
+    "Recognizer": ("_recognizer", "Recognizer"),
     "SemanticModel": ("_semantic_model", "Model"),
     "SemanticStage": ("_semantic_stage", "SemanticStage"),
+    "Taught": ("_recognizer", "Taught"),
     "read_prompts": ("_semantic_files", "read_prompts"),
 }
 

@@ -29,16 +29,17 @@ class Detector:
         self,
         intents: Iterable[Intent],
         *,
-        schemas: Mapping[str, Mapping[str, Any]] | None = None,
+        schema_of: Callable[[str], Mapping[str, Any] | None] | None = None,
         zone: str = "UTC",
         languages: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Make a detector; it never changes.
+        """Make a detector; what it knows never changes.
 
         Args:
             intents: What can be asked for.
-            schemas: Input schemas of tools by name, for intents that declare no arguments.
+            schema_of: Gives the input schema of a tool, for intents that declare no arguments. It
+                is asked again for every message, since schemas change.
             zone: Time zone of the days in messages; an IANA name.
             languages: Languages whose keywords count; none: all.
             clock: Says what time it is, when `detect` is not told the day.
@@ -51,11 +52,8 @@ class Detector:
         self.languages = tuple(languages)
         self._clock = clock
         self._intents = {intent.name.casefold(): intent for intent in self.keywords.intents}
-        self._readers: dict[str, ArgumentReader] = {}
-        for intent in self.keywords.intents:
-            schema = (schemas or {}).get(intent.tool)
-            declared = intent.arguments or (() if schema is None else specs_of_schema(schema))
-            self._readers[intent.name] = ArgumentReader(declared, intent.names)
+        self._schema_of = schema_of
+        self._readers: dict[str, tuple[object, ArgumentReader]] = {}
 
     @property
     def intents(self) -> tuple[Intent, ...]:
@@ -70,6 +68,10 @@ class Detector:
         """The tool of an intent; None where there is no such intent, or it has no tool."""
         known = self._intents.get(intent.casefold())
         return known.tool or None if known else None
+
+    def knows(self, intent: str) -> bool:
+        """Whether there is an intent of this name."""
+        return intent.casefold() in self._intents
 
     def request(
         self,
@@ -113,11 +115,21 @@ class Detector:
         intent = self._intents.get(detection.intent.casefold())
         if intent is None or detection.intent == NONE:
             return detection
-        found = self._readers[intent.name].read(
-            request.text, today=request.today, zone=request.zone
-        )
+        found = self._reader(intent).read(request.text, today=request.today, zone=request.zone)
         arguments = {each.name: each.value for each in found}
         return replace(detection, tool=intent.tool or None, arguments=arguments, found=found)
+
+    def _reader(self, intent: Intent) -> ArgumentReader:
+        schema = None
+        if not intent.arguments and intent.tool and self._schema_of is not None:
+            schema = self._schema_of(intent.tool)
+        known = self._readers.get(intent.name)
+        if known is not None and known[0] is schema:
+            return known[1]
+        declared = intent.arguments or (() if schema is None else specs_of_schema(schema))
+        reader = ArgumentReader(declared, intent.names)
+        self._readers[intent.name] = schema, reader
+        return reader
 
 
 @lru_cache(maxsize=1)

@@ -115,6 +115,11 @@ class SemanticStage:
         return self._model
 
     @property
+    def embedder(self) -> Embedder | None:
+        """What gives vectors; None: pieces of words alone count."""
+        return self._embedder
+
+    @property
     def hit_rate(self) -> float:
         """Share of messages whose judgement was remembered."""
         return self._found / self._asked if self._asked else 0.0
@@ -261,6 +266,8 @@ class SemanticStage:
         self._found += keys[0] in self._remembered
         new = [place for place, key in enumerate(keys) if key not in self._remembered]
         found = {key: self._remembered[key] for key in keys if key in self._remembered}
+        for key in found:
+            self._remembered.move_to_end(key)
         if new:
             vectors = await self._vectors([texts[place] for place in new])
             for place, vector in zip(new, vectors, strict=True):
@@ -302,7 +309,9 @@ class SemanticStage:
             vectors = await embedded(self._embedder, [*lessons.texts, *names], "query")
         n = len(lessons.texts)
         log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
-        model = await to_thread.run_sync(fit, lessons, vectors[:n], vectors[n:])
+        model = await to_thread.run_sync(
+            fit, lessons, vectors[:n], vectors[n:], abandon_on_cancel=True
+        )
         if path is not None:
             await to_thread.run_sync(_write, path, model)
         return model

@@ -9,7 +9,14 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
-from toolgate.settings import ImportTable, ServerTable, Settings, ToolTable, _model
+from toolgate.settings import (
+    ConnectionTable,
+    ImportTable,
+    ServerTable,
+    Settings,
+    ToolTable,
+    _model,
+)
 
 FOLDER = Path(__file__).parent
 
@@ -101,7 +108,11 @@ def configuration() -> str:
     top = [item for item in _keys(Settings) if not is_dataclass(item.type)]
     parts = [INTRODUCTION, "## Top of the file\n", _table(Settings, top, sentences)]
     parts += ["## `import`\n", IMPORTS, _table(ImportTable, _keys(ImportTable), sentences)]
-    for title, cls in (("[server.NAME]", ServerTable), ("[server.NAME.tools.TOOL]", ToolTable)):
+    for title, cls in (
+        ("[server.NAME]", ServerTable),
+        ("[server.NAME.tools.TOOL]", ToolTable),
+        ("[connections.NAME]", ConnectionTable),
+    ):
         about = sentences[cls.__name__][""].partition(": ")[2]
         parts += [f"## `{title}`\n", f"{_capital(about)}\n", _table(cls, _keys(cls), sentences)]
     for item in _keys(Settings):

@@ -92,6 +92,10 @@ def configuration(loaded: Settings) -> Json:
     shown["store"]["url"] = runfile.without_password(store_url(loaded))
     for name in ("options", "embedder_options"):
         shown["search"][name] = _without_secrets(shown["search"][name])
+    for name, connection in loaded.connections.items():
+        shown["connections"][name]["url"] = runfile.without_password(
+            connection.url.partition("?")[0]
+        )
     tokens = loaded.catalog_search.tokens
     shown["catalog_search"]["tokens"] = {name: len(own) for name, own in tokens.items()}
     shown["servers"] = [
@@ -111,8 +115,8 @@ class Scrubber:
             known |= set(_texts_under_secret_names(loaded.search.options))
             known |= set(_texts_under_secret_names(loaded.search.embedder_options))
             known |= {token for own in loaded.catalog_search.tokens.values() for token in own}
-            parts = loaded.store.url.partition("://")[2].rpartition("@")[0].partition(":")
-            known.add(parts[2])
+            for url in (loaded.store.url, *(each.url for each in loaded.connections.values())):
+                known.add(url.partition("://")[2].rpartition("@")[0].partition(":")[2])
         found = sorted((v for v in known if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, found))) if found else None
 

@@ -1,5 +1,6 @@
 """Reads `toolgate.toml`, what it imports, and the files named on the command line."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -589,6 +590,22 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
             hint="Correct it, or remove it to use the default.",
         )
 
+    for name, connection in settings.connections.items():
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
+            yield SettingError(
+                f"{where}: [connections] has a connection that is called {name!r:.80}.",
+                allowed="Allowed: up to 64 characters of A-Z a-z 0-9 _ . -, the first no sign.",
+                hint="Name it by what is in the database.",
+            )
+        if "://" not in connection.url:
+            # What came is not shown: it may be a password in the wrong place.
+            yield SettingError(
+                f"{where}: connections.{name[:80]}.url is no address of a database.",
+                allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE, and others that "
+                "SQLAlchemy knows.",
+                hint="Correct it, or remove the table.",
+            )
+
 
 def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     """What is wrong with the keys of the search."""
@@ -645,17 +662,25 @@ def _token_problem(project: str, token: str) -> str:
 
 def _with_paths(settings: Settings, folder: Path, reading: _Reading) -> Settings:
     """Paths as this process can use them, whatever its current folder is."""
-    url = settings.store.url
-    prefix, found, path = url.partition(":///")
-    if found and urlsplit(f"{prefix}:").scheme.startswith("sqlite") and path:
-        whole = folder / expand_home(path, reading.environ)
-        url = f"{prefix}:///{whole.as_posix()}"
+
+    def whole(url: str) -> str:
+        prefix, found, path = url.partition(":///")
+        if not found or not urlsplit(f"{prefix}:").scheme.startswith("sqlite"):
+            return url
+        if not path or path.startswith((":memory:", "file:")):
+            return url
+        return f"{prefix}:///{(folder / expand_home(path, reading.environ)).as_posix()}"
+
     file = settings.log.file
     if file:
         file = str(folder / expand_home(file, reading.environ))
     return replace(
         settings,
-        store=replace(settings.store, url=url),
+        store=replace(settings.store, url=whole(settings.store.url)),
+        connections={
+            name: replace(connection, url=whole(connection.url))
+            for name, connection in settings.connections.items()
+        },
         log=replace(settings.log, file=file),
     )
 

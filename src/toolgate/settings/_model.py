@@ -15,6 +15,7 @@ __all__ = [
     "META_TOOLS",
     "AuditSettings",
     "CatalogSearchSettings",
+    "ConnectionTable",
     "DiscoverySettings",
     "ImportTable",
     "LogLevel",
@@ -189,6 +190,13 @@ class StoreSettings:
     usage_max_mb: int = _between(64, 1, 1_048_576)
     """Megabytes of the usage log at most; 1 to 1,048,576."""
 
+    schema_days: float = _between(730.0, 0, 36_500)
+    """Days that versions of the schemas of `[connections]` are kept; 0 to 36,500. The present one
+    of each always stays."""
+
+    schema_max_mb: int = _between(256, 1, 1_048_576)
+    """Megabytes of such versions at most; 1 to 1,048,576."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
@@ -351,6 +359,32 @@ class ImportTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConnectionTable:
+    """Table `[connections.NAME]`: a database that [tools of packs](schema.md) may read."""
+
+    url: str = field(default="", repr=False)
+    """Where it is, as SQLAlchemy writes it: `sqlite:///shop.db`,
+    `postgresql://reader:${env:SHOP_PASSWORD}@db.example.org/shop`. Never shown. The path of a
+    SQLite file belongs to the file's folder."""
+
+    description: str = ""
+    """What is in it, for people and models."""
+
+    schemas: tuple[str, ...] = ()
+    """Schemas of the database that are looked at; empty: the one that is used when none is named.
+    `*` is all but those of the database itself."""
+
+    exclude: tuple[str, ...] = ()
+    """Tables that are left out, with `*` for any text: `tmp_*`, `archive.*`."""
+
+    snapshot_every_minutes: float = _between(60.0, 0, 525_600)
+    """Minutes from one look at its schema to the next, 0 to 525,600; 0: only when a tool asks."""
+
+    timeout_s: float = _between(20.0, 0.1, 3600)
+    """Seconds that connecting and reading may take; 0.1 to 3,600."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that can be configured."""
 
@@ -411,6 +445,9 @@ class Settings:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Table `[groups]`: names of capability groups, each with servers and patterns of tool keys,
     such as `files = ["filesystem", "drive:*_file"]`. Servers in none are grouped by themselves."""
+
+    connections: Mapping[str, ConnectionTable] = field(default_factory=dict[str, ConnectionTable])
+    """Tables `[connections.NAME]`: databases that tools of packs may read."""
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""

@@ -1,0 +1,40 @@
+"""The files of a workspace that changed last."""
+
+import heapq
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["recent_files"]
+
+_LOOKED_AT: Final = 20_000
+"""Most files of a workspace that are looked at."""
+
+_PASSED_OVER: Final = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
+
+
+def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
+    """Paths below a folder, the last changed first, with `/`; hidden and generated ones are none.
+
+    What cannot be read is passed over. Blocks: best in a thread.
+    """
+    found: list[tuple[float, str]] = []
+    looked_at = 0
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _PASSED_OVER
+        )
+        for name in files:
+            if name.startswith("."):
+                continue
+            looked_at += 1
+            path = Path(where, name)
+            try:
+                changed = path.stat().st_mtime
+            except OSError:
+                continue
+            found.append((changed, path.relative_to(folder).as_posix()))
+        if looked_at >= _LOOKED_AT:
+            break
+    newest = heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1]))
+    return tuple(path for _, path in newest)

@@ -1,0 +1,81 @@
+"""What conversations are about: whose rules a model was given, and for which request."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from toolgate.types import Caller
+
+__all__ = ["Talk", "Talks"]
+
+_MOST: Final = 10_000
+_IDLE_S: Final = 30 * 60.0
+"""Seconds after which a conversation that is only known by its client's name is a new one."""
+
+_REQUEST_CHARS: Final = 4_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talk:
+    """What a conversation is about."""
+
+    given: tuple[str, ...] = ()
+    """Intents whose rules the model was given last."""
+
+    intents: tuple[str, ...] = ()
+    """Intents of the last request; none when no rules belonged to it."""
+
+    request: str = ""
+    """The last request, as far as it is kept."""
+
+    told: frozenset[str] = frozenset()
+    """Tools of which it was said in this topic that they do not belong to it."""
+
+    at_s: float = 0.0
+    """When it was last asked; seconds of the clock."""
+
+
+class Talks:
+    """Remembers conversations; those without a name are none."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Make a memory.
+
+        Args:
+            clock: Seconds since some moment.
+        """
+        self._clock = clock
+        self._talks: OrderedDict[tuple[str, str, str], Talk] = OrderedDict()
+
+    def of(self, caller: Caller) -> Talk:
+        """What the caller's conversation is about."""
+        talk = self._talks.get(caller.thread) if caller.conversation else None
+        if talk is None:
+            return Talk()
+        is_guess = caller.conversation == caller.client
+        if is_guess and self._clock() - talk.at_s > _IDLE_S:
+            del self._talks[caller.thread]
+            return Talk()
+        return talk
+
+    def asked(self, caller: Caller, request: str, intents: tuple[str, ...]) -> None:
+        """Remember a request, and the intents whose rules were given for it."""
+        before = self.of(caller)
+        self._keep(
+            caller,
+            Talk(given=intents or before.given, intents=intents, request=request[:_REQUEST_CHARS]),
+        )
+
+    def told(self, caller: Caller, tool: str) -> None:
+        """Remember that the model was told of a tool."""
+        talk = self.of(caller)
+        self._keep(caller, replace(talk, told=talk.told | {tool}))
+
+    def _keep(self, caller: Caller, talk: Talk) -> None:
+        if not caller.conversation:
+            return
+        self._talks[caller.thread] = replace(talk, at_s=self._clock())
+        self._talks.move_to_end(caller.thread)
+        while len(self._talks) > _MOST:
+            self._talks.popitem(last=False)

@@ -1,0 +1,44 @@
+"""A rules text with variables: `{{NAME}}`, exactly so."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["Template"]
+
+_VARIABLE: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
+_BEGUN: Final = re.compile(r"\{\{([A-Z][A-Z0-9_]*)(?![A-Za-z0-9_}])|\{\{([A-Z][A-Z0-9_]*)\}(?!\})")
+
+
+class Template:
+    """A text whose variables are found once and filled in often.
+
+    Only `{{NAME}}` is a variable, without blanks; other braces, as code has them, mean nothing.
+    What a variable is replaced by is not looked at again.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._parts = _VARIABLE.split(text)
+        """Text, name, text, name, …, text."""
+        self.names: frozenset[str] = frozenset(self._parts[1::2])
+        """The variables in it."""
+
+    @property
+    def unclosed(self) -> tuple[int, ...]:
+        """Lines, from 1 on, with a variable that is begun and not closed."""
+        return tuple(
+            number for number, line in enumerate(self.text.splitlines(), 1) if _BEGUN.search(line)
+        )
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The text with values in place of variables; unknown ones stay as they are."""
+        parts = self._parts.copy()
+        for at in range(1, len(parts), 2):
+            name = parts[at]
+            parts[at] = values.get(name, f"{{{{{name}}}}}")
+        return "".join(parts)
+
+    def unknown(self, known: Mapping[str, object]) -> tuple[str, ...]:
+        """Variables that have no value, in the order of the text."""
+        return tuple(name for name in dict.fromkeys(self._parts[1::2]) if name not in known)

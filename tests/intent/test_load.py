@@ -112,8 +112,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_name_stands_once_in_a_pack(tmp_path: Path) -> None:
-    write(tmp_path / "intents" / "a.toml", 'name = "Refunds"')
-    write(tmp_path / "intents" / "refunds.toml", "")
+    write(tmp_path / "intents" / "a.toml", 'name = "Refunds"\n[keywords.en]\nexact = ["a"]')
+    write(tmp_path / "intents" / "refunds.txt", "money back")
 
     with pytest.raises(PackError, match=r"there is an intent 'refunds' already, in a\.toml"):
         load_intents(tmp_path)

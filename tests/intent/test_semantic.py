@@ -22,7 +22,7 @@ from toolgate.intent import (
     Request,
     SemanticModel,
     SemanticStage,
-    read_prompts,
+    read_intents,
 )
 from toolgate.intent._semantic_grams import COLUMNS, count_grams
 from toolgate.intent._semantic_linear import fit_softmax, softmax
@@ -379,9 +379,11 @@ def test_a_folder_of_prompts_is_read_with_its_manifest_languages_and_limits(tmp_
     )
     (tmp_path / "unsupported.txt").write_text("where is my parcel\n", "utf-8")
 
-    found = read_prompts(tmp_path)
+    found = read_intents(tmp_path)
 
-    assert found.prompts == {"refunds": {"": ("money back", "refund"), "de": ("geld zurück",)}}
+    (intent,) = found.intents
+    assert intent.name == "refunds"
+    assert intent.prompts == {"": ("money back", "refund"), "de": ("geld zurück",)}
     assert found.limits == Limits(false_alarms=0.1)
     assert found.own_limits == {"refunds": Limits(false_alarms=0.1, threshold=0.7)}
     assert found.unsupported == ("where is my parcel",)
@@ -390,12 +392,12 @@ def test_a_folder_of_prompts_is_read_with_its_manifest_languages_and_limits(tmp_
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("intents/a.txt", b"\xff\xfe\x00", "not UTF-8"),
-        ("intents/a.txt", b"ab\0c", "not text"),
+        ("intents/a.txt", b"\xff\xfe\x00", r"a\.txt:1: this is no UTF-8 text"),
+        ("intents/a.txt", b"x\nab\0c", r"a\.txt:2: this is no text"),
         ("intents/none.txt", b"x", "cannot be called 'none'"),
-        ("intents/a.txt", b"# nothing\n", "no file with example prompts"),
+        ("intents/a.txt", b"# nothing\n", "there are no prompts in it"),
         ("intents/embeddings.list", b"../secret.txt", "no file '../secret.txt'"),
-        ("pack.toml", b"threshold = 2", "threshold is 2"),
+        ("pack.toml", b"threshold = 2", r"pack\.toml:1: 'threshold' is 2\. It has to be 0 to 1"),
         ("pack.toml", b"threshold = ", "pack.toml"),
     ],
 )
@@ -406,7 +408,7 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     if name != "intents/a.txt" and not name.endswith("none.txt"):
         (tmp_path / "intents" / "ok.txt").write_text("fine\n", "utf-8")
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(PackError, match=reason.replace("(", "\\(")):
-        read_prompts(tmp_path)
+    with pytest.raises(PackError, match=reason):
+        read_intents(tmp_path)
     with pytest.raises(PackError, match="no folder"):
-        read_prompts(tmp_path / "missing")
+        read_intents(tmp_path / "missing")

@@ -1,30 +1,18 @@
 """The semantic stage of `toolgate detect`: loaded only for packs that have example prompts."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 
 from toolgate.cli._context import shared
 from toolgate.embed import Embedder
-from toolgate.intent import Intent, SemanticStage, read_prompts
+from toolgate.intent import Intent, IntentFiles, SemanticStage
 from toolgate.plugins import make
 from toolgate.settings import load
 from toolgate.types import PluginSpec
 
-__all__ = ["learn", "with_prompts"]
+__all__ = ["learn"]
 
 
-def with_prompts(intents: Iterable[Intent], folder: Path) -> list[Intent]:
-    """Intents of a pack with its example prompts, and those that only have prompts."""
-    prompts = {name.casefold(): (name, each) for name, each in read_prompts(folder).prompts.items()}
-    made: list[Intent] = []
-    for intent in intents:
-        _, own = prompts.pop(intent.name.casefold(), ("", {}))
-        made.append(replace(intent, prompts=own))
-    return made + [Intent(name=name, prompts=own) for name, own in prompts.values()]
-
-
-async def learn(intents: Sequence[Intent], folders: Sequence[Path]) -> SemanticStage:
+async def learn(intents: Sequence[Intent], read: Sequence[IntentFiles]) -> SemanticStage:
     """A stage that has learned the prompts of intents.
 
     Raises:
@@ -35,7 +23,6 @@ async def learn(intents: Sequence[Intent], folders: Sequence[Path]) -> SemanticS
         name=search.embedder, setting="search.embedder", options=search.embedder_options
     )
     stage = SemanticStage(embedder=make("embed", Embedder, spec, {}))
-    read = [read_prompts(folder) for folder in folders]
     await stage.update(
         intents,
         unsupported=[text for each in read for text in each.unsupported],
@@ -44,7 +31,7 @@ async def learn(intents: Sequence[Intent], folders: Sequence[Path]) -> SemanticS
             name: limits
             for each in read
             for name, limits in {
-                **dict.fromkeys(each.prompts, each.limits),
+                **dict.fromkeys((intent.name for intent in each.intents), each.limits),
                 **each.own_limits,
             }.items()
         },

@@ -16,15 +16,13 @@ from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._output import print_json, print_table, print_text
 from toolgate.embed import Embedder, embedded
-from toolgate.errors import ArgumentError
+from toolgate.errors import ArgumentError, PackError
 from toolgate.intent import (
-    Intent,
     Judgement,
     Limits,
-    Prompts,
     SemanticModel,
     SemanticStage,
-    read_prompts,
+    read_intents,
 )
 from toolgate.plugins import make
 from toolgate.settings import load
@@ -171,33 +169,33 @@ class _Found:
 
 
 async def _measure(pack: Path, name: str, lines: Sequence[dict[str, Any]]) -> _Found:
-    prompts = read_prompts(pack)
+    read = read_intents(pack)
+    if not any(intent.prompts for intent in read.intents):
+        raise PackError(
+            f"{pack} has no file with example prompts.",
+            allowed="Each intent has a file intents/NAME.txt with one prompt a line.",
+            hint="Add one, or correct embeddings.list.",
+        )
     embedder = _embedder(name)
     stage = SemanticStage(embedder=embedder)
     began = perf_counter()
     await stage.update(
-        _as_intents(prompts),
-        unsupported=prompts.unsupported,
-        limits=prompts.limits,
-        own_limits=prompts.own_limits,
+        read.intents,
+        unsupported=read.unsupported,
+        limits=read.limits,
+        own_limits=read.own_limits,
     )
     model = stage.model
     assert model is not None
-    found = _Found(model, prompts.limits, perf_counter() - began)
+    found = _Found(model, read.limits, perf_counter() - began)
     for line in lines:
         worked = process_time()
         vector = None
         if embedder is not None:
             vector = (await embedded(embedder, [line["text"]], "query"))[0]
-        one = model.judge(
-            line["text"], vector, limits=prompts.limits, own_limits=prompts.own_limits
-        )
+        one = model.judge(line["text"], vector, limits=read.limits, own_limits=read.own_limits)
         found.add(line, one, (process_time() - worked) * 1000)
     return found
-
-
-def _as_intents(prompts: Prompts) -> list[Intent]:
-    return [Intent(name=name, prompts=each) for name, each in prompts.prompts.items()]
 
 
 def _embedder(name: str) -> Embedder | None:

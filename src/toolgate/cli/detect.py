@@ -17,7 +17,16 @@ from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._harmless import one_line
 from toolgate.cli._output import note, print_json, print_text, waiting
 from toolgate.errors import ArgumentError, OptionError
-from toolgate.intent import Cascade, Detection, Detector, Intent, Request, load_intents, shipped
+from toolgate.intent import (
+    Cascade,
+    Detection,
+    Detector,
+    Intent,
+    IntentFiles,
+    Request,
+    read_intents,
+    shipped,
+)
 from toolgate.intent import Stage as JudgingStage
 from toolgate.types import Json
 
@@ -70,7 +79,7 @@ def detect(
     """Tell what a message asks for, and read its arguments."""
     chosen = _stage(stage)
     day = _day(today, "--today") if today else None
-    asked = _Asked(_packs(pack or [shipped("schema")], chosen), zone, languages, chosen)
+    asked = _Asked(_packs(pack or [shipped("schema")]), zone, languages, chosen)
     detector = asked.detector
     if rows is not None:
         if text:
@@ -87,11 +96,11 @@ def detect(
 class _Asked:
     """What answers: keywords, and the semantic stage where it is wanted and has prompts."""
 
-    def __init__(self, packs: dict[Path, list[Intent]], zone: str, languages: str, stage: Stage):
-        intents = [intent for each in packs.values() for intent in each]
+    def __init__(self, packs: list[IntentFiles], zone: str, languages: str, stage: Stage):
+        intents = [intent for each in packs for intent in each.intents]
         self.detector = _detector(intents, zone, languages)
         self._stage = stage
-        self._learned = [folder for folder in packs if _has_prompts(folder)]
+        self._learned = [each for each in packs if any(i.prompts for i in each.intents)]
         if stage == "semantic" and not self._learned:
             raise OptionError(
                 "The stage 'semantic' needs example prompts, and no pack has any.",
@@ -120,24 +129,18 @@ class _Asked:
         return [await chosen.judge(request) for request in requests]
 
 
-def _packs(folders: list[Path], stage: Stage) -> dict[Path, list[Intent]]:
-    """The intents of each pack."""
-    found: dict[Path, list[Intent]] = {}
+def _packs(folders: list[Path]) -> list[IntentFiles]:
+    """What each pack says of its intents."""
+    found: list[IntentFiles] = []
     for folder in folders:
-        intents = list(load_intents(folder))
-        if stage != "keyword" and _has_prompts(folder):
-            intents = import_module("toolgate.cli._classifier").with_prompts(intents, folder)
-        if not intents:
+        read = read_intents(folder)
+        if not read.intents:
             raise OptionError(
                 f"{folder} has no intents.",
                 hint=f"An intent is a file {folder / 'intents' / 'NAME.toml'}.",
             )
-        found[folder] = intents
+        found.append(read)
     return found
-
-
-def _has_prompts(folder: Path) -> bool:
-    return any(True for _ in folder.glob("intents/*.txt"))
 
 
 def _detector(intents: list[Intent], zone: str, languages: str) -> Detector:

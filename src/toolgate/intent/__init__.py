@@ -11,7 +11,14 @@ from toolgate.intent._cascade import Cascade, settled
 from toolgate.intent._dates import FoundDate, find_dates
 from toolgate.intent._detector import Detector, detect, supported_intents, tool_for
 from toolgate.intent._keyword import KeywordStage
-from toolgate.intent._load import load_intent, load_intents, shipped, with_names
+from toolgate.intent._load import (
+    IntentFiles,
+    load_intent,
+    load_intents,
+    read_intents,
+    shipped,
+    with_names,
+)
 from toolgate.intent._schemas import specs_of_schema
 from toolgate.intent.base import (
     NONE,
@@ -23,6 +30,7 @@ from toolgate.intent.base import (
     Guard,
     Intent,
     Keywords,
+    Limits,
     Request,
     Span,
     Stage,
@@ -30,8 +38,7 @@ from toolgate.intent.base import (
 
 if TYPE_CHECKING:
     from toolgate.intent._recognizer import Deciding, Recognizer, Taught
-    from toolgate.intent._semantic_files import Prompts, read_prompts
-    from toolgate.intent._semantic_model import Judgement, Limits
+    from toolgate.intent._semantic_model import Judgement
     from toolgate.intent._semantic_model import Model as SemanticModel
     from toolgate.intent._semantic_stage import Explanation, SemanticStage
 
@@ -50,11 +57,11 @@ __all__ = [
     "FoundDate",
     "Guard",
     "Intent",
+    "IntentFiles",
     "Judgement",
     "KeywordStage",
     "Keywords",
     "Limits",
-    "Prompts",
     "Recognizer",
     "Request",
     "SemanticModel",
@@ -66,7 +73,7 @@ __all__ = [
     "find_dates",
     "load_intent",
     "load_intents",
-    "read_prompts",
+    "read_intents",
     "settled",
     "shipped",
     "specs_of_schema",
@@ -79,13 +86,10 @@ _LATER = {
     "Deciding": ("_recognizer", "Deciding"),
     "Explanation": ("_semantic_stage", "Explanation"),
     "Judgement": ("_semantic_model", "Judgement"),
-    "Limits": ("_semantic_model", "Limits"),
-    "Prompts": ("_semantic_files", "Prompts"),
     "Recognizer": ("_recognizer", "Recognizer"),
     "SemanticModel": ("_semantic_model", "Model"),
     "SemanticStage": ("_semantic_stage", "SemanticStage"),
     "Taught": ("_recognizer", "Taught"),
-    "read_prompts": ("_semantic_files", "read_prompts"),
 }
 
 

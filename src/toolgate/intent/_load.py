@@ -1,11 +1,16 @@
-"""Reading intents from the files of a pack: `pack.toml` and `intents/*.toml`."""
+"""Reading intents from the files of a pack: `pack.toml`, `intents/*.toml` and `intents/*.txt`.
+
+One prompt a line stands in `intents/NAME.txt`, in another language in `intents/NAME.de.txt`; blank
+lines and lines that begin with `#` say nothing. Where there is a file `embeddings.list`, of the
+prompts only the files that it names are read. `intents/NAME.toml` says more of the same intent.
+`unsupported.txt` beside `intents/` has messages that people send and the pack does not answer.
+"""
 
 import re
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from toolgate.errors import PackError
 from toolgate.intent._keyword import KeywordStage
@@ -18,19 +23,17 @@ from toolgate.intent.base import (
     Guard,
     Intent,
     Keywords,
+    Limits,
 )
+from toolgate.packfiles import PackFile, PackTable, Trying, files_in, files_named
 
-__all__ = ["load_intent", "load_intents", "shipped", "with_names"]
+__all__ = ["IntentFiles", "load_intent", "load_intents", "read_intents", "shipped", "with_names"]
 
-MOST_BYTES: Final = 1_000_000
-"""No file of an intent is larger; what is, is not one."""
-
-_T = TypeVar("_T")
-
+_UNSUPPORTED: Final = "unsupported.txt"
 _INTENT_KEYS: Final = frozenset(
     [
         *("name", "tool", "tools", "order", "description", "guarded", "keywords", "arguments"),
-        *("false_alarms", "threshold"),  # the semantic stage reads these
+        *("false_alarms", "threshold", "dev"),
     ]
 )
 _WORD_KEYS: Final = frozenset(
@@ -44,38 +47,65 @@ _ARGUMENT_KEYS: Final = frozenset(
 )
 _GUARD_KEYS: Final = frozenset({"home", "before", "between", "verbs", "pronouns", "own"})
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})?")
+_IN_LANGUAGE: Final = re.compile(rf"(.+)\.({_LANGUAGE.pattern})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentFiles:
+    """What the files of a pack say of its intents."""
+
+    intents: tuple[Intent, ...]
+    """In their order, with their prompts."""
+
+    unsupported: tuple[str, ...] = ()
+    """Messages that are known and not answered."""
+
+    limits: Limits = field(default_factory=Limits)
+    """For all intents of the pack."""
+
+    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """For single intents, by name."""
 
 
 def shipped(name: str) -> Path:
     """The folder of a pack that is part of Toolgate."""
-    return Path(__file__).parents[1] / "packs" / name
+    return Path(__file__).parents[1] / "builtin" / name
 
 
 def load_intents(folder: Path) -> tuple[Intent, ...]:
-    """All intents of a pack that have a `.toml`, in their order.
+    """All intents of a pack, in their order, with their prompts.
 
     Raises:
         PackError: A file cannot be used; the message names it, the line and the reason.
     """
-    common = folder / "pack.toml"
-    pack = _File(common).table() if common.is_file() else _Table({}, _File(common, text=""))
-    lists = {name: tuple(_values(pack.sub("lists"), name)) for name in pack.sub("lists").content}
-    guards = {
-        language: _guard(pack.sub("subject").sub(language))
-        for language in _languages(pack.sub("subject"))
-    }
-    name = pack.take("name", str, folder.name)
-    found: dict[str, tuple[Intent, Path]] = {}
-    for path in sorted(folder.glob("intents/*.toml")):
-        intent = load_intent(path, pack=name, lists=lists, guards=guards)
-        key = intent.name.casefold()
-        if key in found:
-            raise PackError(
-                f"{path}: there is an intent {intent.name!r} already, in {found[key][1].name}.",
-                hint="Give one of them another name.",
-            )
-        found[key] = (intent, path)
-    return KeywordStage(intent for intent, _ in found.values()).intents
+    return read_intents(folder).intents
+
+
+def read_intents(folder: Path, *, report: Callable[[PackError], None] | None = None) -> IntentFiles:
+    """What the files of a pack say of its intents.
+
+    Args:
+        folder: The pack's folder; one that has nothing but `.txt` files is a pack too.
+        report: Is told of each file that cannot be used, which is left out then.
+
+    Raises:
+        PackError: The folder or `pack.toml` cannot be used or, without `report`, any other file;
+            the message names it, the line and the reason.
+    """
+    if not folder.is_dir():
+        raise PackError(
+            f"{folder} is no folder.", hint="Give the folder that holds pack.toml or intents/."
+        )
+    reader = _Reader(folder, Trying(report))
+    reader.read_prompts()
+    reader.read_tables()
+    reader.read_rest()
+    return IntentFiles(
+        intents=KeywordStage(intent for intent, _ in reader.intents.values()).intents,
+        unsupported=reader.unsupported(),
+        limits=reader.limits,
+        own_limits=reader.own_limits,
+    )
 
 
 def load_intent(
@@ -97,14 +127,164 @@ def load_intent(
     Raises:
         PackError: The file cannot be used; the message names it, the line and the reason.
     """
-    table = _File(path).table()
+    return _intent(PackFile(path).table(), pack=pack, lists=lists or {}, guards=guards or {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompts:
+    """The prompts of one intent."""
+
+    name: str
+    first: Path
+    by_language: dict[str, tuple[str, ...]]
+
+
+class _Reader:
+    """Puts the intents of a folder together."""
+
+    def __init__(self, folder: Path, trying: Trying) -> None:
+        path = folder / "pack.toml"
+        table = PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
+        lists, subject = table.sub("lists"), table.sub("subject")
+        self.intents: dict[str, tuple[Intent, Path]] = {}
+        self.limits = _limits(table, Limits())
+        self.own_limits: dict[str, Limits] = {}
+        self._folder = folder
+        self._home = _home(folder)
+        self._trying = trying
+        self._pack = table.take("name", str, folder.name)
+        self._lists = {name: tuple(lists.strings(name)) for name in lists.content}
+        self._guards = {language: _guard(subject.sub(language)) for language in _languages(subject)}
+        self._prompts: dict[str, _Prompts] = {}
+
+    def read_prompts(self) -> None:
+        """The prompts of each intent and language."""
+        with self._trying:
+            for path in self._prompt_files():
+                with self._trying:
+                    self._add_prompts(path)
+
+    def read_tables(self) -> None:
+        """The intents that have a `.toml`, with their prompts."""
+        with self._trying:
+            for path in files_in(self._home, ".toml"):
+                if path.name == "pack.toml":
+                    continue
+                prompts = self._prompts.pop(path.stem.casefold(), None)
+                with self._trying:
+                    self._add_table(path, prompts.by_language if prompts else {})
+
+    def read_rest(self) -> None:
+        """The intents that have prompts alone."""
+        for each in self._prompts.values():
+            with self._trying:
+                if each.name.casefold() == NONE:
+                    PackFile(each.first).fail(
+                        None,
+                        f"an intent cannot be called {each.name!r}",
+                        "Give the file another name.",
+                    )
+                self._add(
+                    Intent(
+                        name=each.name,
+                        prompts=each.by_language,
+                        names=self._lists,
+                        pack=self._pack,
+                    ),
+                    each.first,
+                )
+
+    def unsupported(self) -> tuple[str, ...]:
+        """Messages that are known and not answered."""
+        path = self._folder / _UNSUPPORTED
+        with self._trying:
+            return PackFile(path).lines() if path.is_file() else ()
+        return ()
+
+    def _prompt_files(self) -> Iterable[Path]:
+        for place in dict.fromkeys((self._home, self._folder)):
+            manifest = place / "embeddings.list"
+            if manifest.is_file():
+                return files_named(manifest, self._home, ".txt", self._trying)
+        return [path for path in files_in(self._home, ".txt") if path.name != _UNSUPPORTED]
+
+    def _add_prompts(self, path: Path) -> None:
+        name, language = path.stem, ""
+        if match := _IN_LANGUAGE.fullmatch(name):
+            name, language = match[1], match[2]
+        known = self._prompts.setdefault(
+            name.casefold(), _Prompts(name=name, first=path, by_language={})
+        )
+        if known.name != name:
+            _taken(path, name, known.first)
+        lines = PackFile(path).lines()
+        if not lines:
+            PackFile(path).fail(
+                None, "there are no prompts in it", "Write one a line, or remove the file."
+            )
+        known.by_language[language] = lines
+
+    def _add_table(self, path: Path, prompts: Mapping[str, tuple[str, ...]]) -> None:
+        table = PackFile(path).table()
+        intent = _intent(table, pack=self._pack, lists=self._lists, guards=self._guards)
+        limits = _limits(table, self.limits)
+        self._add(replace(intent, prompts=prompts), path)
+        if limits != self.limits:
+            self.own_limits[intent.name] = limits
+
+    def _add(self, intent: Intent, path: Path) -> None:
+        key = intent.name.casefold()
+        if key in self.intents:
+            _taken(path, intent.name, self.intents[key][1])
+        if not intent.prompts and not any(intent.keywords.values()):
+            PackFile(path).fail(
+                None,
+                f"the intent {intent.name!r} has neither prompts nor keywords",
+                f"Write prompts into {path.stem}.txt, one a line.",
+            )
+        self.intents[key] = (intent, path)
+
+
+def _taken(path: Path, name: str, where: Path) -> None:
+    PackFile(path).fail(
+        None,
+        f"there is an intent {name!r} already, in {where.name}",
+        "Give one of them another name.",
+    )
+
+
+def _home(folder: Path) -> Path:
+    """Where the files of intents are: a folder that has nothing but prompts is a pack too."""
+    for name in ("intents", "embeddings"):
+        if (folder / name).is_dir():
+            return folder / name
+    is_flat = (folder / "embeddings.list").is_file() or not (folder / "pack.toml").is_file()
+    return folder if is_flat else folder / "intents"
+
+
+def _limits(table: PackTable, common: Limits) -> Limits:
+    alarms, threshold = table.share("false_alarms"), table.share("threshold")
+    return Limits(
+        false_alarms=common.false_alarms if alarms is None else alarms,
+        # Whoever sets the share for an intent does not want the pack's threshold for it.
+        threshold=threshold if threshold is not None or alarms is not None else common.threshold,
+    )
+
+
+def _intent(
+    table: PackTable,
+    *,
+    pack: str,
+    lists: Mapping[str, tuple[str, ...]],
+    guards: Mapping[str, Guard],
+) -> Intent:
     table.only(_INTENT_KEYS)
-    name = table.take("name", str, path.stem).strip()
+    name = table.take("name", str, table.file.path.stem).strip()
     if not name or name.casefold() == NONE:
         table.fail("name", f"an intent cannot be called {name!r}", "Give it another name.")
     tool = table.take("tool", str, "")
     tools = tuple(table.strings("tools"))
-    names = dict(lists or {})
+    names = dict(lists)
     keywords = {
         language: _keywords(table.sub("keywords").sub(language), names)
         for language in _languages(table.sub("keywords"))
@@ -122,9 +302,10 @@ def load_intent(
         description=table.take("description", str, ""),
         order=table.take("order", int, 100),
         keywords=keywords,
-        guards=dict(guards or {}) if table.take("guarded", bool, False) else {},
+        guards=dict(guards) if table.take("guarded", bool, False) else {},
         names=names,
         arguments=arguments,
+        dev=table.take("dev", bool, False),
         pack=pack,
     )
 
@@ -143,7 +324,7 @@ def with_names(intent: Intent, name: str, more: tuple[str, ...]) -> Intent:
     return replace(intent, names={**intent.names, name: (*known, *added)}, arguments=arguments)
 
 
-def _keywords(table: "_Table", lists: Mapping[str, tuple[str, ...]]) -> Keywords:
+def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keywords:
     table.only(_WORD_KEYS)
     made = Keywords(**{key: tuple(table.strings(key)) for key in _WORD_KEYS})
     if made.partial and not made.context:
@@ -153,16 +334,16 @@ def _keywords(table: "_Table", lists: Mapping[str, tuple[str, ...]]) -> Keywords
             'Add context = ["..."], or make them exact.',
         )
     for key in ("patterns", "weak_patterns"):
-        table.check_phrases(key, lists)
+        _check_phrases(table, key, lists)
     return made
 
 
-def _guard(table: "_Table") -> Guard:
+def _guard(table: PackTable) -> Guard:
     table.only(_GUARD_KEYS)
     return Guard(**{key: frozenset(table.strings(key)) for key in _GUARD_KEYS})
 
 
-def _argument(table: "_Table", lists: Mapping[str, tuple[str, ...]]) -> ArgumentSpec:
+def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> ArgumentSpec:
     table.only(_ARGUMENT_KEYS)
     name = table.take("name", str, "")
     if not name:
@@ -177,14 +358,14 @@ def _argument(table: "_Table", lists: Mapping[str, tuple[str, ...]]) -> Argument
             table.fail("values", f"there is no list {wanted!r}", f"Lists of pack.toml: {known}.")
         values = dict.fromkeys(lists[wanted], ())
     elif isinstance(wanted, dict):
-        words = _Table(cast("dict[str, Any]", wanted), table.file)
+        words = PackTable(cast("dict[str, Any]", wanted), table.file)
         values = {each: tuple(words.strings(each)) for each in words.content}
     else:
         values = dict.fromkeys(table.strings("values"), ())
     if kind == "choice" and not values:
         table.fail("kind", f"{name!r} is a choice without values", 'Add values = ["..."].')
     if kind == "name":
-        table.check_phrases("patterns", lists)
+        _check_phrases(table, "patterns", lists)
     return ArgumentSpec(
         name=name,
         kind=kind,
@@ -202,140 +383,17 @@ def _argument(table: "_Table", lists: Mapping[str, tuple[str, ...]]) -> Argument
     )
 
 
-def _languages(table: "_Table") -> list[str]:
+def _languages(table: PackTable) -> list[str]:
     for language in table.content:
         if not _LANGUAGE.fullmatch(language):
             table.fail(language, f"{language!r} is no language", "Write its code, as en or de.")
     return list(table.content)
 
 
-def _values(table: "_Table", name: str) -> list[str]:
-    return table.strings(name)
-
-
-class _File:
-    """A file of a pack, and where its keys stand."""
-
-    def __init__(self, path: Path, *, text: str | None = None) -> None:
-        self.path = path
-        self.text = text if text is not None else self._read()
-
-    def _read(self) -> str:
+def _check_phrases(table: PackTable, key: str, lists: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse phrases that do not hold."""
+    for source in table.strings(key):
         try:
-            with self.path.open("rb") as opened:
-                content = opened.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise PackError(
-                f"{self.path} cannot be read: {error.strerror or error}.",
-                hint="Check that it exists and may be read.",
-            ) from error
-        if len(content) > MOST_BYTES:
-            raise PackError(
-                f"{self.path} is larger than {MOST_BYTES:,} bytes.",
-                hint="Example prompts belong into a .txt file beside it.",
-            )
-        try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            raise PackError(
-                f"{self.path}:{line}: this is no UTF-8 text.", hint="Save the file as UTF-8."
-            ) from error
-
-    def table(self) -> "_Table":
-        """The file as a table."""
-        try:
-            return _Table(tomllib.loads(self.text), self)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            match = re.search(r"at line (\d+)", str(error))
-            line = f":{match[1]}" if match else ""
-            reason = re.sub(r" \(at .*\)$", "", str(error)) or "it is nested too deeply"
-            raise PackError(
-                f"{self.path}{line}: this is no valid TOML: {reason}.",
-                hint="Correct the line.",
-            ) from error
-
-    def line(self, key: str) -> str:
-        """`:LINE` of a key, if it can be told."""
-        match = re.search(
-            rf"^\s*(?:{re.escape(key)}\s*=|\[.*\b{re.escape(key)}\b)", self.text, re.MULTILINE
-        )
-        return f":{self.text.count(chr(10), 0, match.end()) + 1}" if match else ""
-
-
-class _Table:
-    """A table of a file; what is wrong in it is said with file and line."""
-
-    def __init__(self, content: dict[str, Any], file: _File) -> None:
-        self.content = content
-        self.file = file
-
-    def fail(self, key: str, reason: str, hint: str) -> NoReturn:
-        """Say what is wrong with a key.
-
-        Raises:
-            PackError: Always.
-        """
-        raise PackError(f"{self.file.path}{self.file.line(key)}: {reason}.", hint=hint)
-
-    def only(self, keys: frozenset[str]) -> None:
-        """Refuse keys that mean nothing."""
-        for key in self.content:
-            if key not in keys:
-                allowed = ", ".join(sorted(keys))
-                self.fail(key, f"there is no key {key!r} here", f"Allowed: {allowed}.")
-
-    def take(self, key: str, kind: Callable[..., _T], default: _T) -> _T:
-        """A value of a plain type."""
-        value = self.content.get(key, default)
-        if type(value) is not kind:
-            wanted = {str: "a text", int: "a whole number", bool: "true or false"}
-            said = wanted.get(cast("Any", kind), "something else")
-            self.fail(key, f"{key!r} is {value!r}", f"It has to be {said}.")
-        return cast("_T", value)
-
-    def number(self, key: str) -> float | None:
-        """A number, or None where there is none."""
-        value = self.content.get(key)
-        if value is not None and type(value) not in {int, float}:
-            self.fail(key, f"{key!r} is {value!r}", "It has to be a number.")
-        return value
-
-    def choice(self, key: str, allowed: tuple[Any, ...], default: str | None = None) -> Any:
-        """One of some words."""
-        value = self.content.get(key, default)
-        if value not in allowed:
-            said = ", ".join(repr(each) for each in allowed)
-            self.fail(key, f"{key!r} is {value!r}", f"Allowed: {said}.")
-        return value
-
-    def strings(self, key: str) -> list[str]:
-        """A list of texts, none of them empty."""
-        value = self.content.get(key, [])
-        plain = cast("list[object]", value) if isinstance(value, list) else [None]
-        if not all(isinstance(each, str) and each.strip() for each in plain):
-            self.fail(key, f"{key!r} is no list of texts", f'Write it as: {key} = ["...", "..."]')
-        return cast("list[str]", plain)
-
-    def sub(self, key: str) -> "_Table":
-        """A table inside; empty where there is none."""
-        value = self.content.get(key, {})
-        if not isinstance(value, dict):
-            self.fail(key, f"{key!r} is no table", f"Write it as a part of the file: [{key}]")
-        return _Table(cast("dict[str, Any]", value), self.file)
-
-    def tables(self, key: str) -> "list[_Table]":
-        """A list of tables."""
-        value = self.content.get(key, [])
-        plain = cast("list[object]", value) if isinstance(value, list) else [None]
-        if not all(isinstance(each, dict) for each in plain):
-            self.fail(key, f"{key!r} is no list of tables", f"Write each as: [[{key}]]")
-        return [_Table(cast("dict[str, Any]", each), self.file) for each in plain]
-
-    def check_phrases(self, key: str, lists: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuse phrases that do not hold."""
-        for source in self.strings(key):
-            try:
-                phrase(source, lists)
-            except ValueError as error:
-                self.fail(key, f"phrase {source!r} does not hold: {error}", "Correct the phrase.")
+            phrase(source, lists)
+        except ValueError as error:
+            table.fail(key, f"phrase {source!r} does not hold: {error}", "Correct the phrase.")

@@ -32,13 +32,13 @@ from toolgate.intent._semantic_linear import (
     inverse_curvature,
     softmax,
 )
+from toolgate.intent.base import Limits
 
 __all__ = [
     "FOREIGN",
     "UNSUPPORTED",
     "Judgement",
     "Lessons",
-    "Limits",
     "Model",
     "fit",
     "read_model",
@@ -53,6 +53,7 @@ UNSUPPORTED = ""
 """The class of the examples of what is known and not offered; no intent is called so."""
 
 _FORMAT = "1"
+_USUAL = Limits()
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.intp]
@@ -70,17 +71,6 @@ class Lessons:
 
     owners: tuple[int, ...]
     """For each text the place of its intent."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """When an answer is withheld."""
-
-    false_alarms: float = 0.05
-    """Share of good messages that may be turned away; more catches more of the bad ones."""
-
-    threshold: float | None = None
-    """The confidence below which nothing is answered, instead of `false_alarms`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +168,7 @@ class Model:
     def _cuts(self) -> dict[tuple[Limits, str], float]:
         return {}
 
-    def cut(self, limits: Limits = Limits(), intent: str = "") -> float:
+    def cut(self, limits: Limits = _USUAL, intent: str = "") -> float:
         """The confidence that an answer needs.
 
         With an `intent`, its own prompts decide together with all others: as if there were twenty
@@ -214,7 +204,7 @@ class Model:
         text: str,
         vector: Floats | None,
         *,
-        limits: Limits = Limits(),
+        limits: Limits = _USUAL,
         own_limits: Mapping[str, Limits] | None = None,
         depth: int = 5,
     ) -> Judgement:

@@ -22,7 +22,6 @@ from toolgate.intent._semantic_model import (
     UNSUPPORTED,
     Judgement,
     Lessons,
-    Limits,
     Model,
     fit,
     read_model,
@@ -30,7 +29,7 @@ from toolgate.intent._semantic_model import (
     write_model,
 )
 from toolgate.intent._semantic_parts import continues, parts
-from toolgate.intent.base import NONE, Candidate, Detection, Intent, Request
+from toolgate.intent.base import NONE, Candidate, Detection, Intent, Limits, Request
 
 __all__ = ["Explanation", "SemanticStage", "lessons_of"]
 

@@ -19,6 +19,7 @@ __all__ = [
     "Guard",
     "Intent",
     "Keywords",
+    "Limits",
     "Request",
     "Span",
     "Stage",
@@ -212,6 +213,20 @@ class Intent:
 
     pack: str = ""
     """Name of the pack it comes from."""
+
+    dev: bool = False
+    """Whether it is only there for those who work on the pack."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """When an answer is withheld."""
+
+    false_alarms: float = 0.05
+    """Share of good messages that may be turned away; more catches more of the bad ones."""
+
+    threshold: float | None = None
+    """The confidence below which nothing is answered, instead of `false_alarms`."""
 
 
 @dataclass(frozen=True, kw_only=True)

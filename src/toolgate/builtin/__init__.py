@@ -1,0 +1,1 @@
+"""The packs that ship: folders like those that anyone can write."""

@@ -1,0 +1,263 @@
+"""Reading the files of a pack: bounded, UTF-8, and what is wrong is said with file and line.
+
+Knows nothing of intents, rules or tools: whoever knows a kind of file says what may stand in it.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar, cast
+
+from toolgate.errors import PackError
+
+__all__ = ["MOST_BYTES", "PackFile", "PackTable", "Trying", "files_in", "files_named"]
+
+MOST_BYTES: Final = 5_000_000
+"""Longest text of a pack; some hundred prompts take 20 kB."""
+
+_MOST_TABLE_BYTES: Final = 1_000_000
+
+_T = TypeVar("_T")
+
+
+class PackFile:
+    """A text of a pack; it is read when it is first asked for."""
+
+    def __init__(self, path: Path, *, text: str | None = None) -> None:
+        """Name a file.
+
+        Args:
+            path: Where it is.
+            text: What it says, where that is known already.
+        """
+        self.path = path
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        """What it says, without a mark of byte order.
+
+        Raises:
+            PackError: It cannot be read, is too large, or is no UTF-8 text.
+        """
+        if self._text is None:
+            self._text = self._read(MOST_BYTES, "Some hundred lines are enough: divide it.")
+        return self._text
+
+    def prose(self) -> str:
+        """What it says, where that is meant for people.
+
+        Raises:
+            PackError: As `text`, or it is no text.
+        """
+        where = self.text.find("\0")
+        if where >= 0:
+            self.fail(self.text.count("\n", 0, where) + 1, "this is no text", "Save it as UTF-8.")
+        return self.text
+
+    def lines(self) -> tuple[str, ...]:
+        """Its lines without blanks around them; empty ones and those with `#` in front are none.
+
+        Raises:
+            PackError: As `prose`.
+        """
+        lines = (line.strip() for line in self.prose().splitlines())
+        return tuple(line for line in lines if line and not line.startswith("#"))
+
+    def table(self) -> "PackTable":
+        """The file as a table.
+
+        Raises:
+            PackError: As `text`, or it is no TOML.
+        """
+        if self._text is None:
+            self._text = self._read(
+                _MOST_TABLE_BYTES, "Example prompts belong into a .txt file beside it."
+            )
+        try:
+            return PackTable(tomllib.loads(self.text), self)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            match = re.search(r"at line (\d+)", str(error))
+            reason = re.sub(r" \(at .*\)$", "", str(error)) or "it is nested too deeply"
+            raise PackError(
+                f"{self.path}{f':{match[1]}' if match else ''}: this is no valid TOML: {reason}.",
+                hint="Correct the line.",
+            ) from error
+
+    def fail(self, line: int | None, reason: str, hint: str) -> NoReturn:
+        """Say what is wrong with it, in a line or as a whole.
+
+        Raises:
+            PackError: Always.
+        """
+        where = "" if line is None else f":{line}"
+        raise PackError(f"{self.path}{where}: {reason}.", hint=hint)
+
+    def line(self, key: str) -> int | None:
+        """The line of a key of its table, if it can be told."""
+        match = re.search(
+            rf"^\s*(?:{re.escape(key)}\s*=|\[.*\b{re.escape(key)}\b)", self.text, re.MULTILINE
+        )
+        return self.text.count("\n", 0, match.end()) + 1 if match else None
+
+    def _read(self, most_bytes: int, hint: str) -> str:
+        try:
+            with self.path.open("rb") as opened:
+                content = opened.read(most_bytes + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise PackError(
+                f"{self.path} cannot be read: {reason}.",
+                hint="Check that it exists and may be read.",
+            ) from error
+        if len(content) > most_bytes:
+            raise PackError(f"{self.path} is larger than {most_bytes:,} bytes.", hint=hint)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise PackError(
+                f"{self.path}:{line}: this is no UTF-8 text.", hint="Save the file as UTF-8."
+            ) from error
+
+
+class PackTable:
+    """A table of a file; what is wrong in it is said with file and line."""
+
+    def __init__(self, content: dict[str, Any], file: PackFile) -> None:
+        self.content = content
+        self.file = file
+
+    def fail(self, key: str, reason: str, hint: str) -> NoReturn:
+        """Say what is wrong with a key.
+
+        Raises:
+            PackError: Always.
+        """
+        self.file.fail(self.file.line(key), reason, hint)
+
+    def only(self, keys: frozenset[str]) -> None:
+        """Refuse keys that mean nothing."""
+        for key in self.content:
+            if key not in keys:
+                allowed = ", ".join(sorted(keys))
+                self.fail(key, f"there is no key {key!r} here", f"Allowed: {allowed}.")
+
+    def take(self, key: str, kind: Callable[..., _T], default: _T) -> _T:
+        """A value of a plain type."""
+        value = self.content.get(key, default)
+        if type(value) is not kind:
+            wanted = {str: "a text", int: "a whole number", bool: "true or false"}
+            said = wanted.get(cast("Any", kind), "something else")
+            self.fail(key, f"{key!r} is {value!r}", f"It has to be {said}.")
+        return cast("_T", value)
+
+    def number(self, key: str) -> float | None:
+        """A number, or None where there is none."""
+        value = self.content.get(key)
+        if value is not None and type(value) not in {int, float}:
+            self.fail(key, f"{key!r} is {value!r}", "It has to be a number.")
+        return value
+
+    def share(self, key: str) -> float | None:
+        """A number in [0, 1], or None where there is none."""
+        value = self.number(key)
+        if value is not None and not 0 <= value <= 1:
+            self.fail(key, f"{key!r} is {value!r}", "It has to be 0 to 1.")
+        return None if value is None else float(value)
+
+    def choice(self, key: str, allowed: tuple[Any, ...], default: str | None = None) -> Any:
+        """One of some words."""
+        value = self.content.get(key, default)
+        if value not in allowed:
+            said = ", ".join(repr(each) for each in allowed)
+            self.fail(key, f"{key!r} is {value!r}", f"Allowed: {said}.")
+        return value
+
+    def strings(self, key: str) -> list[str]:
+        """A list of texts, none of them empty."""
+        value = self.content.get(key, [])
+        plain = cast("list[object]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(each, str) and each.strip() for each in plain):
+            self.fail(key, f"{key!r} is no list of texts", f'Write it as: {key} = ["...", "..."]')
+        return cast("list[str]", plain)
+
+    def sub(self, key: str) -> "PackTable":
+        """A table inside; empty where there is none."""
+        value = self.content.get(key, {})
+        if not isinstance(value, dict):
+            self.fail(key, f"{key!r} is no table", f"Write it as a part of the file: [{key}]")
+        return PackTable(cast("dict[str, Any]", value), self.file)
+
+    def tables(self, key: str) -> "list[PackTable]":
+        """A list of tables."""
+        value = self.content.get(key, [])
+        plain = cast("list[object]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(each, dict) for each in plain):
+            self.fail(key, f"{key!r} is no list of tables", f"Write each as: [[{key}]]")
+        return [PackTable(cast("dict[str, Any]", each), self.file) for each in plain]
+
+
+class Trying:
+    """Whether a file that cannot be used ends the reading, or is told of and left out.
+
+    ```python
+    with trying:
+        read(path)
+    ```
+    """
+
+    def __init__(self, report: Callable[[PackError], None] | None = None) -> None:
+        """Make one; without `report` errors go on."""
+        self._report = report
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._report is None or not isinstance(error, PackError):
+            return False
+        self._report(error)
+        return True
+
+
+def files_in(folder: Path, suffix: str) -> list[Path]:
+    """The files of a folder whose names end so, sorted; none where there is no folder.
+
+    Raises:
+        PackError: The folder cannot be read.
+    """
+    try:
+        return sorted(
+            path
+            for path in folder.iterdir()
+            if path.suffix == suffix and not path.name.startswith(".")
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise PackError(
+            f"{folder} cannot be read: {error.strerror}.", hint="Check its permissions."
+        ) from error
+
+
+def files_named(manifest: Path, folder: Path, suffix: str, trying: Trying) -> list[Path]:
+    """The files that a manifest names, one a line; lines that end otherwise say nothing.
+
+    Raises:
+        PackError: The manifest cannot be used, or names a file that is not in the folder.
+    """
+    found: list[Path] = []
+    for line in PackFile(manifest).lines():
+        if not line.endswith(suffix):
+            continue
+        with trying:
+            path = folder / line
+            if Path(line).name != line or not path.is_file():
+                raise PackError(
+                    f"{manifest}: there is no file {line!r} in {folder}.",
+                    hint="Correct the line, or add the file.",
+                )
+            found.append(path)
+    return found

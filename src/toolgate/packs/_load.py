@@ -1,0 +1,163 @@
+"""Reading a pack's folder."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from toolgate.errors import PackError
+from toolgate.intent import read_intents
+from toolgate.packfiles import MOST_BYTES, PackFile, PackTable, Trying, files_in, files_named
+from toolgate.packs.base import Pack
+
+__all__ = ["files_of", "fingerprint", "load_pack"]
+
+_PACK_KEYS: Final = frozenset(
+    [
+        *("name", "version", "description", "variables", "out_of_context"),
+        *("lists", "subject", "false_alarms", "threshold"),
+    ]
+)
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
+_MOST_FILES: Final = 20_000
+
+
+def load_pack(folder: Path, *, dev: bool = False) -> Pack:
+    """A pack from its folder.
+
+    A file that cannot be used is left out, and `Pack.problems` names it, the line and the reason.
+
+    Args:
+        folder: The pack's folder.
+        dev: Whether intents that are marked `dev = true` are taken too.
+
+    Raises:
+        PackError: The folder or its `pack.toml` cannot be used.
+    """
+    problems: list[str] = []
+
+    def report(error: PackError) -> None:
+        problems.append(str(error))
+
+    folder = folder.absolute()
+    read = read_intents(folder, report=report)
+    about = _about(folder)
+    rules = _rules(folder, Trying(report))
+    intents = tuple(intent for intent in read.intents if dev or not intent.dev)
+    return Pack(
+        name=about.name,
+        version=about.version,
+        description=about.description,
+        folder=folder,
+        fingerprint=fingerprint(folder),
+        intents=intents,
+        unsupported=read.unsupported,
+        limits=read.limits,
+        own_limits=read.own_limits,
+        rules={name: text for name, (_, text) in rules.items()},
+        rule_files={name: path for name, (path, _) in rules.items()},
+        variables=about.variables,
+        out_of_context=about.out_of_context,
+        problems=tuple(problems),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _About:
+    name: str
+    version: str
+    description: str
+    variables: dict[str, str]
+    out_of_context: str
+
+
+def _about(folder: Path) -> _About:
+    """What `pack.toml` says of the pack as a whole."""
+    path = folder / "pack.toml"
+    table = PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
+    table.only(_PACK_KEYS)
+    name = table.take("name", str, folder.name)
+    if not _NAME.fullmatch(name) or "__" in name:
+        table.fail(
+            "name",
+            f"a pack cannot be called {name!r}",
+            "A name has 1 to 32 letters, digits, dots, hyphens and underscores, no two of these "
+            'side by side; write: name = "..."',
+        )
+    given = table.sub("variables")
+    for key in given.content:
+        if not _VARIABLE.fullmatch(key):
+            given.fail(key, f"a variable cannot be called {key!r}", "Write it as COMPANY_NAME.")
+    return _About(
+        name=name,
+        version=table.take("version", str, ""),
+        description=table.take("description", str, ""),
+        variables={key: given.take(key, str, "") for key in given.content},
+        out_of_context=table.take("out_of_context", str, ""),
+    )
+
+
+def _rules(folder: Path, trying: Trying) -> dict[str, tuple[Path, str]]:
+    """File and text of the rules by intent, without case."""
+    home = folder / "rules"
+    found: dict[str, tuple[Path, str]] = {}
+    with trying:
+        for path in _rule_files(folder, home, trying):
+            with trying:
+                name = path.stem.casefold()
+                if name in found:
+                    PackFile(path).fail(
+                        None,
+                        f"there are rules for {path.stem!r} already, in {found[name][0].name}",
+                        "Put both into one file.",
+                    )
+                found[name] = (path, PackFile(path).prose())
+    return found
+
+
+def _rule_files(folder: Path, home: Path, trying: Trying) -> list[Path]:
+    for place in (home, folder):
+        manifest = place / "rules.list"
+        if manifest.is_file():
+            return files_named(manifest, home, ".md", trying)
+    return files_in(home, ".md")
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """All files of a pack, sorted; hidden ones and what Python compiled are none."""
+    pending = [folder]
+    count = 0
+    while pending:
+        place = pending.pop()
+        try:
+            with os.scandir(place) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError:
+            continue  # whoever reads the files of it says so
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__pycache__":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(Path(entry.path))
+            elif count < _MOST_FILES:
+                count += 1
+                yield Path(entry.path)
+
+
+def fingerprint(folder: Path) -> str:
+    """A hash of the names and contents of a pack's files; of large ones, of when they changed."""
+    made = blake2b(digest_size=16)
+    for path in files_of(folder):
+        made.update(f"{path.relative_to(folder).as_posix()}\0".encode(errors="surrogateescape"))
+        try:
+            stat = path.stat()
+            content = path.read_bytes() if stat.st_size <= MOST_BYTES else b""
+            made.update(f"{stat.st_size}:{0 if content else stat.st_mtime_ns}\0".encode())
+            made.update(content)
+        except OSError as error:
+            made.update(f"{error.errno}\0".encode())
+    return made.hexdigest()

@@ -1,0 +1,66 @@
+"""What a pack is: a folder that teaches a domain, read into a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolgate.intent import Intent, Limits
+
+__all__ = ["Pack"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pack:
+    """What the files of a folder say; nothing of it changes."""
+
+    name: str
+    """Its name: what `pack.toml` says, else that of the folder."""
+
+    folder: Path
+    """Where it was read."""
+
+    fingerprint: str
+    """Different whenever one of its files is."""
+
+    version: str = ""
+    """As `pack.toml` says."""
+
+    description: str = ""
+    """One sentence for people."""
+
+    intents: tuple[Intent, ...] = ()
+    """In their order, with their prompts; names are compared without case."""
+
+    unsupported: tuple[str, ...] = ()
+    """Messages that people send and the pack does not answer."""
+
+    limits: Limits = field(default_factory=Limits)
+    """When an answer is withheld, for all its intents."""
+
+    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """The same for single intents, by name."""
+
+    rules: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The text of `rules/NAME.md` by the name of its intent without case, as `str.casefold` writes
+    it; placeholders stand in it as they were written."""
+
+    rule_files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Where each text of `rules` was read."""
+
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its own placeholders and what stands for them: `[variables]` of `pack.toml`."""
+
+    out_of_context: str = ""
+    """What is answered to a message that has nothing to do with the pack; empty: the usual."""
+
+    problems: tuple[str, ...] = ()
+    """What was left out and why, each with file, line and reason."""
+
+    def rules_of(self, intent: str) -> str:
+        """The rules of an intent, found without case; empty where there are none."""
+        return self.rules.get(intent.casefold(), "")
+
+    @property
+    def prompts(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """Prompts by intent and language, of the intents that have some."""
+        return {intent.name: intent.prompts for intent in self.intents if intent.prompts}

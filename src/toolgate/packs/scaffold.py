@@ -1,0 +1,254 @@
+"""`toolgate pack new`: a pack that works, with a comment for everything that can be filled in."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from toolgate.errors import ArgumentError, PackError
+
+__all__ = ["new_pack"]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+def new_pack(name: str, folder: Path, *, intent: str = "") -> tuple[Path, ...]:
+    """Write the files of a new pack; gives their paths.
+
+    Args:
+        name: Of the pack; lower-case letters, digits, `-` and `_`.
+        folder: Where the pack's folder is made.
+        intent: Its first intent; named like the pack where nothing is said.
+
+    Raises:
+        ArgumentError: A name does not fit.
+        PackError: There is something of that name already, or it cannot be written.
+    """
+    subject = _checked(intent or name, "intent")
+    home = folder / _checked(name, "pack")
+    said = {
+        "pack": name,
+        "intent": subject,
+        "upper": subject.upper(),
+        "subject": " ".join(re.split(r"[_-]+", subject)),
+        "function": re.sub(r"\W", "_", subject),
+    }
+    try:
+        home.mkdir(parents=True)
+    except FileExistsError:
+        raise PackError(
+            f"{home} is there already.",
+            hint="Choose another name, or remove the folder first.",
+        ) from None
+    except OSError as error:
+        raise _unwritable(home, error) from error
+    return tuple(_written(home / path, text, said) for path, text in _files(subject).items())
+
+
+def _files(subject: str) -> Mapping[str, str]:
+    return {
+        "pack.toml": _PACK,
+        f"intents/{subject}.txt": _PROMPTS,
+        f"intents/{subject}.toml": _INTENT,
+        f"rules/{subject}.md": _RULES,
+        f"tools/{subject}.py": _TOOLS,
+        "unsupported.txt": _UNSUPPORTED,
+    }
+
+
+def _written(path: Path, text: str, said: Mapping[str, str]) -> Path:
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(Template(text).substitute(said), encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return path
+
+
+def _unwritable(path: Path, error: OSError) -> PackError:
+    return PackError(
+        f"{path} cannot be written: {error.strerror or error}.",
+        hint="Choose a folder that may be written.",
+    )
+
+
+def _checked(name: str, what: str) -> str:
+    if not _NAME.fullmatch(name) or name == "none":
+        raise ArgumentError(
+            f"{name!r} is no name of {'an' if what[0] in 'aeiou' else 'a'} {what}.",
+            allowed="Allowed: lower-case letters, digits, - and _, a letter first, at most 32.",
+            hint="Choose another name, such as refunds.",
+        )
+    return name
+
+
+_PACK: Final = """\
+# A pack teaches Toolgate a domain. What each key means: docs/packs.md.
+name = "$pack"
+version = "0.1.0"
+description = "What people ask about $subject, and how it is done."
+
+# What is said to a person whose message has nothing to do with this pack.
+out_of_context = "I help with $subject only. For anything else, please ask somewhere else."
+
+# The share of good messages that may be turned away: more catches more of the bad ones.
+# false_alarms = 0.05
+# Or the confidence that an answer needs, whatever that costs.
+# threshold = 0.6
+
+# Words that rules may use as {{NAME}}, beside those that are always there: PROJECT_NAME,
+# ACTIVE_SOLUTION, DATABASE_SERVERS, AVAILABLE_DATASOURCES, USER_NAME, RECENT_FILES and TOOLS.
+[variables]
+# COMPANY = "Example Ltd"
+
+# Lists that keywords and arguments may refer to as {name}.
+[lists]
+# shops = ["Berlin", "Lyon"]
+"""
+
+_PROMPTS: Final = """\
+# What people write when they want something about $subject: one message a line.
+# A blank line or a line that begins with # says nothing. In another language: $intent.de.txt.
+#
+# Five messages are a start; aim for 100 to 200, as different from each other as people are:
+#   formal      I would like to request ...
+#   casual      can u do the thing with ...
+#   technical   run $function for id 4711
+#   business    the customer wants ...
+#   misspelt    with the typing errors that people make
+#   ambiguous   messages that could mean something else too
+# and some for each tool: make, show, change, remove.
+"""
+
+_INTENT: Final = """\
+# How $upper is told by words, and what does it. Every part may be left out.
+
+# The tool that is suggested, and all that belong to this intent.
+tool = "show_$function"
+tools = ["show_$function"]
+
+# Words that decide without any example. docs/intents.md has the rules.
+# [keywords.en]
+# exact = ["$subject"]                    # any of these alone
+# partial = ["open", "show"]              # any of these with a word of context beside it
+# context = ["$subject"]
+
+# Arguments that are read from a message; without this part, those that the tool's schema has.
+# [[arguments]]
+# name = "since"
+# kind = "date"
+"""
+
+_RULES: Final = """\
+=== $upper OPERATIONS ===
+
+**Goal**: Help the person with $subject, with the tools below and nothing else.
+
+**Current project**: {{PROJECT_NAME}}
+
+---
+
+## AVAILABLE TOOLS
+
+{{TOOLS}}
+
+---
+
+## TOOL 1: show_$function
+
+**Purpose**: TODO say what it gives.
+
+**Required parameters**:
+- none
+
+**Optional parameters**:
+- limit (integer): How many at most; 10 when the person says nothing.
+
+**When to use**:
+- The person wants to see what there is.
+
+**Example**: "show me the last 5" -> show_$function(limit=5)
+
+---
+
+## DECISION TREE
+
+1. Is the message about $subject? If not: see OUT OF CONTEXT.
+2. Which tool does what the person wants? If none does, say so; do not take one that is near.
+3. Is every required parameter known? If not, ask for what is missing, all of it at once.
+4. Would the call remove or change something? Then say what will happen, and wait for a yes.
+5. Call the tool, and tell in one sentence what came of it.
+
+---
+
+## DISAMBIGUATION
+
+- TODO name what is easily confused here, and how to tell which one is meant.
+- When it cannot be told, ask. Never guess a name.
+
+---
+
+## EXAMPLES
+
+### Example 1: to see what there is
+
+- The person: "show me the last 5"
+- Thinking: they want to see, not to change; the number is the limit.
+- Call: show_$function(limit=5)
+- Answer: the list, in one sentence for each.
+
+---
+
+## IMPORTANT RULES
+
+1. Use only the tools above.
+2. Take names exactly as the person wrote them.
+3. Never make up a value for a required parameter.
+4. When a tool fails, give its reason in plain words, and what can be done.
+
+---
+
+## OUT OF CONTEXT
+
+### CASE 1: another topic of this pack or another one
+
+Do not answer from these rules: call `processPrompt` again, with the person's message to the letter.
+What is above is then no longer valid.
+
+### CASE 2: nothing to do with any of it
+
+Call no tool. Say: "I help with $subject only. For anything else, please ask somewhere else."
+
+---
+
+## FINAL NOTES
+
+- TODO add what else has to be known, or remove this line.
+- Answer in the language of the person.
+"""
+
+_TOOLS: Final = '''\
+"""Tools of the pack $pack. Every function marked with `@tool` is one.
+
+What it takes and gives is told by its signature, and what it does by its first sentence.
+"""
+
+from toolgate import tool
+
+
+@tool
+def show_$function(limit: int = 10) -> list[str]:
+    """Show what there is about $subject.
+
+    Args:
+        limit: How many at most.
+    """
+    found = ["a first example", "a second example"]  # TODO get the real ones
+    return found[:limit]
+'''
+
+_UNSUPPORTED: Final = """\
+# Messages that people send, that sound like this pack, and that it cannot do: one a line.
+# They are turned away, and so is what is like them.
+"""

@@ -131,9 +131,47 @@ def build_0003(connection: Connection) -> None:
         connection.execute(text(statement), values)
 
 
+def build_0004(connection: Connection) -> None:
+    """With projects that set something, tokens and permission rules."""
+    build_0003(connection)
+    _schema.migrate(connection, to="0004")
+    now = "2026-11-22T12:00:00.000Z"
+    for statement, values in (
+        ("UPDATE projects SET settings = :settings", {"settings": '{"read_only":true}'}),
+        (
+            "INSERT INTO tokens (token_id, name, prefix, digest, user_name, details, created_at)"
+            " VALUES ('t1', 'anna', 'tg_abcd', 'd', '', :details, :now)",
+            {"details": '{"projects":["default"],"roles":["member"]}', "now": now},
+        ),
+        (
+            "INSERT INTO permissions (permission_id, effect, who, kind, pattern, hint, created_at)"
+            " VALUES ('p1', 'allow', 'everyone', 'any', '*', '', :now)",
+            {"now": now},
+        ),
+        ("INSERT INTO access_state (state_id, version) VALUES (1, 3)", {}),
+    ):
+        connection.execute(text(statement), values)
+
+
+def build_0005(connection: Connection) -> None:
+    """With a version of the schema of a connection."""
+    build_0004(connection)
+    _schema.migrate(connection, to="0005")
+    connection.execute(
+        text(
+            "INSERT INTO schema_versions (version_id, project_id, connection, number, digest, at,"
+            " seen_at, content, changes, size_bytes) VALUES"
+            " ('v1', 'default', 'shop', 1, 'd', :now, :now, :packed, :packed, 20)"
+        ),
+        {"now": "2026-11-22T12:00:00.000Z", "packed": zlib.compress(b"[]")},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
     "0003": build_0003,
+    "0004": build_0004,
+    "0005": build_0005,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -9,10 +9,14 @@ from sqlalchemy import RowMapping
 
 from toolgate.store._keepable import UNKEEPABLE, keepable, kept
 from toolgate.store.base import (
+    StoredPermission,
+    StoredProject,
     StoredResult,
+    StoredSchema,
     StoredSearch,
     StoredServer,
     StoredSnapshot,
+    StoredToken,
     StoredUse,
 )
 from toolgate.types import AuditRecord, Json
@@ -22,14 +26,22 @@ __all__ = [
     "audit_row",
     "keepable",
     "kept",
+    "permission_from",
+    "permission_row",
+    "project_from",
+    "project_row",
     "result_from",
     "result_row",
+    "schema_from",
+    "schema_row",
     "search_from",
     "search_row",
     "server_from",
     "server_row",
     "snapshot_from",
     "snapshot_row",
+    "token_from",
+    "token_row",
     "use_from",
     "use_row",
 ]
@@ -49,6 +61,49 @@ def server_from(row: RowMapping) -> StoredServer:
     """The server of a row."""
     values = _unescaped(row)
     return StoredServer(**values | {"config": json.loads(row["config"])})
+
+
+def project_row(project: StoredProject) -> dict[str, Any]:
+    """Columns of a project."""
+    return _escaped(vars(project) | {"settings": _json(project.settings)})
+
+
+def project_from(row: RowMapping) -> StoredProject:
+    """The project of a row."""
+    return StoredProject(**_unescaped(row) | {"settings": json.loads(row["settings"])})
+
+
+_OF_TOKEN = ("projects", "roles", "groups", "read_only", "limits")
+"""What a token has that nobody searches by."""
+
+
+def token_row(token: StoredToken) -> dict[str, Any]:
+    """Columns of a token."""
+    row = dict(vars(token))
+    row["details"] = json.dumps({name: row.pop(name) for name in _OF_TOKEN}, default=dict)
+    row["user_name"] = row.pop("user")
+    return _escaped(row)
+
+
+def token_from(row: RowMapping) -> StoredToken:
+    """The token of a row."""
+    values = _unescaped(row)
+    del values["details"]
+    values["user"] = values.pop("user_name")
+    details: Json = json.loads(row["details"])
+    for name in ("projects", "roles", "groups"):
+        details[name] = tuple(map(str, details.get(name, ())))
+    return StoredToken(**values, **details)
+
+
+def permission_row(rule: StoredPermission) -> dict[str, Any]:
+    """Columns of a permission rule."""
+    return _escaped(dict(vars(rule)))
+
+
+def permission_from(row: RowMapping) -> StoredPermission:
+    """The permission rule of a row."""
+    return StoredPermission(**_unescaped(row))
 
 
 def snapshot_row(snapshot: StoredSnapshot) -> dict[str, Any]:
@@ -75,6 +130,23 @@ def result_from(row: RowMapping) -> StoredResult:
     values = _unescaped(row)
     del values["size_bytes"]
     return StoredResult(**values)
+
+
+def schema_row(schema: StoredSchema) -> dict[str, Any]:
+    """Columns of a version of a schema, but for its id; packed, since schemas repeat themselves."""
+    packed = {name: zlib.compress(getattr(schema, name), 6) for name in ("content", "changes")}
+    return _escaped(vars(schema) | packed | {"size_bytes": sum(map(len, packed.values()))})
+
+
+def schema_from(row: RowMapping) -> StoredSchema:
+    """The version of a row; without content where that was not read."""
+    values = _unescaped(row)
+    for name in ("version_id", "size_bytes"):
+        values.pop(name, None)
+    for name in ("content", "changes"):
+        if name in values:
+            values[name] = zlib.decompress(row[name])
+    return StoredSchema(**values)
 
 
 def audit_row(record: AuditRecord) -> dict[str, Any]:

@@ -5,8 +5,9 @@ neither an asynchronous driver nor greenlets have to be installed, loaded and un
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
-from toolgate.store import _copies, _rows, _schema, _tables, _usage
+from toolgate.store import _access, _copies, _rows, _schema, _tables, _usage
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,
@@ -40,10 +41,14 @@ from toolgate.store.base import (
     Logged,
     Pruned,
     Retention,
+    StoredPermission,
+    StoredProject,
     StoredResult,
+    StoredSchema,
     StoredSearch,
     StoredServer,
     StoredSnapshot,
+    StoredToken,
     StoredUse,
     UsageFilter,
 )
@@ -89,12 +94,67 @@ class SqlStore:
         statement = self._insert(_tables.projects).on_conflict_do_nothing()
         await self._write(lambda connection: connection.execute(statement, row))
 
-    async def servers(self, project_id: str) -> list[StoredServer]:
-        """Servers of a project by name."""
-        table = _tables.servers
-        wanted = (
-            select(table).where(table.c.project_id == keepable(project_id)).order_by(table.c.name)
+    async def projects(self) -> list[StoredProject]:
+        """All projects by name, the default one too."""
+        return await self._read(_access.projects)
+
+    async def save_project(self, project: StoredProject) -> None:
+        """Insert, or replace the settings of the one of this name."""
+        kept = replace(project, created_at=project.created_at or utc_now())
+        await self._write(lambda connection: _access.save_project(connection, self._insert, kept))
+
+    async def delete_project(self, project_id: str) -> bool:
+        """Remove a project with all that belongs to it; False when there was none."""
+        return await self._write(
+            lambda connection: _access.delete_project(connection, self._insert, project_id)
         )
+
+    async def tokens(self) -> list[StoredToken]:
+        """All tokens by name, revoked and expired ones too."""
+        return await self._read(_access.tokens)
+
+    async def save_token(self, token: StoredToken) -> None:
+        """Insert, or replace the one with this `token_id`."""
+        await self._write(lambda connection: _access.save_token(connection, self._insert, token))
+
+    async def delete_token(self, token_id: str) -> bool:
+        """Remove a token; False when there was none."""
+        return await self._write(
+            lambda connection: _access.delete_token(connection, self._insert, token_id)
+        )
+
+    async def touch_tokens(self, used: Mapping[str, str]) -> None:
+        """Note when tokens were last used, by `token_id`."""
+        if used:
+            await self._write(lambda connection: _access.touch_tokens(connection, used))
+
+    async def permissions(self) -> list[StoredPermission]:
+        """All permission rules, oldest first."""
+        return await self._read(_access.permissions)
+
+    async def save_permissions(self, rules: Sequence[StoredPermission]) -> None:
+        """Add rules; all or none."""
+        if rules:
+            await self._write(
+                lambda connection: _access.save_permissions(connection, self._insert, rules)
+            )
+
+    async def delete_permissions(self, permission_ids: Collection[str]) -> int:
+        """Remove rules; gives how many there were."""
+        return await self._write(
+            lambda connection: _access.delete_permissions(connection, self._insert, permission_ids)
+        )
+
+    async def access_version(self) -> int:
+        """A number that grows with each change of projects, servers, tokens and permissions."""
+        return await self._read(_access.version)
+
+    async def servers(self, project_id: str | None) -> list[StoredServer]:
+        """Servers of a project by name; None: of all projects."""
+        table = _tables.servers
+        wanted = select(table).order_by(table.c.project_id, table.c.name)
+        if project_id is not None:
+            wanted = wanted.where(table.c.project_id == keepable(project_id))
         return await self._read(
             lambda connection: [
                 _rows.server_from(row) for row in connection.execute(wanted).mappings()
@@ -107,14 +167,25 @@ class SqlStore:
         statement = self._insert(_tables.servers).on_conflict_do_update(
             index_elements=["server_id"], set_=row
         )
-        await self._write(lambda connection: connection.execute(statement, row))
+
+        def save(connection: Connection) -> None:
+            connection.execute(statement, row)
+            _access.changed(connection, self._insert)
+
+        await self._write(save)
 
     async def delete_server(self, server_id: str) -> bool:
         """Remove a server; False when there was none."""
         statement = delete(_tables.servers).where(
             _tables.servers.c.server_id == keepable(server_id)
         )
-        return await self._write(lambda connection: connection.execute(statement).rowcount > 0)
+
+        def remove(connection: Connection) -> bool:
+            gone = connection.execute(statement).rowcount > 0
+            _access.changed(connection, self._insert)
+            return gone
+
+        return await self._write(remove)
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         """The last listing of every server of a project."""
@@ -216,6 +287,28 @@ class SqlStore:
         """Forget what a project searched and used; gives the number of searches."""
         return await self._write(lambda connection: _usage.clear(connection, project_id))
 
+    async def schema(self, project_id: str, connection: str) -> StoredSchema | None:
+        """The last version of the schema of a connection, with its content."""
+        return await self._read(lambda opened: _schemas.last(opened, project_id, connection))
+
+    async def schema_versions(
+        self, project_id: str, connection: str, *, limit: int
+    ) -> list[StoredSchema]:
+        """Versions of the schema of a connection without their content, newest first."""
+        return await self._read(
+            lambda opened: _schemas.find(opened, project_id, connection, limit)
+        )
+
+    async def save_schema(self, schema: StoredSchema) -> bool:
+        """Add a version; False when there is one of this number."""
+        return await self._write(lambda opened: _schemas.add(opened, self._insert, schema))
+
+    async def see_schema(self, project_id: str, connection: str, number: int, at: str) -> None:
+        """Note that a version was seen again."""
+        await self._write(
+            lambda opened: _schemas.see(opened, project_id, connection, number, at)
+        )
+
     async def save_result(self, result: StoredResult) -> None:
         """Keep a large result."""
         row = _rows.result_row(result)
@@ -268,6 +361,7 @@ class SqlStore:
                 snapshots, (snapshots.c.seen_at < oldest_listing) & ~_has_server()
             ),
             usage=await self._prune_usage(retention, today),
+            schemas=await self._prune_schemas(retention, today),
         )
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned
@@ -283,6 +377,13 @@ class SqlStore:
                 searches, (searches.c.at, searches.c.search_id), retention.usage_max_bytes
             )
             + await self._drop(uses, _usage.is_orphan(settled))
+        )
+
+    async def _prune_schemas(self, retention: Retention, today: datetime) -> int:
+        oldest = utc_text(today - timedelta(days=retention.schema_days))
+        most = retention.schema_max_bytes
+        return await self._write(
+            lambda opened: _schemas.prune(opened, before=oldest, max_bytes=most)
         )
 
     async def sizes(self) -> dict[str, int]:

@@ -25,13 +25,17 @@ from sqlalchemy import (
 __all__ = [
     "REVISIONS",
     "VERSION_TABLE",
+    "access_state",
     "audit",
     "metadata",
+    "permissions",
     "projects",
     "results",
+    "schema_versions",
     "secrets",
     "servers",
     "snapshots",
+    "tokens",
     "tool_texts",
     "usage_searches",
     "usage_uses",
@@ -40,7 +44,7 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -74,6 +78,7 @@ projects = Table(
     metadata,
     Column("project_id", _TEXT, primary_key=True),
     Column("created_at", _TEXT, nullable=False),
+    Column("settings", Text, nullable=False, server_default="{}"),
 )
 
 servers = Table(
@@ -219,6 +224,63 @@ usage_uses = Table(
     Column("outcome", _TEXT, nullable=False),
     Index(None, "search_id"),
     Index(None, "project_id", "at"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", _TEXT, primary_key=True),
+    Column("name", _TEXT, nullable=False),
+    Column("prefix", _TEXT, nullable=False),  # what a person recognises it by
+    Column("digest", _TEXT, nullable=False),  # SHA-256, never the token itself
+    Column("old_digest", _TEXT),  # of the one before, until old_until
+    Column("old_until", _TEXT),
+    Column("user_name", _TEXT, nullable=False),
+    Column("details", Text, nullable=False),  # projects, roles, groups, limits
+    Column("created_at", _TEXT, nullable=False),
+    Column("expires_at", _TEXT),
+    Column("rotated_at", _TEXT),
+    Column("revoked_at", _TEXT),
+    Column("last_used_at", _TEXT),
+    UniqueConstraint("name"),
+)
+
+permissions = Table(
+    "permissions",
+    metadata,
+    Column("permission_id", _TEXT, primary_key=True),
+    Column("effect", _TEXT, nullable=False),
+    Column("who", _TEXT, nullable=False),
+    Column("kind", _TEXT, nullable=False),
+    Column("pattern", _TEXT, nullable=False),
+    Column("hint", _TEXT, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+    Index(None, "who"),
+)
+
+# One row, counted up with each change of tokens, projects and permissions: replicas look at it.
+access_state = Table(
+    "access_state",
+    metadata,
+    Column("state_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+)
+
+# No foreign key: connections belong to files, and what was seen outlives them.
+schema_versions = Table(
+    "schema_versions",
+    metadata,
+    Column("version_id", _TEXT, primary_key=True),
+    Column("project_id", _TEXT, nullable=False),
+    Column("connection", _TEXT, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("digest", _TEXT, nullable=False),
+    Column("at", _TEXT, nullable=False),
+    Column("seen_at", _TEXT, nullable=False),  # last time that the database had this schema
+    Column("content", LargeBinary, nullable=False),  # zlib
+    Column("changes", LargeBinary, nullable=False),  # zlib
+    Column("size_bytes", BigInteger, nullable=False),
+    UniqueConstraint("project_id", "connection", "number"),
 )
 
 versions = Table(

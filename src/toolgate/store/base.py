@@ -1,7 +1,7 @@
 """What a database must be able to keep for Toolgate. Knows no SQL."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -15,10 +15,14 @@ __all__ = [
     "Retention",
     "SqlAccess",
     "Store",
+    "StoredPermission",
+    "StoredProject",
     "StoredResult",
+    "StoredSchema",
     "StoredSearch",
     "StoredServer",
     "StoredSnapshot",
+    "StoredToken",
     "StoredUse",
     "Upgrade",
     "Upkeep",
@@ -222,6 +226,131 @@ class Logged:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoredProject:
+    """A tenant."""
+
+    project_id: str
+    """Its name, which is its identity."""
+
+    settings: Json = field(default_factory=dict[str, Any])
+    """What it sets for itself; empty: nothing."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredToken:
+    """An opaque token. The token itself is nowhere."""
+
+    token_id: str
+    """Opaque; stays when the token is rotated."""
+
+    name: str
+    """Unique; what rules and people call it by."""
+
+    prefix: str
+    """Its first characters, by which a person recognises it."""
+
+    digest: str
+    """SHA-256 of it, hex."""
+
+    user: str = ""
+    """Who uses it; empty: nobody in particular."""
+
+    projects: tuple[str, ...] = ()
+    """Projects it may act in, its own first; `*` is any."""
+
+    roles: tuple[str, ...] = ()
+    """Its roles."""
+
+    groups: tuple[str, ...] = ()
+    """Its groups."""
+
+    read_only: bool = False
+    """Whether it runs only tools that are marked read-only."""
+
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Limits of its own, by name; the others are those of the settings."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+    expires_at: str | None = None
+    """From when on it is refused; None: never."""
+
+    rotated_at: str | None = None
+    """When it was last replaced by another secret."""
+
+    old_digest: str | None = None
+    """SHA-256 of the secret before that, which is accepted until `old_until`."""
+
+    old_until: str | None = None
+    """UTC, ISO 8601."""
+
+    revoked_at: str | None = None
+    """When it was revoked; None: it is not."""
+
+    last_used_at: str | None = None
+    """Roughly when it was last accepted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredPermission:
+    """A permission rule that was made by command or API."""
+
+    permission_id: str
+    """Opaque, time-sortable."""
+
+    effect: Literal["allow", "deny"]
+    """What it says."""
+
+    who: str
+    """`everyone`, or `token:NAME`, `role:NAME`, `user:NAME`, `group:NAME`, `project:NAME`."""
+
+    kind: str
+    """`any`, `server`, `tool`, `resource`, `prompt` or `right`."""
+
+    pattern: str
+    """Of the things that it is about; `*` and `?` stand for any text and any character."""
+
+    hint: str = ""
+    """`read_only` or `destructive`: only tools that are so; empty: all."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSchema:
+    """A version of the schema of a connected database."""
+
+    project_id: str
+    """The tenant."""
+
+    connection: str
+    """Name of the connection."""
+
+    number: int
+    """Counts the versions of the connection, from 1."""
+
+    digest: str
+    """Hash of the schema; equal schemas have equal ones."""
+
+    at: str
+    """When it was seen first; UTC, ISO 8601."""
+
+    seen_at: str
+    """When it was seen last; UTC, ISO 8601."""
+
+    content: bytes = b""
+    """The schema, JSON. Compressed by the store; empty in lists."""
+
+    changes: bytes = b""
+    """What it changed in the version before, JSON. Compressed by the store."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Retention:
     """How long and how much is kept on disk."""
 
@@ -243,6 +372,12 @@ class Retention:
     usage_max_bytes: int = 64 * 2**20
     """Estimated bytes of the usage log; the oldest go first."""
 
+    schema_days: float = 730.0
+    """Days of versions of schemas; the last one of each connection stays."""
+
+    schema_max_bytes: int = 256 * 2**20
+    """Bytes of versions of schemas; the oldest go first, the last one of each connection stays."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
@@ -259,6 +394,9 @@ class Pruned:
 
     usage: int = 0
     """Searches of the usage log, and uses whose search is gone."""
+
+    schemas: int = 0
+    """Versions of schemas."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,8 +461,56 @@ class Store(Protocol):
         """Make a project; nothing happens when it exists. The default one always does."""
         ...
 
-    async def servers(self, project_id: str) -> list[StoredServer]:
-        """Servers of a project by name."""
+    async def projects(self) -> list[StoredProject]:
+        """All projects by name, the default one too."""
+        ...
+
+    async def save_project(self, project: StoredProject) -> None:
+        """Insert, or replace the settings of the one of this name."""
+        ...
+
+    async def delete_project(self, project_id: str) -> bool:
+        """Remove a project with all that belongs to it; False when there was none."""
+        ...
+
+    async def tokens(self) -> list[StoredToken]:
+        """All tokens by name, revoked and expired ones too."""
+        ...
+
+    async def save_token(self, token: StoredToken) -> None:
+        """Insert, or replace the one with this `token_id`.
+
+        Raises:
+            StoreError: Another token has this name.
+        """
+        ...
+
+    async def delete_token(self, token_id: str) -> bool:
+        """Remove a token; False when there was none."""
+        ...
+
+    async def touch_tokens(self, used: Mapping[str, str]) -> None:
+        """Note when tokens were last used, by `token_id`; does not count as a change."""
+        ...
+
+    async def permissions(self) -> list[StoredPermission]:
+        """All permission rules, oldest first."""
+        ...
+
+    async def save_permissions(self, rules: Sequence[StoredPermission]) -> None:
+        """Add rules; all or none."""
+        ...
+
+    async def delete_permissions(self, permission_ids: Collection[str]) -> int:
+        """Remove rules; gives how many there were."""
+        ...
+
+    async def access_version(self) -> int:
+        """A number that grows with each change of projects, servers, tokens and permissions."""
+        ...
+
+    async def servers(self, project_id: str | None) -> list[StoredServer]:
+        """Servers of a project by name; None: of all projects, by project and name."""
         ...
 
     async def save_server(self, server: StoredServer) -> None:
@@ -370,6 +556,24 @@ class Store(Protocol):
 
     async def clear_usage(self, project_id: str) -> int:
         """Forget what a project searched and used; gives the number of searches."""
+        ...
+
+    async def schema(self, project_id: str, connection: str) -> StoredSchema | None:
+        """The last version of the schema of a connection, with its content."""
+        ...
+
+    async def schema_versions(
+        self, project_id: str, connection: str, *, limit: int
+    ) -> list[StoredSchema]:
+        """Versions of the schema of a connection without their content, newest first."""
+        ...
+
+    async def save_schema(self, schema: StoredSchema) -> bool:
+        """Add a version; False when there is one of this number: another process was faster."""
+        ...
+
+    async def see_schema(self, project_id: str, connection: str, number: int, at: str) -> None:
+        """Note that a version was seen again; an earlier moment changes nothing."""
         ...
 
     async def save_result(self, result: StoredResult) -> None:

@@ -29,10 +29,13 @@ from toolgate.store import (
     Pruned,
     Retention,
     Store,
+    StoredPermission,
+    StoredProject,
     StoredResult,
     StoredSearch,
     StoredServer,
     StoredSnapshot,
+    StoredToken,
     StoredUse,
     Upkeep,
     UsageFilter,
@@ -96,6 +99,10 @@ def sample_record(minute: int = 0, **changes: object) -> AuditRecord:
         target="git:log",
     )
     return replace(record, **changes)
+
+
+def _token(token_id: str, name: str) -> StoredToken:
+    return StoredToken(token_id=token_id, name=name, prefix="tg_", digest="0" * 64)
 
 
 def _server(name: str, **changes: object) -> StoredServer:
@@ -281,6 +288,121 @@ class StoreContract:
         assert await store.delete_server(git.server_id)
         assert not await store.delete_server(git.server_id)
         assert await store.servers(DEFAULT_PROJECT) == [time]
+
+    async def test_servers_of_all_projects_can_be_read_at_once(self, store: Store) -> None:
+        """By project and name."""
+        await store.add_project("other")
+        here, there = _server("time"), _server("git", project_id="other")
+        await store.save_server(there)
+        await store.save_server(here)
+
+        assert await store.servers(None) == [here, there]
+
+    # Projects, tokens, permissions
+
+    async def test_projects_come_back_with_what_they_set(self, store: Store) -> None:
+        """Saving again replaces the settings; the default project is always there."""
+        await store.save_project(StoredProject(project_id="web", settings={"read_only": True}))
+        await store.save_project(StoredProject(project_id="web", settings={"note": HOSTILE[1:9]}))
+
+        found = {project.project_id: project for project in await store.projects()}
+        assert set(found) == {DEFAULT_PROJECT, "web"}
+        assert found["web"].settings == {"note": HOSTILE[1:9]}
+        assert found["web"].created_at
+
+    async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
+        """And says whether it was there."""
+        await store.save_project(StoredProject(project_id="web"))
+        await store.save_server(_server("git", project_id="web"))
+
+        assert await store.delete_project("web")
+        assert not await store.delete_project("web")
+        assert await store.servers(None) == []
+
+    async def test_tokens_come_back_as_they_were(self, store: Store) -> None:
+        """Every field; saving again replaces by id."""
+        token = StoredToken(
+            token_id="t1",  # noqa: S106
+            name="anna",
+            prefix="tg_abc",
+            digest="0" * 64,
+            user="anna@example.org",
+            projects=("web", "*"),
+            roles=("member",),
+            groups=("g",),
+            read_only=True,
+            limits={"calls_per_minute": 5},
+            created_at=NOW,
+            expires_at=NOW,
+            rotated_at=NOW,
+            old_digest="1" * 64,
+            old_until=NOW,
+            last_used_at=NOW,
+        )
+        await store.save_token(token)
+        assert await store.tokens() == [token]
+
+        changed = replace(token, name="ben", revoked_at=NOW, limits={})
+        await store.save_token(changed)
+        await store.touch_tokens({"t1": "2030-01-01T00:00:00.000Z", "nobody": NOW})
+
+        (found,) = await store.tokens()
+        assert found == replace(changed, last_used_at="2030-01-01T00:00:00.000Z")
+        assert await store.delete_token("t1")
+        assert not await store.delete_token("t1")
+
+    async def test_a_name_of_a_token_is_taken_once(self, store: Store) -> None:
+        """Rules call tokens by name."""
+        await store.save_token(_token("t1", "anna"))
+
+        with pytest.raises(StoreError):
+            await store.save_token(_token("t2", "anna"))
+
+    async def test_permissions_come_back_oldest_first(self, store: Store) -> None:
+        """And go by id."""
+        rules = [
+            StoredPermission(
+                permission_id=f"p{number}",
+                effect="deny" if number else "allow",
+                who="role:dev",
+                kind="tool",
+                pattern="git:*",
+                hint="read_only",
+                created_at=NOW,
+            )
+            for number in range(3)
+        ]
+        await store.save_permissions(rules[::-1])
+        await store.save_permissions([])
+
+        assert await store.permissions() == rules
+        assert await store.delete_permissions(["p0", "p2", "nothing"]) == 2
+        assert await store.permissions() == rules[1:2]
+
+    async def test_every_change_of_access_is_counted(self, store: Store) -> None:
+        """Replicas look at the number to know that they have to read."""
+        versions = [await store.access_version()]
+        for change in (
+            store.save_project(StoredProject(project_id="web")),
+            store.save_server(_server("git", project_id="web")),
+            store.save_token(_token("t1", "anna")),
+            store.save_permissions(
+                [
+                    StoredPermission(
+                        permission_id="p1", effect="allow", who="everyone", kind="any", pattern="*"
+                    )
+                ]
+            ),
+            store.delete_permissions(["p1"]),
+            store.delete_token("t1"),
+            store.delete_project("web"),
+        ):
+            await change
+            versions.append(await store.access_version())
+
+        assert versions == sorted(set(versions))
+        await store.touch_tokens({"t1": NOW})
+        assert await store.access_version() == versions[-1]
 
     # Listings
 

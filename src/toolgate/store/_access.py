@@ -1,0 +1,129 @@
+"""Projects, tokens and permission rules in SQL. Every change counts the version up."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, delete, select, update
+
+from toolgate.store import _rows, _tables
+from toolgate.store._rows import keepable
+from toolgate.store.base import StoredPermission, StoredProject, StoredToken
+
+__all__ = [
+    "changed",
+    "delete_permissions",
+    "delete_project",
+    "delete_token",
+    "permissions",
+    "projects",
+    "save_permissions",
+    "save_project",
+    "save_token",
+    "tokens",
+    "touch_tokens",
+    "version",
+]
+
+Insert = Callable[[Table], Any]
+
+_STATE_ID = 1
+
+
+def version(connection: Connection) -> int:
+    """The number of changes so far."""
+    table = _tables.access_state
+    return connection.execute(select(table.c.version)).scalar() or 0
+
+
+def changed(connection: Connection, insert: Insert) -> None:
+    """Count a change."""
+    table = _tables.access_state
+    statement = insert(table).on_conflict_do_update(
+        index_elements=["state_id"], set_={"version": table.c.version + 1}
+    )
+    connection.execute(statement, {"state_id": _STATE_ID, "version": 1})
+
+
+def projects(connection: Connection) -> list[StoredProject]:
+    """All, by name."""
+    table = _tables.projects
+    rows = connection.execute(select(table).order_by(table.c.project_id)).mappings()
+    return [_rows.project_from(row) for row in rows]
+
+
+def save_project(connection: Connection, insert: Insert, project: StoredProject) -> None:
+    """Insert, or replace the settings."""
+    row = _rows.project_row(project)
+    statement = insert(_tables.projects).on_conflict_do_update(
+        index_elements=["project_id"], set_={"settings": row["settings"]}
+    )
+    connection.execute(statement, row)
+    changed(connection, insert)
+
+
+def delete_project(connection: Connection, insert: Insert, project_id: str) -> bool:
+    """Remove one; what refers to it goes with it."""
+    table = _tables.projects
+    gone = connection.execute(delete(table).where(table.c.project_id == keepable(project_id)))
+    changed(connection, insert)
+    return gone.rowcount > 0
+
+
+def tokens(connection: Connection) -> list[StoredToken]:
+    """All, by name."""
+    table = _tables.tokens
+    rows = connection.execute(select(table).order_by(table.c.name)).mappings()
+    return [_rows.token_from(row) for row in rows]
+
+
+def save_token(connection: Connection, insert: Insert, token: StoredToken) -> None:
+    """Insert or replace."""
+    row = _rows.token_row(token)
+    statement = insert(_tables.tokens).on_conflict_do_update(index_elements=["token_id"], set_=row)
+    connection.execute(statement, row)
+    changed(connection, insert)
+
+
+def delete_token(connection: Connection, insert: Insert, token_id: str) -> bool:
+    """Remove one."""
+    table = _tables.tokens
+    gone = connection.execute(delete(table).where(table.c.token_id == keepable(token_id)))
+    changed(connection, insert)
+    return gone.rowcount > 0
+
+
+def touch_tokens(connection: Connection, used: Mapping[str, str]) -> None:
+    """Note their last use."""
+    table = _tables.tokens
+    statement = (
+        update(table)
+        .where(table.c.token_id == bindparam("id_"))
+        .values(last_used_at=bindparam("at_"))
+    )
+    connection.execute(statement, [{"id_": keepable(one), "at_": at} for one, at in used.items()])
+
+
+def permissions(connection: Connection) -> list[StoredPermission]:
+    """All, oldest first."""
+    table = _tables.permissions
+    rows = connection.execute(select(table).order_by(table.c.permission_id)).mappings()
+    return [_rows.permission_from(row) for row in rows]
+
+
+def save_permissions(
+    connection: Connection, insert: Insert, rules: Sequence[StoredPermission]
+) -> None:
+    """Add rules."""
+    connection.execute(insert(_tables.permissions), [_rows.permission_row(rule) for rule in rules])
+    changed(connection, insert)
+
+
+def delete_permissions(
+    connection: Connection, insert: Insert, permission_ids: Collection[str]
+) -> int:
+    """Remove rules."""
+    table = _tables.permissions
+    ids = list(map(keepable, permission_ids))
+    gone = connection.execute(delete(table).where(table.c.permission_id.in_(ids)))
+    changed(connection, insert)
+    return gone.rowcount

@@ -295,9 +295,7 @@ class SqlStore:
         self, project_id: str, connection: str, *, limit: int
     ) -> list[StoredSchema]:
         """Versions of the schema of a connection without their content, newest first."""
-        return await self._read(
-            lambda opened: _schemas.find(opened, project_id, connection, limit)
-        )
+        return await self._read(lambda opened: _schemas.find(opened, project_id, connection, limit))
 
     async def save_schema(self, schema: StoredSchema) -> bool:
         """Add a version; False when there is one of this number."""
@@ -305,9 +303,7 @@ class SqlStore:
 
     async def see_schema(self, project_id: str, connection: str, number: int, at: str) -> None:
         """Note that a version was seen again."""
-        await self._write(
-            lambda opened: _schemas.see(opened, project_id, connection, number, at)
-        )
+        await self._write(lambda opened: _schemas.see(opened, project_id, connection, number, at))
 
     async def save_result(self, result: StoredResult) -> None:
         """Keep a large result."""

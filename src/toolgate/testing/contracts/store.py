@@ -32,6 +32,7 @@ from toolgate.store import (
     StoredPermission,
     StoredProject,
     StoredResult,
+    StoredSchema,
     StoredSearch,
     StoredServer,
     StoredSnapshot,
@@ -146,6 +147,20 @@ def _search(minute: int, **changes: object) -> StoredSearch:
         margin=0.5,
     )
     return replace(search, **changes)
+
+
+def _version(number: int, **changes: object) -> StoredSchema:
+    version = StoredSchema(
+        project_id=DEFAULT_PROJECT,
+        connection="shop",
+        number=number,
+        digest=f"d{number}",
+        at=f"2026-07-{number:02d}T12:00:00.000Z",
+        seen_at=f"2026-07-{number:02d}T12:00:00.000Z",
+        content=b'{"tables":[]}',
+        changes=b"[]",
+    )
+    return replace(version, **changes)
 
 
 def _use(minute: int, of: int, **changes: object) -> StoredUse:
@@ -591,6 +606,46 @@ class StoreContract:
         assert left == records[: -len(left) - 1 : -1]
         assert 30 < len(left) < 50
         assert pruned == Pruned(audit_records=100 - len(left))
+
+    async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
+        """The last one with its content, lists without."""
+        for version in (_version(1), _version(2, connection=HOSTILE), _version(2)):
+            assert await store.save_schema(version)
+
+        assert await store.schema(DEFAULT_PROJECT, "shop") == _version(2)
+        assert await store.schema(DEFAULT_PROJECT, HOSTILE) == _version(2, connection=HOSTILE)
+        assert await store.schema("another", "shop") is None
+        found = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        assert found == [_version(2, content=b""), _version(1, content=b"")]
+        assert await store.schema_versions(DEFAULT_PROJECT, "shop", limit=1) == found[:1]
+
+    async def test_a_version_of_a_schema_is_numbered_once(self, store: Store) -> None:
+        """Of two processes that see the same change, one is told that it came too late."""
+        assert await store.save_schema(_version(1))
+        assert not await store.save_schema(_version(1, digest="other"))
+
+        assert await store.schema(DEFAULT_PROJECT, "shop") == _version(1)
+
+    async def test_a_version_of_a_schema_is_seen_again(self, store: Store) -> None:
+        await store.save_schema(_version(1))
+        for day in ("03", "02"):
+            at = f"2026-07-{day}T12:00:00.000Z"
+            await store.see_schema(DEFAULT_PROJECT, "shop", 1, at)
+
+        found = await store.schema(DEFAULT_PROJECT, "shop")
+        assert found == _version(1, seen_at="2026-07-03T12:00:00.000Z")
+
+    async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
+        for version in (*map(_version, (1, 20, 21, 22)), _version(1, connection="old")):
+            await store.save_schema(version)
+
+        pruned = await store.prune(Retention(schema_days=30), now="2026-08-19T12:00:00.000Z")
+        assert pruned == Pruned(schemas=1)
+        pruned = await store.prune(Retention(schema_max_bytes=1), now=NOW)
+        assert pruned == Pruned(schemas=2)
+        left = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        assert [version.number for version in left] == [22]
+        assert await store.schema(DEFAULT_PROJECT, "old") is not None
 
     async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
         """Bytes count as they are read."""

@@ -33,7 +33,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
-from toolgate.store import _access, _copies, _rows, _schema, _tables, _usage
+from toolgate.store import _access, _copies, _rows, _schema, _schemas, _tables, _usage
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,

@@ -6,7 +6,6 @@ the background; until that is done, messages are judged by what was learned befo
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -33,12 +32,6 @@ Deciding: TypeAlias = Literal["keyword", "semantic", "cascade"]
 
 _RETRY_S = 30.0
 """Seconds until prompts are learned again after the embedder failed."""
-
-_THREADS = 1_000
-"""Conversations whose last intents are remembered."""
-
-_LAST = 5
-"""Intents of a conversation that are remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +88,6 @@ class Recognizer:
         self._detector = self._made(self._taught)
         self._meaning = SemanticStage(embedder=embedder, cache=cache)
         self._learning: asyncio.Task[None] | None = None
-        self._threads: OrderedDict[tuple[str, str, str], tuple[str, ...]] = OrderedDict()
 
     @property
     def taught(self) -> Taught:
@@ -194,18 +186,6 @@ class Recognizer:
     async def explain(self, message: str, nearest: int = 3) -> Explanation | None:
         """How the example prompts judge a message, in full; None as long as none is learned."""
         return await self._meaning.explain(message, nearest)
-
-    def previous(self, thread: tuple[str, str, str]) -> tuple[str, ...]:
-        """The last intents of a conversation, latest last; none for one without a name."""
-        return self._threads.get(thread, ())
-
-    def note(self, thread: tuple[str, str, str], intent: str) -> None:
-        """Remember that a message of a conversation had this intent."""
-        if not thread[-1] or intent == NONE:
-            return
-        self._threads[thread] = (*self._threads.pop(thread, ()), intent)[-_LAST:]
-        while len(self._threads) > _THREADS:
-            self._threads.popitem(last=False)
 
     def _asked_too(self, meaning: SemanticStage) -> SemanticStage | None:
         """The semantic stage, where there is anything that it can know."""

@@ -98,7 +98,8 @@ out_of_context = "I help with $subject only. For anything else, please ask somew
 # threshold = 0.6
 
 # Words that rules may use as {{NAME}}, beside those that are always there: PROJECT_NAME,
-# ACTIVE_SOLUTION, DATABASE_SERVERS, AVAILABLE_DATASOURCES, USER_NAME, RECENT_FILES and TOOLS.
+# ACTIVE_SOLUTION, DATABASE_SERVERS, AVAILABLE_DATASOURCES, USER_NAME, RECENT_FILES, TOOLS, and
+# OUT_OF_CONTEXT, which is the sentence above.
 [variables]
 # COMPANY = "Example Ltd"
 
@@ -174,7 +175,7 @@ _RULES: Final = """\
 
 ## DECISION TREE
 
-1. Is the message about $subject? If not: see OUT OF CONTEXT.
+1. Is the message about $subject? If not: see OUT-OF-CONTEXT MESSAGES.
 2. Which tool does what the person wants? If none does, say so; do not take one that is near.
 3. Is every required parameter known? If not, ask for what is missing, all of it at once.
 4. Would the call remove or change something? Then say what will happen, and wait for a yes.
@@ -209,16 +210,16 @@ _RULES: Final = """\
 
 ---
 
-## OUT OF CONTEXT
+## ⚠️ OUT-OF-CONTEXT MESSAGES
 
-### CASE 1: another topic of this pack or another one
+### ✅ CASE 1: another topic of this pack, or of another one
 
 Do not answer from these rules: call `processPrompt` again, with the person's message to the letter.
 What is above is then no longer valid.
 
-### CASE 2: nothing to do with any of it
+### ❌ CASE 2: nothing to do with any of it
 
-Call no tool. Say: "I help with $subject only. For anything else, please ask somewhere else."
+Call no tool. Answer with exactly this: {{OUT_OF_CONTEXT}}
 
 ---
 
@@ -234,7 +235,7 @@ _TOOLS: Final = '''\
 What it takes and gives is told by its signature, and what it does by its first sentence.
 """
 
-from toolgate import tool
+from toolgate.upstream import tool
 
 
 @tool

@@ -35,6 +35,7 @@ __all__ = [
     "render_value",
     "replace_file",
     "set_import",
+    "switch_pack",
     "without_table",
     "write_text",
 ]
@@ -154,6 +155,64 @@ def set_import(text: str, path: Path, values: Sequence[object]) -> str:
     return text
 
 
+def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
+    """Use a pack or use it no longer: in `[packs] enable` and `disable` of a `toolgate.toml`.
+
+    Args:
+        path: The file; it is made if there is none.
+        name: Name of the pack.
+        on: Whether it is used from now on.
+        by_default: Whether it is used when neither list names it.
+
+    Gives:
+        Whether anything had to be changed.
+
+    Raises:
+        SettingError: The file is malformed, cannot be written, or the lists are written in a way
+            that only their owner can change.
+    """
+    text = read_text(path) if path.exists() else _HEADER
+    root = parse_document(text, path, is_toml=True).root
+    packs = json_object(root.get("packs"))
+    changed = text
+    wanted_packs = dict(packs)
+    for key, belongs in (("enable", on and not by_default), ("disable", by_default and not on)):
+        before = cast("list[object]", packs.get(key, []))
+        after = [*(each for each in before if each != name), *([name] if belongs else [])]
+        if after == before or (not after and key not in packs):
+            continue
+        changed = _with_list(changed, "packs", key, after)
+        wanted_packs[key] = after
+    if changed != text:
+        replace_file(path, changed, {**root, "packs": wanted_packs})
+    return changed != text
+
+
+def _with_list(text: str, table: str, key: str, values: Sequence[object]) -> str:
+    """The text with a list of a table set; a list over several lines becomes one line."""
+    lines = text.splitlines(keepends=True)
+    new = f"{key} = {render_value(values)}\n"
+    head = next((at for at, line in enumerate(lines) if _is_head(line, table)), None)
+    if head is None:
+        gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{gap}[{table}]\n{new}"
+    for first in range(head + 1, len(lines)):
+        if lines[first].lstrip().startswith("["):
+            break
+        if re.match(rf"\s*{re.escape(key)}\s*=", lines[first]):
+            last = first
+            while last + 1 < len(lines) and not _is_whole("".join(lines[first : last + 1])):
+                last += 1
+            return "".join([*lines[:first], new, *lines[last + 1 :]])
+    if not lines[head].endswith("\n"):
+        lines[head] += "\n"
+    return "".join([*lines[: head + 1], new, *lines[head + 1 :]])
+
+
+def _is_head(line: str, table: str) -> bool:
+    return line.partition("#")[0].strip() == f"[{table}]"
+
+
 def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     """A `toolgate.toml` with new names in place of old ones, and a sentence for each change.
 
@@ -262,7 +321,7 @@ def replace_file(path: Path, text: str, wanted: Json) -> None:
     if not fits:
         raise SettingError(
             f"{path} is written in a way that cannot be changed without touching the rest.",
-            hint="Change the server there by hand.",
+            hint="Change it there by hand.",
         )
     write_text(path, text)
 

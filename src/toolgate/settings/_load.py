@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from toolgate.errors import SettingError
-from toolgate.names import fold, server_prefix
+from toolgate.names import fold, is_project_name, server_prefix
 from toolgate.settings._document import Document, KeyPath, parse_document, read_document, read_text
 from toolgate.settings._folders import config_dir, current_environment, expand_home, home_dir
 from toolgate.settings._foreign import project_folder, server_tables, translate
@@ -306,6 +306,13 @@ def _read_config(
         Settings, root, document, scope=scope, apart=frozenset({"server", "import"})
     )
     settings = _with_paths(settings, folder, reading)
+    rules = enumerate(settings.permission)
+    settings = replace(
+        settings,
+        permission=tuple(
+            replace(rule, source=document.place(("permission", at))) for at, rule in rules
+        ),
+    )
     if overrides:
         # Read again: a whole table of the file goes under the keys of the command line.
         merged = _merged({name: root[name] for name in overrides if name in root}, overrides)
@@ -590,6 +597,7 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
             hint="Correct it, or remove it to use the default.",
         )
 
+    yield from _access_errors(settings, where)
     for name, connection in settings.connections.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
             yield SettingError(
@@ -605,6 +613,36 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
                 "SQLAlchemy knows.",
                 hint="Correct it, or remove the table.",
             )
+
+
+_WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
+
+
+def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
+    """What is wrong with projects and permission rules."""
+    for name in settings.project:
+        if not is_project_name(name):
+            yield SettingError(
+                f"{where}: [project] has a project that is called {name!r:.80}.",
+                allowed="Allowed: up to 64 characters of A-Z a-z 0-9 _ . -, the first no sign;"
+                " not default, not UNASSIGNED.",
+                hint="Give it another name.",
+            )
+    for rule in settings.permission:
+        if not rule.to or not (rule.allow or rule.deny):
+            yield SettingError(
+                f"{rule.source or where}: a rule in [[permission]] says nothing.",
+                allowed='Expected: to = ["role:dev"] and allow = ["github:*"] or deny = [...].',
+                hint="Complete or remove it.",
+            )
+        for who in rule.to:
+            if not _WHO.fullmatch(who):
+                yield SettingError(
+                    f"{rule.source or where}: a rule in [[permission]] is for {who!r:.80}.",
+                    allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, group:NAME,"
+                    " project:NAME.",
+                    hint="Correct it.",
+                )
 
 
 def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
@@ -681,6 +719,12 @@ def _with_paths(settings: Settings, folder: Path, reading: _Reading) -> Settings
             name: replace(connection, url=whole(connection.url))
             for name, connection in settings.connections.items()
         },
+        packs=replace(
+            settings.packs,
+            paths=tuple(
+                str(folder / expand_home(path, reading.environ)) for path in settings.packs.paths
+            ),
+        ),
         log=replace(settings.log, file=file),
     )
 

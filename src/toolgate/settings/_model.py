@@ -14,18 +14,24 @@ from toolgate.types import ServerSpec
 __all__ = [
     "META_TOOLS",
     "AuditSettings",
+    "AuthnSettings",
     "CatalogSearchSettings",
     "ConnectionTable",
     "DiscoverySettings",
     "ImportTable",
+    "LimitSettings",
     "LogLevel",
     "LogSettings",
+    "PackSettings",
+    "PermissionTable",
+    "ProjectTable",
     "ResultSettings",
     "SearchSettings",
     "ServeSettings",
     "ServerTable",
     "Settings",
     "StoreSettings",
+    "ToolLimitTable",
     "ToolTable",
     "UsageSettings",
 ]
@@ -71,6 +77,109 @@ class ServeSettings:
 
     drain_s: float = _between(20.0, 0, 3600)
     """Seconds that running calls get at shutdown; 0 to 3,600."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthnSettings:
+    """Table `[authn]`: how clients prove who they are. See [permissions.md](permissions.md)."""
+
+    order: tuple[str, ...] = ("token",)
+    """File names in `authn/`, asked one after another: `token` for tokens that
+    `toolgate tokens create` makes, `jwt` for those of an identity provider."""
+
+    options: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], repr=False
+    )
+    """Tables `[authn.options.NAME]`; `jwt` needs `issuer` and `audience`."""
+
+    resource: str = ""
+    """Address of `/mcp` as clients know it, for their login (RFC 9728); empty: as they ask for
+    it. Set it behind a proxy that changes the address."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolLimitTable:
+    """Table `[limits.tools."PATTERN"]`: what all callers together may do with tools."""
+
+    calls_per_minute: int = _between(0, 0, 1_000_000)
+    """Calls of one tool within a minute; 0 to 1,000,000, 0: as many as come."""
+
+    concurrent_calls: int = _between(0, 0, 100_000)
+    """Calls of one tool at the same time; 0 to 100,000, 0: as many as come."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitSettings:
+    """Table `[limits]`: how much one caller may do. A project and a token can have their own.
+
+    Each process counts for itself, from its start.
+    """
+
+    calls_per_minute: int = _between(0, 0, 1_000_000)
+    """Calls of tools within a minute; 0 to 1,000,000, 0: as many as come."""
+
+    concurrent_calls: int = _between(0, 0, 100_000)
+    """Calls of tools at the same time; 0 to 100,000, 0: as many as come."""
+
+    calls_per_day: int = _between(0, 0, 1_000_000_000)
+    """Calls of tools within a day (UTC); 0 to 1,000,000,000, 0: as many as come."""
+
+    tokens_per_day: int = _between(0, 0, 1_000_000_000_000)
+    """Estimated tokens of results of tools within a day (UTC); 0 to 1,000,000,000,000, 0: as many
+    as come."""
+
+    tools: Mapping[str, ToolLimitTable] = field(default_factory=dict[str, ToolLimitTable])
+    """Tables by pattern of tool keys, such as `[limits.tools."github:*"]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermissionTable:
+    """A table `[[permission]]`: a rule about who may do what. See [permissions.md](permissions.md).
+
+    It holds with `auth = "required"`.
+    """
+
+    to: tuple[str, ...] = ()
+    """For whom: `everyone`, `token:NAME`, `role:NAME`, `user:NAME`, `group:NAME` or
+    `project:NAME`."""
+
+    allow: tuple[str, ...] = ()
+    """What they may do: patterns such as `github`, `github:get_*`, `*`."""
+
+    deny: tuple[str, ...] = ()
+    """What they may not do, whatever is allowed elsewhere."""
+
+    hint: Literal["", "read_only", "destructive"] = ""
+    """Only tools that are marked so."""
+
+    source: str = field(default="", metadata=_DERIVED)
+    """File and line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectTable:
+    """Table `[project.NAME]`: what differs for a project. Keys left out are as for all."""
+
+    optimization: str = ""
+    """As at the top of the file: `off`, or what is configured there; empty: as there."""
+
+    mode: Literal["", "auto", "meta", "all"] = ""
+    """As at the top of the file; empty: as there."""
+
+    pinned: tuple[str, ...] = ()
+    """Further tools that are always listed."""
+
+    budget_tokens: int = _between(0, 0, 100_000)
+    """As in `[discovery]`; 0 to 100,000, 0: as there."""
+
+    read_only: bool = False
+    """Whether only tools run that are marked read-only."""
+
+    shared_servers: bool = True
+    """Whether servers without a project are seen beside the project's own."""
+
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Limits of each of its callers in place of those of `[limits]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +446,12 @@ class ServerTable:
     title: str = ""
     """A name for people; filled in by itself when the server's name had to be changed."""
 
+    project: str = ""
+    """The project it belongs to; empty: to none, and all see it."""
+
+    tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Names of its tools with false: nobody sees or runs them, whatever else is allowed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImportTable:
@@ -385,6 +500,29 @@ class ConnectionTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PackSettings:
+    """Table `[packs]`: which [packs](packs.md) are read, and what they are told."""
+
+    paths: tuple[str, ...] = ()
+    """Folders: each is a pack, or holds packs. A relative path belongs to the file's folder. The
+    folder `packs` where Toolgate runs and packs that were installed are found without."""
+
+    enable: tuple[str, ...] = ()
+    """Packs of Toolgate itself that are used; `schema` is without."""
+
+    disable: tuple[str, ...] = ()
+    """Packs that are found and not used."""
+
+    dev: bool = False
+    """Whether intents that are marked `dev = true` are used too."""
+
+    options: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], repr=False
+    )
+    """Tables `[packs.options.NAME]`: what the tools of the pack NAME are told. See the pack."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that can be configured."""
 
@@ -418,6 +556,22 @@ class Settings:
     servers: tuple[ServerSpec, ...] = field(default=(), metadata=_DERIVED)
     """Servers from files, in the order of the files."""
 
+    auth: Literal["local", "required"] = "local"
+    """`local`: whoever reaches the gateway may use all of it, and it listens on this machine only.
+    `required`: a token is needed, and what no rule allows is denied."""
+
+    authn: AuthnSettings = AuthnSettings()
+    """Table `[authn]`: how clients prove who they are."""
+
+    permission: tuple[PermissionTable, ...] = ()
+    """Tables `[[permission]]`: who may do what."""
+
+    project: Mapping[str, ProjectTable] = field(default_factory=dict[str, ProjectTable])
+    """Tables `[project.NAME]`: projects, and what differs for them."""
+
+    limits: LimitSettings = LimitSettings()
+    """Table `[limits]`: how much one caller may do."""
+
     serve: ServeSettings = ServeSettings()
     """Table `[serve]`."""
 
@@ -445,6 +599,9 @@ class Settings:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Table `[groups]`: names of capability groups, each with servers and patterns of tool keys,
     such as `files = ["filesystem", "drive:*_file"]`. Servers in none are grouped by themselves."""
+
+    packs: PackSettings = PackSettings()
+    """Table `[packs]`: which packs are read, and what they are told."""
 
     connections: Mapping[str, ConnectionTable] = field(default_factory=dict[str, ConnectionTable])
     """Tables `[connections.NAME]`: databases that tools of packs may read."""

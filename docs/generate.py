@@ -12,8 +12,11 @@ from typing import Any, Literal, get_args, get_origin
 from toolgate.settings import (
     ConnectionTable,
     ImportTable,
+    PermissionTable,
+    ProjectTable,
     ServerTable,
     Settings,
+    ToolLimitTable,
     ToolTable,
     _model,
 )
@@ -112,6 +115,9 @@ def configuration() -> str:
         ("[server.NAME]", ServerTable),
         ("[server.NAME.tools.TOOL]", ToolTable),
         ("[connections.NAME]", ConnectionTable),
+        ("[project.NAME]", ProjectTable),
+        ("[[permission]]", PermissionTable),
+        ('[limits.tools."PATTERN"]', ToolLimitTable),
     ):
         about = sentences[cls.__name__][""].partition(": ")[2]
         parts += [f"## `{title}`\n", f"{_capital(about)}\n", _table(cls, _keys(cls), sentences)]
@@ -165,7 +171,7 @@ def _kind(kind: object) -> str:
     if origin is Literal:
         return " or ".join(f"`{word}`" for word in inside)
     if origin is tuple:
-        return "list of texts"
+        return "list of tables" if is_dataclass(inside[0]) else "list of texts"
     if isinstance(kind, UnionType):
         return " or ".join(_kind(one) for one in inside if one is not NoneType)
     return "table"

@@ -12,7 +12,9 @@ ToolgateError
     PortTakenError
     PackError
   AccessError
+    CredentialError
     ForbiddenError
+    LimitError
   CatalogError
     UnknownServerError
     UnknownToolError
@@ -46,10 +48,12 @@ __all__ = [
     "CatalogError",
     "ConfigError",
     "ConnectionLostError",
+    "CredentialError",
     "EmbedderError",
     "ForbiddenError",
     "HandleError",
     "InvalidAnswerError",
+    "LimitError",
     "MissingExtraError",
     "OptionError",
     "PackError",
@@ -129,6 +133,12 @@ class OptionError(ConfigError, ValueError):
 
     code = "option"
 
+    option: str = ""
+    """Its name in its own table, where its own implementation refuses it; else empty."""
+
+    came: str = ""
+    """What it is, as it may be shown."""
+
 
 class StoreVersionError(ConfigError):
     """The store has a schema that this version of Toolgate does not know or has to upgrade."""
@@ -154,10 +164,45 @@ class AccessError(ToolgateError):
     code = "access"
 
 
+class CredentialError(AccessError):
+    """Nobody is known to ask: a credential is missing, or the one that came is worth nothing."""
+
+    code = "credential"
+
+    def __init__(
+        self,
+        failed: str,
+        *,
+        came: bool = True,
+        wait_s: float = 0.0,
+        allowed: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.came = came
+        """Whether a credential came at all."""
+        self.wait_s = wait_s
+        """Seconds before another one is looked at; 0: at once."""
+
+
 class ForbiddenError(AccessError):
     """A known caller lacks a permission, and may know that the thing exists."""
 
     code = "forbidden"
+
+
+class LimitError(AccessError):
+    """The caller has used up what it may use for now."""
+
+    code = "limit"
+    retryable = True
+
+    def __init__(
+        self, failed: str, *, wait_s: float = 0.0, allowed: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.wait_s = wait_s
+        """Seconds until it is worth trying again; 0: nobody knows."""
 
 
 class CatalogError(ToolgateError):

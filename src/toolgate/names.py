@@ -1,8 +1,18 @@
-"""How names of servers look in exposed names, and which of them clients cannot tell apart."""
+"""How names of servers look in exposed names, which of them clients cannot tell apart, projects."""
 
 import re
 
-__all__ = ["fold", "server_prefix"]
+__all__ = ["UNASSIGNED", "fold", "is_project_name", "server_prefix"]
+
+UNASSIGNED = "UNASSIGNED"
+"""How some clients say that they mean no project."""
+
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def is_project_name(name: str) -> bool:
+    """Whether a project can be called so; `default` and `UNASSIGNED` stand for none."""
+    return _PROJECT.fullmatch(name) is not None and name not in {"default", UNASSIGNED}
 
 
 def server_prefix(server: str) -> str:

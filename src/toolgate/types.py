@@ -10,10 +10,12 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 __all__ = [
     "DEFAULT_PROJECT",
     "LEGACY_VERSION",
+    "LOCAL",
     "MODERN_VERSION",
     "AuditRecord",
     "Caller",
     "Era",
+    "Identity",
     "Json",
     "Peer",
     "PluginSpec",
@@ -120,6 +122,12 @@ class ServerSpec:
     source: str = "store"
     """Where it is configured: the path of a file, or `store`."""
 
+    project_id: str = DEFAULT_PROJECT
+    """The project it belongs to; the default one is nobody's and shared by all."""
+
+    tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """By upstream tool name: false takes a tool away from everybody."""
+
     server_id: str = ""
     """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
 
@@ -180,8 +188,50 @@ class ServerStatus:
     source: str = "store"
     """Where it is configured."""
 
+    project: str = DEFAULT_PROJECT
+    """The project it belongs to; the default one is nobody's and shared by all."""
+
     retry_in_s: float | None = None
     """Seconds until the next attempt to connect, when down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Who somebody is: what a credential proves. Without any: the person at this machine."""
+
+    caller_id: str = "local"
+    """Opaque, stable; what its results, usage and audit records are kept under."""
+
+    kind: str = "local"
+    """File name in `authn/`: what proved it. WARNING: `local` may do everything."""
+
+    token: str = ""
+    """Name of the opaque token that proved it; rules can be made for it."""
+
+    user: str = ""
+    """Who the person is, where that is known."""
+
+    projects: tuple[str, ...] = ("*",)
+    """Projects it may act in; the first is its own, `*` is any, none is no project at all."""
+
+    roles: tuple[str, ...] = ()
+    """Its roles."""
+
+    groups: tuple[str, ...] = ()
+    """Its groups."""
+
+    read_only: bool = False
+    """Whether it runs only tools that are marked read-only."""
+
+    limits: tuple[tuple[str, int], ...] = ()
+    """Limits of its own, by name, in place of those of the settings."""
+
+    expires_at: str | None = None
+    """From when on it is worth nothing, UTC, ISO 8601."""
+
+
+LOCAL = Identity()
+"""The person at this machine, or a program that embeds Toolgate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +249,9 @@ class Caller:
 
     conversation: str = ""
     """What its requests belong together by: thread, session, or empty when nothing is known."""
+
+    identity: Identity = LOCAL
+    """What was proved of it. WARNING: by default that it may do everything."""
 
     @property
     def thread(self) -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,7 @@ def _toml_line(text: str, path: KeyPath) -> int:
     """The line of the longest part of `path` that a header or a key names."""
     wanted = tuple(str(part) for part in path)
     table: tuple[str, ...] = ()
+    seen: Counter[tuple[str, ...]] = Counter()
     best, best_length = 0, 0
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
@@ -184,6 +186,9 @@ def _toml_line(text: str, path: KeyPath) -> int:
             key = key_of(bare.partition("]")[0].lstrip("[")) if "=" not in bare else ()
             if not key:
                 continue
+            if bare.startswith("[["):
+                seen[key] += 1
+                key = (*key, str(seen[key] - 1))
             table = here = key
         else:
             name, equals, _ = bare.partition("=")

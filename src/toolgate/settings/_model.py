@@ -26,6 +26,7 @@ __all__ = [
     "PermissionTable",
     "ProjectTable",
     "ResultSettings",
+    "RuleSettings",
     "SearchSettings",
     "ServeSettings",
     "ServerTable",
@@ -39,8 +40,15 @@ __all__ = [
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 """How much is written."""
 
-META_TOOLS = ("tool_discovery", "tool_describe", "tool_execute", "result_read")
-"""The tools that stand for all others."""
+META_TOOLS = (
+    "tool_discovery",
+    "tool_describe",
+    "tool_execute",
+    "result_read",
+    "processPrompt",
+    "getKnowledge",
+)
+"""The tools that stand for all others, and those that give rules."""
 
 _DERIVED = {"derived": True}
 """Marks a field that no key sets: it says what was read."""
@@ -523,6 +531,28 @@ class PackSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RuleSettings:
+    """Table `[rules]`: what models are told when they ask for the rules of a request.
+
+    See [rules](enrich.md).
+    """
+
+    budget_tokens: int = _between(8_000, 200, 1_000_000)
+    """Most estimated tokens of the rules in one answer; 200 to 1,000,000."""
+
+    show_detection: bool = False
+    """Whether an enriched prompt has a line that says how sure its intent is, and what else it
+    could be."""
+
+    recovery: bool = True
+    """Whether a call that does not go with the last request, or whose arguments do not fit, is
+    answered with the right rules and tools."""
+
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Values of variables in rules, such as `PROJECT_NAME = "shop"`, in place of what packs say."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that can be configured."""
 
@@ -536,7 +566,8 @@ class Settings:
     """`flat` serves exactly one server under its own names, without meta-tools."""
 
     meta_tools: tuple[str, ...] = META_TOOLS
-    """Which meta-tools are listed; `result_read` appears only once a result was paged."""
+    """Which meta-tools are listed; `result_read` appears only once a result was paged,
+    `processPrompt` and `getKnowledge` while a pack with rules is loaded, whatever `mode` says."""
 
     pinned: tuple[str, ...] = ()
     """Tool keys (`server:tool`) that are always listed beside the meta-tools."""
@@ -602,6 +633,9 @@ class Settings:
 
     packs: PackSettings = PackSettings()
     """Table `[packs]`: which packs are read, and what they are told."""
+
+    rules: RuleSettings = RuleSettings()
+    """Table `[rules]`: what models are told when they ask for the rules of a request."""
 
     connections: Mapping[str, ConnectionTable] = field(default_factory=dict[str, ConnectionTable])
     """Tables `[connections.NAME]`: databases that tools of packs may read."""

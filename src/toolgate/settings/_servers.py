@@ -16,7 +16,7 @@ from toolgate.settings._folders import expand_home
 from toolgate.settings._model import ServerTable
 from toolgate.settings._tables import dotted, read_table
 from toolgate.settings._variables import Missing, Scope, is_reference, replace
-from toolgate.types import Json, ServerKind, ServerSpec
+from toolgate.types import DEFAULT_PROJECT, Json, ServerKind, ServerSpec
 
 __all__ = ["Place", "is_toolgate", "missing_problem", "read_server", "redact", "server_name"]
 
@@ -137,6 +137,8 @@ def read_server(
         trust=table.trust,
         max_message_bytes=table.max_message_bytes,
         era=table.era,
+        project_id=table.project or DEFAULT_PROJECT,
+        tool_permissions=table.tool_permissions,
         source=str(place.document.path),
         problem=problem,
     )

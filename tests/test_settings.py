@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from toolgate.errors import SettingError
 from toolgate.settings import (
+    ServerTable,
     Settings,
     base_environment,
     child_environment,
@@ -23,6 +25,16 @@ from toolgate.settings import (
 from toolgate.settings import _load as loading
 
 ENVIRON = {"HOME": "/home/ada", "PATH": "/bin"}
+
+
+def keys(table: type, *further: str) -> str:
+    """The keys of a table as errors list them."""
+    own = [field.name for field in fields(table) if "derived" not in field.metadata]
+    return ", ".join(sorted([*own, *further]))
+
+
+TOP = keys(Settings, "import", "server")
+OF_A_SERVER = keys(ServerTable)
 
 
 def read(folder: Path, text: str, **environ: str) -> Settings:
@@ -124,10 +136,8 @@ MALFORMED = {
     ),
     "unknown table": (
         "[discoverey]\nmax_results = 3",
-        "toolgate.toml, line 1: the key 'discoverey' does not exist. Allowed: audit, "
-        "catalog_search, discovery, expose, groups, import, log, meta_tools, mode, name_limit, "
-        "optimization, optimization_share, pinned, results, search, serve, server, store, "
-        "usage, version. Did you mean 'discovery'?",
+        "toolgate.toml, line 1: the key 'discoverey' does not exist. "
+        f"Allowed: {TOP}. Did you mean 'discovery'?",
     ),
     "no search and no list": (
         'mode = "meta"\noptimization = "off"',
@@ -171,17 +181,13 @@ MALFORMED = {
     ),
     "unknown key of a server": (
         '[server.github]\ncommand = "npx"\nargz = []',
-        "toolgate.toml, line 3: the key 'argz' in [server.github] does not exist. Allowed: args, "
-        "command, cwd, disabled, enabled, env, env_file, era, headers, max_message_bytes, "
-        "max_timeout_s, pinned, python, timeout_s, title, tools, transport, trust, type, url. "
-        "Did you mean 'args'?",
+        "toolgate.toml, line 3: the key 'argz' in [server.github] does not exist. "
+        f"Allowed: {OF_A_SERVER}. Did you mean 'args'?",
     ),
     "a key that says what was read": (
         "files = []",
-        "toolgate.toml, line 1: the key 'files' does not exist. Allowed: audit, "
-        "catalog_search, discovery, expose, groups, import, log, meta_tools, mode, name_limit, "
-        "optimization, optimization_share, pinned, results, search, serve, server, store, "
-        "usage, version. Correct or remove it.",
+        "toolgate.toml, line 1: the key 'files' does not exist. "
+        f"Allowed: {TOP}. Correct or remove it.",
     ),
     "wrong type": (
         '[serve]\nport = "7420"',

@@ -66,6 +66,9 @@ class IntentFiles:
     own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
     """For single intents, by name."""
 
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """The file that an intent was read from first, by name."""
+
 
 def shipped(name: str) -> Path:
     """The folder of a pack that is part of Toolgate."""
@@ -105,6 +108,7 @@ def read_intents(folder: Path, *, report: Callable[[PackError], None] | None = N
         unsupported=reader.unsupported(),
         limits=reader.limits,
         own_limits=reader.own_limits,
+        files={intent.name: path for intent, path in reader.intents.values()},
     )
 
 

@@ -1,6 +1,17 @@
 """Packs: folders that teach a domain, its intents, rules and tools."""
 
+from toolgate.packs._find import find_packs, is_pack, shipped_names
 from toolgate.packs._load import load_pack
+from toolgate.packs._packs import Packs, PackSet, PackState
 from toolgate.packs.base import Pack
 
-__all__ = ["Pack", "load_pack"]
+__all__ = [
+    "Pack",
+    "PackSet",
+    "PackState",
+    "Packs",
+    "find_packs",
+    "is_pack",
+    "load_pack",
+    "shipped_names",
+]

@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from toolgate.intent import read_intents
 from toolgate.packfiles import MOST_BYTES, PackFile, PackTable, Trying, files_in, files_named
 from toolgate.packs.base import Pack
 
-__all__ = ["files_of", "fingerprint", "load_pack"]
+__all__ = ["About", "files_of", "fingerprint", "load_pack", "read_about"]
 
 _PACK_KEYS: Final = frozenset(
     [
@@ -45,7 +45,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
 
     folder = folder.absolute()
     read = read_intents(folder, report=report)
-    about = _about(folder)
+    about = read_about(folder)
     rules = _rules(folder, Trying(report))
     intents = tuple(intent for intent in read.intents if dev or not intent.dev)
     return Pack(
@@ -55,6 +55,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         folder=folder,
         fingerprint=fingerprint(folder),
         intents=intents,
+        intent_files=read.files,
         unsupported=read.unsupported,
         limits=read.limits,
         own_limits=read.own_limits,
@@ -67,16 +68,22 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _About:
+class About:
+    """What `pack.toml` says of a pack as a whole."""
+
     name: str
-    version: str
-    description: str
-    variables: dict[str, str]
-    out_of_context: str
+    version: str = ""
+    description: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    out_of_context: str = ""
 
 
-def _about(folder: Path) -> _About:
-    """What `pack.toml` says of the pack as a whole."""
+def read_about(folder: Path) -> About:
+    """What `pack.toml` says of the pack as a whole.
+
+    Raises:
+        PackError: It cannot be used.
+    """
     path = folder / "pack.toml"
     table = PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
     table.only(_PACK_KEYS)
@@ -92,7 +99,7 @@ def _about(folder: Path) -> _About:
     for key in given.content:
         if not _VARIABLE.fullmatch(key):
             given.fail(key, f"a variable cannot be called {key!r}", "Write it as COMPANY_NAME.")
-    return _About(
+    return About(
         name=name,
         version=table.take("version", str, ""),
         description=table.take("description", str, ""),

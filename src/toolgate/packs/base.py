@@ -31,6 +31,9 @@ class Pack:
     intents: tuple[Intent, ...] = ()
     """In their order, with their prompts; names are compared without case."""
 
+    intent_files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """The file that an intent was read from first, by its name."""
+
     unsupported: tuple[str, ...] = ()
     """Messages that people send and the pack does not answer."""
 

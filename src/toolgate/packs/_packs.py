@@ -1,0 +1,317 @@
+"""All packs of a gateway: read, watched, and exchanged as a whole."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import anyio
+from anyio import to_thread
+
+from toolgate.errors import PackError
+from toolgate.packs._find import ON_BY_DEFAULT, Origin, Place, find_packs
+from toolgate.packs._load import About, files_of, load_pack, read_about
+from toolgate.packs.base import Pack
+from toolgate.settings import PackSettings
+
+__all__ = ["PackSet", "PackState", "Packs"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+
+_Stamps: TypeAlias = tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackState:
+    """A pack that was found, and how it is with it."""
+
+    name: str
+    """Its name; that of its folder where it cannot be read."""
+
+    folder: Path
+    """Where it is."""
+
+    origin: Origin
+    """How it was found."""
+
+    on: bool
+    """Whether it is used."""
+
+    version: str = ""
+    """As its `pack.toml` says."""
+
+    description: str = ""
+    """One sentence for people."""
+
+    pack: Pack | None = None
+    """What is used of it; None: it is off, or cannot be used at all."""
+
+    is_kept: bool = False
+    """Whether `pack` is an earlier version, since the present files cannot be used."""
+
+    problems: tuple[str, ...] = ()
+    """What is wrong with its files, each with file, line and reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackSet:
+    """The packs at one time; nothing of it changes."""
+
+    version: str = ""
+    """Different whenever a pack in use is."""
+
+    states: tuple[PackState, ...] = ()
+    """Everything that was found, in use or not; the first of two with one name is used."""
+
+    @property
+    def packs(self) -> tuple[Pack, ...]:
+        """The packs in use; no two have a name or an intent in common."""
+        return tuple(state.pack for state in self.states if state.pack is not None)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with any of them."""
+        return tuple(problem for state in self.states for problem in state.problems)
+
+    def pack(self, name: str) -> Pack | None:
+        """The pack of this name, if it is in use."""
+        return next((pack for pack in self.packs if pack.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What was read of a place, and when that was."""
+
+    stamps: _Stamps
+    about: About
+    pack: Pack | None = None
+    is_kept: bool = False
+    problems: tuple[str, ...] = field(default=())
+
+
+class Packs:
+    """The packs of a gateway.
+
+    ```python
+    packs = Packs(settings.packs, cwd=Path.cwd())
+    await packs.look()
+    packs.current.packs
+    ```
+    """
+
+    def __init__(self, settings: PackSettings, *, cwd: Path) -> None:
+        """Name the places; nothing is read yet.
+
+        Args:
+            settings: Which packs are wanted.
+            cwd: Where Toolgate runs.
+        """
+        self._settings = settings
+        self._cwd = cwd
+        self._current = PackSet()
+        self._read: dict[Path, _Read] = {}
+        self._listeners: list[Callable[[PackSet], None]] = []
+        self._looking = anyio.Lock()
+
+    @property
+    def current(self) -> PackSet:
+        """The packs now; hold on to it for the time of a request."""
+        return self._current
+
+    def on_change(self, listener: Callable[[PackSet], None]) -> Callable[[], None]:
+        """Have a function called with the new packs after a change; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def become(self, settings: PackSettings) -> bool:
+        """Take new settings over, and look."""
+        self._settings = settings
+        return await self.look()
+
+    async def look(self) -> bool:
+        """Read what is new since the last time.
+
+        All packs are exchanged at once. Of a pack with a file that cannot be used, the version
+        before is kept, if that had none; nothing of it raises.
+
+        Gives:
+            Whether anything is different.
+        """
+        async with self._looking:
+            settings = self._settings
+            found, read = await to_thread.run_sync(_look, settings, self._cwd, self._read)
+            self._read = read
+            if found == self._current:
+                return False
+            before, self._current = self._current, found
+        for problem in found.problems:
+            if problem not in before.problems:
+                log.error("pack problem: %s", problem)
+        for listener in list(self._listeners):
+            listener(found)
+        return True
+
+    async def watch(self, *, stop: anyio.Event, interval_s: float = _LOOK_S) -> None:
+        """Look again whenever files have changed, once they have been still for one interval.
+
+        Packs that ship or are installed are not watched, except with `[packs] dev`.
+        """
+        known: _Stamps | None = None
+        before: _Stamps = ()
+        while not stop.is_set():
+            stamps = await to_thread.run_sync(_watched, self._settings, self._cwd)
+            if known is None or (stamps != known and stamps == before):
+                known = stamps
+                await self.look()
+            before = stamps
+            with anyio.move_on_after(interval_s):
+                await stop.wait()
+
+
+def _look(
+    settings: PackSettings, cwd: Path, known: Mapping[Path, _Read]
+) -> tuple[PackSet, dict[Path, _Read]]:
+    read: dict[Path, _Read] = {}
+    states: list[PackState] = []
+    for place in find_packs(settings.paths, cwd=cwd):
+        if place.problem:
+            states.append(_missing(place))
+            continue
+        each = _read(place, known.get(place.folder), settings)
+        read[place.folder] = each
+        states.append(_state(place, each, settings))
+    states = _settled(states)
+    missing = {*settings.enable, *settings.disable} - {state.name for state in states}
+    states += [_unknown(name, states) for name in sorted(missing)]
+    version = blake2b(digest_size=16)
+    for state in states:
+        if state.pack is not None:
+            version.update(f"{state.name}\0{state.pack.fingerprint}\0{settings.dev}\0".encode())
+    return PackSet(version=version.hexdigest(), states=tuple(states)), read
+
+
+def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
+    """A place anew, if anything there is different; of a pack that is off, what it is about."""
+    stamps = _stamps(place.folder)
+    try:
+        about = read_about(place.folder)
+        on = _is_on(about.name, place, settings)
+        stamps = (*stamps, (f"{on} {settings.dev}", 0, 0, 0))
+        if before is not None and before.stamps == stamps:
+            return before
+        if not on:
+            return _Read(stamps=stamps, about=about)
+        pack = load_pack(place.folder, dev=settings.dev)
+    except PackError as error:
+        about = before.about if before is not None else About(name=place.folder.name)
+        kept = before.pack if before is not None else None
+        return _Read(
+            stamps=stamps,
+            about=about,
+            pack=kept,
+            is_kept=kept is not None,
+            problems=(str(error),),
+        )
+    was_whole = before is not None and (before.is_kept or not before.problems)
+    if pack.problems and before is not None and before.pack is not None and was_whole:
+        return replace(before, stamps=stamps, is_kept=True, problems=pack.problems)
+    return _Read(stamps=stamps, about=about, pack=pack, problems=pack.problems)
+
+
+def _is_on(name: str, place: Place, settings: PackSettings) -> bool:
+    by_default = place.origin != "shipped" or name in ON_BY_DEFAULT
+    return name not in settings.disable and (by_default or name in settings.enable)
+
+
+def _state(place: Place, read: _Read, settings: PackSettings) -> PackState:
+    return PackState(
+        name=read.about.name,
+        folder=place.folder,
+        origin=place.origin,
+        on=_is_on(read.about.name, place, settings),
+        version=read.about.version,
+        description=read.about.description,
+        pack=read.pack,
+        is_kept=read.is_kept,
+        problems=read.problems,
+    )
+
+
+def _settled(states: list[PackState]) -> list[PackState]:
+    """The same without names or intents that stand twice."""
+    owners: dict[str, Path] = {}
+    intents: dict[str, Pack] = {}
+    settled: list[PackState] = []
+    for state in states:
+        pack, problems = state.pack, list(state.problems)
+        if pack is None:
+            settled.append(state)
+            continue
+        if pack.name.casefold() in owners:
+            problems.append(
+                f"{pack.folder}: there is a pack {pack.name!r} already, in "
+                f"{owners[pack.name.casefold()]}; this one is left out. Give one of them another "
+                "name in its pack.toml."
+            )
+            settled.append(replace(state, pack=None, on=False, problems=tuple(problems)))
+            continue
+        owners[pack.name.casefold()] = pack.folder
+        taken = [each for each in pack.intents if each.name.casefold() in intents]
+        for intent in taken:
+            other = intents[intent.name.casefold()]
+            problems.append(
+                f"{pack.intent_files.get(intent.name, pack.folder)}: the intent {intent.name!r} is "
+                f"in the pack {other.name!r} already ({other.folder}); this one is left out. Give "
+                "one of them another name, or disable one pack."
+            )
+        if taken:
+            pack = replace(pack, intents=tuple(each for each in pack.intents if each not in taken))
+        intents |= {each.name.casefold(): pack for each in pack.intents}
+        settled.append(replace(state, pack=pack, problems=tuple(problems)))
+    return settled
+
+
+def _missing(place: Place) -> PackState:
+    return PackState(
+        name=place.folder.name,
+        folder=place.folder,
+        origin=place.origin,
+        on=False,
+        problems=(place.problem,),
+    )
+
+
+def _unknown(name: str, states: Collection[PackState]) -> PackState:
+    there = ", ".join(dict.fromkeys(state.name for state in states)) or "none"
+    problem = PackError(
+        f"The settings name the pack {name!r}, which was not found.",
+        allowed=f"Found: {there}.",
+        hint="Correct packs.enable or packs.disable, or add its folder to packs.paths.",
+    )
+    return PackState(
+        name=name, folder=Path(name), origin="setting", on=False, problems=(str(problem),)
+    )
+
+
+def _watched(settings: PackSettings, cwd: Path) -> _Stamps:
+    return tuple(
+        stamp
+        for place in find_packs(settings.paths, cwd=cwd)
+        if settings.dev or place.origin in {"setting", "working folder"}
+        for stamp in ((str(place.folder), 0, 0, 0), *_stamps(place.folder))
+    )
+
+
+def _stamps(folder: Path) -> _Stamps:
+    found: list[tuple[str, int, int, int]] = []
+    for path in files_of(folder):
+        try:
+            stat = path.stat()
+        except OSError:
+            continue
+        found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(found)

@@ -36,6 +36,20 @@ def build(options, *, clock, missing=None):
     return Built(options.size, clock)
 """
 
+NESTED = GOOD.replace(
+    "@dataclass",
+    """from toolgate.ranges import check_ranges
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    width: int = 1
+    def __post_init__(self):
+        check_ranges(self, {"width": (1, 9)})
+
+@dataclass""",
+    1,
+).replace("size: int = 3", "size: int = 3\n    inner: Inner = Inner()")
+
 
 @runtime_checkable
 class Runs(Protocol):
@@ -94,6 +108,22 @@ class Wrong:
             "Option size of pluginseam 'mine' is missing. Set it under",
         ),
         Wrong(GOOD, "mine", {"size": "x"}, OptionError, "Option size of pluginseam 'mine' is not"),
+        Wrong(
+            NESTED,
+            "mine",
+            {"inner": {"width": 12}},
+            OptionError,
+            "Option 'inner.width' of pluginseam 'mine' is 12. Allowed: 1 to 9. "
+            "Correct it under seam.kind.inner.",
+        ),
+        Wrong(
+            NESTED,
+            "mine",
+            {"inner": {"with": 2}},
+            OptionError,
+            "Option 'inner.with' of pluginseam 'mine' does not exist. Allowed: width. "
+            "Correct or remove it under seam.kind.inner.",
+        ),
         Wrong("import no_such_lib", "mine", {}, MissingExtraError, "needs the library 'no_such_l"),
         Wrong("x = 1", "mine", {}, BrokenPluginError, "is not an implementation"),
         Wrong(GOOD.replace("clock, m", "clok, m"), "mine", {}, BrokenPluginError, "'clok'"),
@@ -105,6 +135,8 @@ class Wrong:
         "option",
         "missing",
         "type",
+        "range in a table",
+        "option in a table",
         "library",
         "no parts",
         "service",

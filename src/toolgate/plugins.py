@@ -10,13 +10,13 @@ Knows no seam: what an implementation must be able to do is the contract that `m
 
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -138,32 +138,58 @@ def _halves(module: ModuleType, label: str) -> tuple[type[Any], Callable[..., ob
 def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
     # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
     # would be ignored in silence; names are compared first.
-    allowed = sorted(field.name for field in fields(options_type))
-    for name in spec.options:
-        if name not in allowed:
-            raise OptionError(
-                f"Option {name!r} of {label} does not exist.",
-                allowed=f"Allowed: {', '.join(allowed) or 'none'}.",
-                hint=f"Correct or remove it under {spec.options_at or spec.setting}.",
-            )
+    _refuse_unknown(options_type, spec.options, spec, label)
     try:
         return TypeAdapter(options_type).validate_python(dict(spec.options))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         own = first.get("ctx", {}).get("error")
-        if isinstance(own, OptionError) and own.hint:
-            raise own from None  # it says all that there is to say
-        where = ".".join(str(part) for part in first["loc"]) or "as a whole"
+        nested = [str(part) for part in first["loc"]]
+        if isinstance(own, OptionError) and own.option:
+            raise OptionError(
+                f"Option {'.'.join([*nested, own.option])!r} of {label} is {own.came}.",
+                allowed=own.allowed,
+                hint=own.hint or f"Correct it under {_table_of(spec, nested)}.",
+            ) from None
+        where = ".".join(nested) or "as a whole"
+        table = _table_of(spec, nested[:-1])
         if first["type"] == "missing":
             raise OptionError(
                 f"Option {where} of {label} is missing.",
-                hint=f"Set it under {spec.options_at or spec.setting}.",
+                hint=f"Set it under {table}.",
             ) from error
         raise OptionError(
             f"Option {where} of {label} is not valid: got {_shown(first['input'])}.",
             allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",
-            hint=f"Correct it under {spec.options_at or spec.setting}.",
+            hint=f"Correct it under {table}.",
         ) from error
+
+
+def _refuse_unknown(
+    options_type: type[Any],
+    options: Mapping[str, object],
+    spec: PluginSpec,
+    label: str,
+    within: Sequence[str] = (),
+) -> None:
+    """Refuse names that the options do not have, those of tables in them included."""
+    allowed = sorted(field.name for field in fields(options_type))
+    kinds = get_type_hints(options_type)
+    for name, value in options.items():
+        if name not in allowed:
+            raise OptionError(
+                f"Option {'.'.join([*within, name])!r} of {label} does not exist.",
+                allowed=f"Allowed: {', '.join(allowed) or 'none'}.",
+                hint=f"Correct or remove it under {_table_of(spec, within)}.",
+            )
+        if is_dataclass(kinds[name]) and isinstance(value, Mapping):
+            own = cast("Mapping[str, object]", value)
+            _refuse_unknown(cast("type[Any]", kinds[name]), own, spec, label, [*within, name])
+
+
+def _table_of(spec: PluginSpec, within: Sequence[str]) -> str:
+    """Where options stand in the settings."""
+    return ".".join([spec.options_at or spec.setting, *within])
 
 
 def _shown(value: object) -> str:

@@ -3,17 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 from toolgate.embed import Embedder, Proven
 from toolgate.plugins import make
-from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex
+from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex, end
 from toolgate.settings import SearchSettings, Settings
 from toolgate.store import SqlAccess, Store, kind_of
 from toolgate.types import PluginSpec
 from toolgate.vectors import VectorStore
 
-__all__ = ["Searching", "Strategies", "end"]
+__all__ = ["Searching", "Strategies"]
 
 _PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
 """Where vectors are kept by default, by kind of store."""
@@ -185,8 +184,7 @@ class Strategies:
 
     async def aclose(self) -> None:
         """End the embedder."""
-        if isinstance(self._embedder, _Closing):
-            await self._embedder.aclose()
+        await end(self._embedder)
 
 
 def _wanted(settings: Settings) -> tuple[object, ...]:
@@ -196,21 +194,6 @@ def _wanted(settings: Settings) -> tuple[object, ...]:
         settings.search,
         settings.catalog_search,
     )
-
-
-async def end(strategy: object) -> None:
-    """End what a strategy does in the background."""
-    if isinstance(strategy, _Closing):
-        await strategy.aclose()
-
-
-@runtime_checkable
-class _Closing(Protocol):
-    """What has something to end."""
-
-    async def aclose(self) -> None:
-        """End it."""
-        ...
 
 
 class _Services(Mapping[str, object]):

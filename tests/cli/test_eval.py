@@ -230,5 +230,5 @@ def test_a_strategy_without_its_address_is_refused(small: Path, command: Command
     assert (done.status, done.out) == (2, "")
     assert done.err == (
         "toolgate: Option 'url' of search 'cloud' is ''. Allowed: addresses with http:// or "
-        "https://. Set it under search.options.cloud to the address of the service.\n"
+        "https://. Correct it under search.options.cloud.\n"
     )

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -19,9 +19,9 @@ from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, precision, 
 from toolgate.cli._mine import read_mine
 from toolgate.cli._output import note, print_json, print_table
 from toolgate.errors import ArgumentError
-from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
+from toolgate.search import SearchableTool, SearchRequest, SearchStrategy, end, ready
 from toolgate.settings import Settings, load
-from toolgate.strategies import Strategies, end
+from toolgate.strategies import Strategies
 
 __all__ = ["app"]
 
@@ -126,11 +126,6 @@ def _write(path: Path, lines: Sequence[str]) -> None:
         ) from error
 
 
-@runtime_checkable
-class _Patient(Protocol):
-    async def ready(self) -> None: ...
-
-
 async def _score(
     labelled: Labelled, settings: Settings, name: str
 ) -> tuple[dict[str, Any], list[str]]:
@@ -141,8 +136,7 @@ async def _score(
     search = strategies.make(name, selector=selector, setting="--strategy")
     try:
         await search.update(labelled.tools)
-        if isinstance(search, _Patient):
-            await search.ready()
+        await ready(search)
         return await _searched(search, labelled, f"{name}+{selector}" if selector else name)
     finally:
         await end(search)

@@ -20,7 +20,8 @@ from tokenizers import Tokenizer
 
 from toolgate.embed._metadata import PREFIX
 from toolgate.embed.base import TextKind, Vectors
-from toolgate.errors import EmbedderError, OptionError
+from toolgate.errors import EmbedderError
+from toolgate.ranges import check_ranges, unfit
 
 __all__ = ["OnnxEmbedder", "Options", "build"]
 
@@ -78,15 +79,10 @@ class Options:
             OptionError: A value is out of range.
         """
         if not self.folder.strip():
-            raise OptionError(
-                "folder is ''.",
-                allowed=f"Allowed: a folder with {_MODEL} and {_TOKENIZER}.",
-                hint="Make one with: toolgate embedder export",
-            )
-        for name, low, high in (("max_length", 8, 8_192), ("batch", 1, 256), ("threads", 1, 64)):
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise OptionError(f"{name} is {value!r}.", allowed=f"Allowed: {low} to {high}.")
+            allowed = f"a folder with {_MODEL} and {_TOKENIZER}"
+            hint = "Make one with: toolgate embedder export"
+            raise unfit("folder", self.folder, allowed, hint=hint)
+        check_ranges(self, {"max_length": (8, 8_192), "batch": (1, 256), "threads": (1, 64)})
 
 
 def build(options: Options) -> "OnnxEmbedder":

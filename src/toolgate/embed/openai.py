@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.embed.base import TextKind, Vectors
-from toolgate.errors import EmbedderError, OptionError
+from toolgate.errors import EmbedderError
+from toolgate.ranges import check_ranges, check_url
 from toolgate.types import json_array, json_object
 
 __all__ = ["OpenAiEmbedder", "Options", "build"]
@@ -76,20 +77,15 @@ class Options:
         Raises:
             OptionError: A value is out of range.
         """
-        for name, low, high in (
-            ("dim", 1, 65_536),
-            ("batch", 1, 2_048),
-            ("longest", 1, 1_000_000),
-            ("timeout_s", 0.1, 600),
-            ("retries", 0, 10),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise OptionError(f"{name} is {value!r}.", allowed=f"Allowed: {low} to {high}.")
-        if not self.url.startswith(("http://", "https://")):
-            raise OptionError(
-                f"url is {self.url!r}.", allowed="Allowed: addresses with http:// or https://."
-            )
+        ranges: dict[str, tuple[float, float]] = {
+            "dim": (1, 65_536),
+            "batch": (1, 2_048),
+            "longest": (1, 1_000_000),
+            "timeout_s": (0.1, 600),
+            "retries": (0, 10),
+        }
+        check_ranges(self, ranges)
+        check_url(self.url)
 
 
 def build(options: Options) -> "OpenAiEmbedder":

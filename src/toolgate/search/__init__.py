@@ -6,6 +6,7 @@ from toolgate.search._catalog_wire import answer_body, catalog_search_schema, to
 from toolgate.search._describe import Description, describe_tools
 from toolgate.search._index import Indexable, ToolIndex
 from toolgate.search._indexed import IndexedTexts, indexed_texts
+from toolgate.search._inner import end, ready
 from toolgate.search._learning import Learning, LearningStatus
 from toolgate.search._relations import Relations
 from toolgate.search._signature import shape, signature
@@ -42,7 +43,9 @@ __all__ = [
     "catalog_search_schema",
     "compose",
     "describe_tools",
+    "end",
     "indexed_texts",
+    "ready",
     "shape",
     "signature",
     "tools_of",

@@ -5,7 +5,7 @@ One index over all tools; who may see which is a mask at the moment of the reque
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from heapq import nsmallest
 from itertools import chain
@@ -14,7 +14,7 @@ from typing import Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.errors import OptionError
+from toolgate.ranges import check_ranges
 from toolgate.search._alike import shared_head, shared_tail
 from toolgate.search._languages import small_words
 from toolgate.search._postings import (
@@ -112,14 +112,8 @@ class WordWeights:
     """Weight of the descriptions of its parameters."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            most = {"k1": 10.0, "b": 1.0}.get(name, 100.0)
-            if isinstance(value, float | int) and not 0 <= value <= most:
-                raise OptionError(
-                    f"Option {name!r} of the search is {value!r}.",
-                    allowed=f"Allowed: 0 to {most:g}.",
-                    hint="Correct it under search.options.",
-                )
+        weights = {item.name: (0, 100) for item in fields(WordWeights)}
+        check_ranges(self, {**weights, "k1": (0, 10), "b": (0, 1)})
 
     def of_fields(self) -> "FieldWeights":
         """The same as `sealed` takes them."""

@@ -1,7 +1,11 @@
 """Asking a service over HTTP with JSON, within limits, and leaving it alone while it fails."""
 
 import asyncio
+import errno
+import socket
+import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
 
@@ -9,11 +13,46 @@ import aiohttp
 import anyio
 
 from toolgate import jsontext
+from toolgate.ranges import check_ranges, check_url, unfit
 from toolgate.types import Json
 
-__all__ = ["Breaker", "JsonService", "ServiceError"]
+__all__ = ["LEFT_ALONE", "Breaker", "JsonService", "ServiceError", "ServiceOptions"]
+
+LEFT_ALONE = "it failed several times and is left alone for a while"
+"""Why a service is not asked while its breaker is open."""
 
 _PIECE_BYTES = 2**16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """What every search has that asks a service, and a local search where that does not answer."""
+
+    url: str = ""
+    """Address of the service; needed."""
+
+    timeout_s: float = 5.0
+    """Seconds for a whole answer of the service; then the local search is the answer. 0.1 to 60."""
+
+    failures: int = 3
+    """Failures in a row after which the service is left alone for `rest_s`; 1 to 100."""
+
+    rest_s: float = 30.0
+    """Seconds without asking it then; 0 to 3,600."""
+
+    local: str = "hybrid"
+    """The local search: `hybrid` or `bm25`."""
+
+    def check(self, own: str) -> None:
+        """Check what all of them have; `own` is the name of the strategy, no local search.
+
+        Raises:
+            OptionError: One cannot be used.
+        """
+        check_ranges(self, {"timeout_s": (0.1, 60), "failures": (1, 100), "rest_s": (0, 3_600)})
+        check_url(self.url)
+        if self.local in {own, "off"}:
+            raise unfit("local", self.local, "hybrid, bm25, or another search that ranks here")
 
 
 class ServiceError(Exception):
@@ -54,9 +93,9 @@ class JsonService:
         except TimeoutError as error:
             raise ServiceError(f"no answer within {self._timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
-            raise ServiceError(f"no connection, {type(error).__name__}") from error
+            raise ServiceError(f"no connection: {_trouble(error)}") from error
         except ValueError as error:  # an address or a token that cannot be sent
-            raise ServiceError(f"no request could be made, {type(error).__name__}") from error
+            raise ServiceError("its address or token cannot be sent") from error
         try:
             return jsontext.loads(raw)
         except ValueError as error:
@@ -115,6 +154,25 @@ class Breaker:
         """It did not."""
         self._failures += 1
         self._closed_at = self._clock() + self._rest_s
+
+
+def _trouble(error: Exception) -> str:
+    """What happened to a connection, in words, without the address that may hold a secret."""
+    match error:
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return "nobody knows this host"
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return "its certificate is not trusted, or it does not speak TLS"
+        case OSError(errno=errno.ECONNREFUSED):
+            return "nobody listens there"
+        case aiohttp.ClientConnectorError():
+            return "it cannot be reached from here"
+        case aiohttp.InvalidURL():
+            return "its address cannot be used"
+        case aiohttp.ClientResponseError():
+            return "what came is no answer of a web service"
+        case _:
+            return "it ended before the answer was there"
 
 
 def _refusal(status: int) -> str:

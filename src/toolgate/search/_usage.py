@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.errors import OptionError
+from toolgate.ranges import check_ranges, unfit
 
 __all__ = ["Experience", "Lift", "UsageWeights", "Votes", "explored", "lifted"]
 
@@ -57,22 +57,20 @@ class UsageWeights:
     """What tools of the servers just used in the conversation get added; 0 to 0.5."""
 
     def __post_init__(self) -> None:
-        most = {"nearest": 200, "power": 16, "recent_weight": 0.5}
-        for name, value in vars(self).items():
-            low, high = (1 if name == "nearest" else 0), most.get(name, 1)
-            if isinstance(value, float | int) and not low <= value <= high:
-                raise OptionError(
-                    f"Option {name!r} of the search's use of earlier requests is {value!r}.",
-                    allowed=f"Allowed: {low} to {high:g}.",
-                    hint="Correct it under search.options.hybrid.usage.",
-                )
+        ranges: dict[str, tuple[float, float]] = {
+            "weight": (0, 1),
+            "nearest": (1, 200),
+            "power": (0, 16),
+            "least_cosine": (0, 1),
+            "trust_from": (0, 1),
+            "trust_full": (0, 1),
+            "explore": (0, 1),
+            "recent_weight": (0, 0.5),
+        }
+        check_ranges(self, ranges)
         if self.trust_full <= self.trust_from:
-            raise OptionError(
-                f"Option 'trust_full' of the search's use of earlier requests is "
-                f"{self.trust_full!r}.",
-                allowed=f"Allowed: more than trust_from ({self.trust_from:g}).",
-                hint="Correct it under search.options.hybrid.usage.",
-            )
+            allowed = f"more than trust_from ({self.trust_from:g})"
+            raise unfit("trust_full", self.trust_full, allowed)
 
 
 @dataclass(frozen=True)

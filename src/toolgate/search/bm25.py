@@ -13,6 +13,7 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.ranges import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search._lexical import (
     QUERIES,
@@ -52,7 +53,11 @@ class Options(WordWeights):
     """Table `[search.options.bm25]`."""
 
     context_weight: float = 0.2
-    """Weight of the words of `context`; they shift ranks and add no tool."""
+    """Weight of the words of `context`; they shift ranks and add no tool. 0 to 100."""
+
+    def __post_init__(self) -> None:
+        WordWeights.__post_init__(self)
+        check_ranges(self, {"context_weight": (0, 100)})
 
 
 def build(options: Options) -> "Bm25Search":

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
-from typing import Protocol, runtime_checkable
 
 import anyio
 import numpy as np
 
-from toolgate.errors import OptionError
+from toolgate.ranges import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search._catalog_wire import read_answer, request_body, tool_body
 from toolgate.search._chosen import answered
+from toolgate.search._inner import end, ready
 from toolgate.search._lexical import QUERIES, QUERY_CHARS
-from toolgate.search._service import Breaker, JsonService, ServiceError
+from toolgate.search._service import LEFT_ALONE, Breaker, JsonService, ServiceError, ServiceOptions
 from toolgate.search._text import fold
 from toolgate.types import Json
 
@@ -30,29 +30,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Table `[search.options.cloud]`."""
-
-    url: str = ""
-    """Address of the service, to which `/catalog/search` is added; needed."""
+class Options(ServiceOptions):
+    """Table `[search.options.cloud]`; `/catalog/search` is added to the address."""
 
     token: str = field(default="", repr=False)
     """Bearer token; write `${env:NAME}` and not the token itself."""
 
     project_id: str = ""
     """The project at the service; empty: not sent, the token decides."""
-
-    timeout_s: float = 5.0
-    """Seconds for a whole answer; then the local search answers. 0.1 to 60."""
-
-    failures: int = 3
-    """Failures in a row after which the service is left alone for `rest_s`; 1 to 100."""
-
-    rest_s: float = 30.0
-    """Seconds without asking it then; 0 to 3,600."""
-
-    local: str = "hybrid"
-    """The search that answers when the service does not: `hybrid` or `bm25`."""
 
     max_tools: int = 2_000
     """Most tools that are sent; of more, those that the local search ranks first. 1 to 100,000."""
@@ -64,34 +49,13 @@ class Options:
     """Largest answer that is read; 1,024 to 1,073,741,824."""
 
     def __post_init__(self) -> None:
-        ranges = {
-            "timeout_s": (0.1, 60),
-            "failures": (1, 100),
-            "rest_s": (0, 3_600),
+        self.check("cloud")
+        ranges: dict[str, tuple[float, float]] = {
             "max_tools": (1, 100_000),
             "description_chars": (0, 100_000),
             "max_answer_bytes": (1_024, 2**30),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise OptionError(
-                    f"Option {name!r} of search 'cloud' is {value!r}.",
-                    allowed=f"Allowed: {low:,} to {high:,}.",
-                    hint="Correct it under search.options.cloud.",
-                )
-        if not self.url.startswith(("http://", "https://")):
-            raise OptionError(
-                f"Option 'url' of search 'cloud' is {self.url!r}.",
-                allowed="Allowed: addresses with http:// or https://.",
-                hint="Set it under search.options.cloud to the address of the service.",
-            )
-        if self.local in {"cloud", "off"}:
-            raise OptionError(
-                f"Option 'local' of search 'cloud' is {self.local!r}.",
-                allowed="Allowed: hybrid, bm25, or another search that runs here.",
-                hint="Correct it under search.options.cloud.",
-            )
+        check_ranges(self, ranges)
 
 
 def build(options: Options, *, make_search: Callable[[str], SearchStrategy]) -> "CloudSearch":
@@ -140,14 +104,12 @@ class CloudSearch:
 
     async def ready(self) -> None:
         """Wait until the local search has all that it needs."""
-        if isinstance(self._local, _Patient):
-            await self._local.ready()
+        await ready(self._local)
 
     async def aclose(self) -> None:
         """Close the connections, and end the local search."""
         await self._service.aclose()
-        if isinstance(self._local, _Closing):
-            await self._local.aclose()
+        await end(self._local)
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best, chosen by the service if it answers."""
@@ -158,7 +120,7 @@ class CloudSearch:
         if not tools or not any(query.strip() for query in request.queries):
             return local
         if not self._breaker.allows():
-            return _fallen_back(local, "it failed several times and is left alone for a while")
+            return _fallen_back(local, LEFT_ALONE)
         if len(tools) > most:
             tools = await self._nearest(request, tools)
         try:
@@ -231,16 +193,6 @@ def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:
     return replace(
         local, hits=tuple(hits), notices=(notice, *local.notices), fallback=f"cloud: {reason}"
     )
-
-
-@runtime_checkable
-class _Patient(Protocol):
-    async def ready(self) -> None: ...
-
-
-@runtime_checkable
-class _Closing(Protocol):
-    async def aclose(self) -> None: ...
 
 
 _: type[SearchStrategy] = CloudSearch

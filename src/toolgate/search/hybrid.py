@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.embed import Embedder
-from toolgate.errors import OptionError
+from toolgate.ranges import check_ranges
 from toolgate.search import (
     AskedQuery,
     Hit,
@@ -144,7 +144,7 @@ class Options:
     """How earlier use counts."""
 
     def __post_init__(self) -> None:
-        ranges = {
+        ranges: dict[str, tuple[float, float]] = {
             "dense_weight": (0, 1),
             "clause_weight": (0, 1),
             "clauses": (0, 32),
@@ -159,14 +159,7 @@ class Options:
             "cached_s": (0, 86_400),
             "cached_answers": (0, 10_000),
         }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise OptionError(
-                    f"Option {name!r} of search 'hybrid' is {value!r}.",
-                    allowed=f"Allowed: {low:g} to {high:g}.",
-                    hint="Correct it under search.options.hybrid.",
-                )
+        check_ranges(self, ranges)
 
 
 def build(

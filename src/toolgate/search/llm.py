@@ -9,15 +9,15 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Protocol, runtime_checkable
 
 import anyio
 
-from toolgate.errors import OptionError
+from toolgate.ranges import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search._chosen import answered, within
+from toolgate.search._inner import end, ready
 from toolgate.search._selector import ChatPicker, messages_for, picked
-from toolgate.search._service import Breaker, JsonService, ServiceError
+from toolgate.search._service import LEFT_ALONE, Breaker, JsonService, ServiceError, ServiceOptions
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["ModelSearch", "Options", "build"]
@@ -28,21 +28,19 @@ _ANSWER_BYTES = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Table `[search.options.llm]`."""
+class Options(ServiceOptions):
+    """Table `[search.options.llm]`.
 
-    url: str = ""
-    """Address of an OpenAI-compatible service, to which `/chat/completions` is added, such as
-    `http://127.0.0.1:11434/v1`; needed."""
+    The address is that of an OpenAI-compatible service, such as `http://127.0.0.1:11434/v1`, to
+    which `/chat/completions` is added. As `selector` it picks from what `optimization` finds, and
+    `local` has no say.
+    """
 
     model: str = ""
     """What the service calls the model; needed."""
 
     key: str = field(default="", repr=False)
     """Bearer token; write `${env:NAME}` and not the token itself."""
-
-    timeout_s: float = 5.0
-    """Seconds for a whole answer; then the ranked list is the answer. 0.1 to 60."""
 
     candidates: int = 50
     """How many of the best the model sees; 1 to 100."""
@@ -53,43 +51,9 @@ class Options:
     json_mode: bool = True
     """Whether to ask the service for `response_format = json_object`; not all have it."""
 
-    failures: int = 3
-    """Failures in a row after which the model is left alone for `rest_s`; 1 to 100."""
-
-    rest_s: float = 30.0
-    """Seconds without asking it then; 0 to 3,600."""
-
-    local: str = "hybrid"
-    """The search that it picks from when it is no `selector`: `hybrid` or `bm25`."""
-
     def __post_init__(self) -> None:
-        ranges = {
-            "timeout_s": (0.1, 60),
-            "candidates": (1, 100),
-            "max_tokens": (16, 100_000),
-            "failures": (1, 100),
-            "rest_s": (0, 3_600),
-        }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise OptionError(
-                    f"Option {name!r} of search 'llm' is {value!r}.",
-                    allowed=f"Allowed: {low:,} to {high:,}.",
-                    hint="Correct it under search.options.llm.",
-                )
-        if not self.url.startswith(("http://", "https://")):
-            raise OptionError(
-                f"Option 'url' of search 'llm' is {self.url!r}.",
-                allowed="Allowed: addresses with http:// or https://.",
-                hint="Set it under search.options.llm to the address of the service.",
-            )
-        if self.local in {"llm", "off"}:
-            raise OptionError(
-                f"Option 'local' of search 'llm' is {self.local!r}.",
-                allowed="Allowed: hybrid, bm25, or another search that ranks.",
-                hint="Correct it under search.options.llm.",
-            )
+        self.check("llm")
+        check_ranges(self, {"candidates": (1, 100), "max_tokens": (16, 100_000)})
 
 
 def build(
@@ -175,14 +139,12 @@ class ModelSearch:
 
     async def ready(self) -> None:
         """Wait until the ranking has all that it needs."""
-        if isinstance(self._base, _Patient):
-            await self._base.ready()
+        await ready(self._base)
 
     async def aclose(self) -> None:
         """Close the connections, and end the ranking."""
-        for part in (self._picker, self._base):
-            if isinstance(part, _Closing):
-                await part.aclose()
+        await end(self._picker)
+        await end(self._base)
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that the model picks, or the ranked list if it does not answer."""
@@ -194,8 +156,7 @@ class ModelSearch:
         if not candidates or not any(query.strip() for query in request.queries):
             return _ranked(ranked, request)
         if not self._breaker.allows():
-            reason = "it failed several times and is left alone for a while"
-            return _fallen_back(ranked, request, reason)
+            return _fallen_back(ranked, request, LEFT_ALONE)
         try:
             with anyio.fail_after(self._options.timeout_s):
                 text = await self._picker.answer(messages_for(request, candidates, tools))
@@ -203,7 +164,7 @@ class ModelSearch:
         except Exception as error:  # noqa: BLE001 - a model of anybody; the ranking goes on
             self._breaker.failed()
             reason = self._reason_of(error)
-            log.warning("model picked no tools", extra={"reason": reason})
+            log.warning("model picked no tools", extra={"reason": reason, "error": type(error).__name__})
             return _fallen_back(ranked, request, reason)
         self._breaker.succeeded()
         found = self._answer(ranked, picks, request)
@@ -215,7 +176,7 @@ class ModelSearch:
             return str(error)
         if isinstance(error, TimeoutError):
             return f"no answer within {self._options.timeout_s:g} s"
-        return type(error).__name__
+        return "it failed; the log of the gateway says why"
 
     def _answer(
         self, ranked: SearchAnswer, picks: list[Hit], request: SearchRequest
@@ -247,16 +208,6 @@ def _fallen_back(ranked: SearchAnswer, request: SearchRequest, reason: str) -> S
     notice = f"The model did not choose ({reason}); this is the list as it was ranked."
     fallback = "; ".join(filter(None, (f"llm: {reason}", found.fallback)))
     return replace(found, notices=(notice, *found.notices), fallback=fallback)
-
-
-@runtime_checkable
-class _Patient(Protocol):
-    async def ready(self) -> None: ...
-
-
-@runtime_checkable
-class _Closing(Protocol):
-    async def aclose(self) -> None: ...
 
 
 _: type[SearchStrategy] = ModelSearch

@@ -24,7 +24,7 @@ from toolgate.errors import ArgumentError, ToolgateError
 from toolgate.ids import new_id, utc_now
 from toolgate.jsontext import dumps
 from toolgate.logs import REQUEST_ID
-from toolgate.search import SearchableTool, SearchRequest, answer_body, tools_of
+from toolgate.search import SearchableTool, SearchRequest, answer_body, end, tools_of
 from toolgate.serve._asgi import (
     DisconnectedError,
     Receive,
@@ -38,7 +38,6 @@ from toolgate.serve._asgi import (
 )
 from toolgate.serve._guard import header
 from toolgate.serve._message import BadMessageError, read_aside
-from toolgate.strategies import end
 from toolgate.types import AuditRecord, Json, json_array
 
 if TYPE_CHECKING:

@@ -22,14 +22,18 @@ from toolgate.audit import Receipts, Recorder, keep_house, retention_of
 from toolgate.catalog import Catalog
 from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
+from toolgate.guidance import Guide
 from toolgate.ids import new_id
+from toolgate.intent import Recognizer
 from toolgate.plugins import make
+from toolgate.rules import Rulebook, Workspace
 from toolgate.search import Learning, Relations
 from toolgate.settings import (
     Settings,
     add_server_to_file,
     base_environment,
     default_store_url,
+    home_dir,
     is_toolgate,
     remove_server_from_file,
     server_spec,
@@ -60,6 +64,8 @@ class App:
         catalog: Catalog,
         keeper: "_Keeper",
         searching: Searching,
+        recognizer: Recognizer,
+        rulebook: Rulebook,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -71,6 +77,10 @@ class App:
         """Who writes the audit."""
         self.searching = searching
         """The searches."""
+        self.recognizer = recognizer
+        """What tells the intents of messages."""
+        self.rulebook = rulebook
+        """The rules of intents."""
         self._catalog = catalog
         self._keeper = keeper
         self.connect = connect
@@ -145,6 +155,12 @@ async def open_app(
         stack.push_async_callback(learning.aclose)
         relations = Relations(lambda: gateway.settings.groups)
         stack.push_async_callback(relations.aclose)
+        recognizer = Recognizer()
+        stack.push_async_callback(recognizer.aclose)
+        place = Workspace(
+            _here(), home=home_dir(), connections=lambda: gateway.settings.connections
+        )
+        rulebook = Rulebook(common=place)
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
@@ -156,6 +172,11 @@ async def open_app(
             keeper=keeper,
             learning=learning,
             relations=relations,
+            guide=Guide(
+                recognizer=recognizer,
+                rulebook=rulebook,
+                settings=lambda: gateway.settings.rules,
+            ),
         )
         stack.callback(gateway.close)
         stack.push_async_callback(catalog.aclose)
@@ -184,6 +205,8 @@ async def open_app(
             catalog=catalog,
             keeper=keeper,
             searching=searching,
+            recognizer=recognizer,
+            rulebook=rulebook,
             connect=fleet.release,
         )
         try:
@@ -192,6 +215,14 @@ async def open_app(
             # The shutdown has to end children even when it is itself being cancelled.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
+
+
+def _here() -> Path:
+    """The working folder; the root of all where it was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path("/")
 
 
 class _Services(Mapping[str, object]):

@@ -1,7 +1,8 @@
 """The gateway: every verb, and for each the order in which the stages work. Nothing goes around it.
 
 ```
-discover: snapshot ▶ access mask ▶ search ▶ budgeted answer ▶ audit
+enrich  : intent ▶ rules with variables ▶ enriched prompt or PASS_THROUGH ▶ audit
+discover: snapshot ▶ access mask ▶ intent ▶ search ▶ budgeted answer ▶ audit
 execute : snapshot ▶ access decision ▶ arguments checked ▶ audit ▶ server ▶ paged ▶ audit
 ```
 
@@ -38,7 +39,9 @@ from toolgate.errors import (
     UpstreamError,
 )
 from toolgate.execute import check_arguments, nearest, page_result, read_page
+from toolgate.guidance import Advice, Enrichment, Guide, Knowledge
 from toolgate.ids import new_id, utc_now
+from toolgate.intent import Intent
 from toolgate.metatools import (
     DEFINITIONS,
     DiscoverRequest,
@@ -46,9 +49,12 @@ from toolgate.metatools import (
     read_describe,
     read_discover,
     read_execute,
+    read_get_knowledge,
+    read_process_prompt,
     read_result_read,
 )
 from toolgate.observe import observe
+from toolgate.rules import CALL_FIRST
 from toolgate.search import (
     AskedQuery,
     Description,
@@ -75,6 +81,7 @@ from toolgate.types import (
     Json,
     Peer,
     ServerStatus,
+    json_array,
     json_object,
 )
 
@@ -89,6 +96,12 @@ _RESULT_HANDLE = "handle"
 _READ_KEY = "toolgate:result_read"
 _CHANGES_BACK_BELOW = 0.75
 _MAX_INSTRUCTIONS = 4000
+
+_FOR_RULES = ("processPrompt", "getKnowledge")
+"""Meta-tools that are listed, first of all, while a pack with rules is loaded."""
+
+_INVALID_PARAMS = -32602
+_QUERY_CHARS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +167,7 @@ class Gateway:
         keeper: ServerKeeper,
         learning: Learning,
         relations: Relations,
+        guide: Guide,
     ) -> None:
         self.settings = settings
         self._catalog = catalog
@@ -165,12 +179,14 @@ class Gateway:
         self._keeper = keeper
         self._learning = learning
         self._relations = relations
+        self._guide = guide
         self._listeners: list[Callable[[Change], None]] = []
         self._menu = Menu(catalog, {n: jsontext.dumps(d) for n, d in DEFINITIONS.items()})
         self._showed_all: bool | None = None
         self._has_paged = False
         self._watched: dict[str, int] = {}
         self._missed: set[str] = set()
+        self._named: dict[int, Mapping[str, Entry]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._detach = [
             catalog.on_change(self._on_catalog_change),
@@ -191,6 +207,10 @@ class Gateway:
         for kind in ("tools", "prompts", "resources"):
             self._tell(Change(kind=kind))
 
+    def packs_changed(self) -> None:
+        """Other packs are in place: there may be rules now, or none any more."""
+        self._tell(Change(kind="tools"))
+
     # What a client is shown
 
     @property
@@ -202,6 +222,8 @@ class Gateway:
             return next(iter(said.values()), "")
         count = len(snapshot.servers)
         lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
+        if "processPrompt" in self.settings.meta_tools and self._guide.has_rules:
+            lines.append(CALL_FIRST)
         if not self._lists_all():
             # While the search is tried out, a part of the conversations has the real tools.
             where = "Where tool_discovery is listed: find" if self._is_mixed() else "Find"
@@ -220,7 +242,8 @@ class Gateway:
         """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
         keys = [tool.key for tool in self._catalog.snapshot.tools]
         allowed = self._access.mask(caller, keys)
-        return self._menu.listing(self._menu_rules(caller), allowed, self._listed_meta_tools())
+        meta = self._listed_meta_tools(caller)
+        return self._menu.listing(self._menu_rules(caller), allowed, meta)
 
     async def list_prompts(self, caller: Caller) -> bytes:
         """What `prompts/list` shows, as a JSON array; the same in every mode."""
@@ -289,7 +312,7 @@ class Gateway:
             with self._receipts.refusals(caller, "call", name):
                 raise self._unknown_name(caller, name)
         try:
-            return await self._run(caller, entry, params, peer)
+            return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
             raise
         except (UpstreamError, HandleError) as error:
@@ -309,6 +332,16 @@ class Gateway:
                         keys = read_describe(arguments).keys
                     shown = await self.describe(caller, keys)
                     return _said(shown.text, shown.structured() if _structured(params) else None)
+                case "processPrompt":
+                    with self._receipts.refusals(caller, "enrich", ""):
+                        prompt = read_process_prompt(arguments).prompt
+                    made = await self.enrich(caller, prompt)
+                    return _with_structure(made.text, made.structured())
+                case "getKnowledge":
+                    with self._receipts.refusals(caller, "knowledge", ""):
+                        queries = read_get_knowledge(arguments).queries
+                    known = await self.knowledge(caller, queries)
+                    return _with_structure(known.text, known.structured())
                 case "tool_execute":
                     with self._receipts.refusals(caller, "call", ""):
                         wanted_call = read_execute(arguments)
@@ -330,10 +363,64 @@ class Gateway:
         with self._receipts.refusals(caller, "call", wanted.key):
             entry = self._entry(caller, wanted.key)
             if "requestState" not in params and "inputResponses" not in params:
-                self._check(entry, wanted.arguments)
+                await self._check_for(caller, entry, wanted.arguments)
         inner = {**params, "arguments": wanted.arguments}
         result = await self._run(caller, entry, inner, peer)
         return await self._paged(caller, result)
+
+    # Rules
+
+    async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
+        """A message of the user with the rules and tools for it, or `PASS_THROUGH`."""
+        began = perf_counter()
+        made = await self._guide.enrich(caller, prompt, _Tools(self, caller))
+        self._receipts.simple(
+            caller,
+            "enrich",
+            began=began,
+            query=prompt[:_QUERY_CHARS] if self.settings.audit.keep_queries else None,
+            detail={
+                "intent": made.detection.intent,
+                "confidence": round(made.detection.confidence, 3),
+                "stage": made.detection.stage,
+                "rules": [[each.intent, each.tokens] for each in made.rules],
+                "tokens": made.tokens,
+            },
+        )
+        return made
+
+    async def knowledge(self, caller: Caller, queries: Sequence[str]) -> Knowledge:
+        """The rules for short actions, such as "create relation"."""
+        began = perf_counter()
+        known = await self._guide.knowledge(caller, queries, _Tools(self, caller))
+        self._receipts.simple(
+            caller,
+            "knowledge",
+            began=began,
+            query="\n".join(queries)[:_QUERY_CHARS] if self.settings.audit.keep_queries else None,
+            detail={
+                "rules": [[each.intent, each.tokens] for each in known.rules],
+                "tokens": known.tokens,
+            },
+        )
+        return known
+
+    def tools_of(self, caller: Caller, intent: Intent) -> list[Entry]:
+        """The tools of an intent that the caller may use, in the intent's order.
+
+        An intent names a tool by its key or by its bare name, which is looked for on the server of
+        its own pack first.
+        """
+        snapshot = self._catalog.snapshot
+        named = self._named.get(snapshot.version)
+        if named is None:
+            self._named = {snapshot.version: (named := _by_name(snapshot))}
+        found: dict[str, Entry] = {}
+        for name in intent.tools or ((intent.tool,) if intent.tool else ()):
+            entry = snapshot.tool(name) or snapshot.tool(f"{intent.pack}:{name}") or named.get(name)
+            if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
+                found[entry.key] = entry
+        return list(found.values())
 
     # Finding
 
@@ -360,6 +447,7 @@ class Gateway:
             within = np.fromiter((key in group for key in strategy.keys), np.bool_)
             mask = within if mask is None else mask & within
         settings = self.settings.discovery
+        raised = await self._guide.raised(caller, request.queries, _Tools(self, caller))
         wanted = SearchRequest(
             queries=request.queries,
             context=request.context,
@@ -369,10 +457,12 @@ class Gateway:
             threshold=request.threshold,
             project_id=caller.project_id,
             recent=self._learning.recent(caller),
+            priors={key: weight for key, (weight, _) in raised.items()},
             learned=await self._learning.learned(caller),
         )
         with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
             answer = await strategy.search(wanted)
+        answer = _with_intents(answer, raised)
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
@@ -583,7 +673,7 @@ class Gateway:
         """
         with self._receipts.refusals(caller, "call", key):
             entry = self._entry(caller, key)
-            self._check(entry, arguments)
+            await self._check_for(caller, entry, arguments)
         return await self._run(caller, entry, {"arguments": arguments}, peer)
 
     async def read_result(self, caller: Caller, handle: str, offset: int) -> Json:
@@ -828,7 +918,73 @@ class Gateway:
     # The order of a call
 
     async def _run(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
-        """Audit, server, audit: every call of a tool comes through here."""
+        """Every call of a tool comes through here, and is compared with what was asked for last."""
+        if "requestState" in params or "inputResponses" in params:
+            return await self._send(caller, entry, params, peer)  # it has begun already
+        advice = await self._guide.about_call(caller, entry, _Tools(self, caller))
+        if advice is None:
+            return await self._send(caller, entry, params, peer)
+        self._receipt_of(caller, advice)
+        if advice.withheld:
+            return {"content": [{"type": "text", "text": advice.text}], "isError": True}
+        return _advised(await self._send(caller, entry, params, peer), advice)
+
+    async def _run_unchecked(
+        self, caller: Caller, entry: Entry, params: Json, peer: Peer | None
+    ) -> Json:
+        """The same for arguments that were not checked: if it fails by them, that is told."""
+        try:
+            result = await self._run(caller, entry, params, peer)
+        except RpcError as error:
+            if error.rpc_code != _INVALID_PARAMS:
+                raise
+            advice = await self._about_arguments(caller, entry, params)
+            if advice is None:
+                raise
+            return _advised(_problem(error), advice)
+        if result.get("isError") is not True:
+            return result
+        advice = await self._about_arguments(caller, entry, params)
+        return result if advice is None else _advised(result, advice)
+
+    async def _check_for(self, caller: Caller, entry: Entry, arguments: Json) -> None:
+        """Check arguments; within a topic, the error has its rules and tools.
+
+        Raises:
+            ArgumentError: They do not fit.
+        """
+        try:
+            self._check(entry, arguments)
+        except ArgumentError as error:
+            advice = await self._guide.about_arguments(caller, entry, _Tools(self, caller))
+            if advice is None:
+                raise
+            self._receipt_of(caller, advice)
+            hint = f"{error.hint}\n\n{advice.text}".strip()
+            raise ArgumentError(error.failed, allowed=error.allowed, hint=hint) from error
+
+    async def _about_arguments(self, caller: Caller, entry: Entry, params: Json) -> Advice | None:
+        """What to say about a call that failed, if its arguments did not fit."""
+        try:
+            self._check(entry, json_object(params.get("arguments")))
+        except ArgumentError:
+            advice = await self._guide.about_arguments(caller, entry, _Tools(self, caller))
+            if advice is not None:
+                self._receipt_of(caller, advice)
+            return advice
+        return None
+
+    def _receipt_of(self, caller: Caller, advice: Advice) -> None:
+        detail: Json = {
+            "tool": advice.tool,
+            "intent": advice.intent,
+            "reason": advice.reason,
+            "withheld": advice.withheld,
+        }
+        self._receipts.simple(caller, "recover", began=perf_counter(), detail=detail)
+
+    async def _send(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
+        """Audit, server, audit."""
         arguments = params.get("arguments")
         sent = {**params, "name": entry.name}
         async with self._receipts.around(
@@ -1059,12 +1215,26 @@ class Gateway:
         """Whether the search is off for a part of the conversations."""
         return "off" in self.settings.optimizations and len(self.settings.optimizations) > 1
 
-    def _listed_meta_tools(self) -> tuple[str, ...]:
-        return tuple(
+    def _listed_meta_tools(self, caller: Caller) -> tuple[str, ...]:
+        """Those for rules first, in every mode; the others where the real tools are not listed."""
+        if self.settings.expose == "flat":
+            return ()
+        wanted = self.settings.meta_tools
+        rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]
+        if self._lists_all(caller):
+            return tuple(rules)
+        others = [
             name
-            for name in self.settings.meta_tools
-            if name in DEFINITIONS and (name != "result_read" or self._has_paged)
-        )
+            for name in wanted
+            if name in DEFINITIONS and name not in _FOR_RULES
+            if name != "result_read" or self._has_paged
+        ]
+        return (*rules, *others)
+
+    def callable_name(self, caller: Caller, entry: Entry) -> str:
+        """How a caller's model names a tool: by exposed name if it is listed, else by key."""
+        is_listed = self._lists_all(caller) or entry.key in self._pinned()
+        return entry.exposed if is_listed else entry.key
 
     def _pinned(self) -> frozenset[str]:
         pinned = set(self.settings.pinned)
@@ -1135,6 +1305,47 @@ def _definition(snapshot: Snapshot, key: str) -> Json:
     return entry.definition
 
 
+class _Tools:
+    """The tools of one caller, for the guide."""
+
+    def __init__(self, gateway: Gateway, caller: Caller) -> None:
+        self._gateway = gateway
+        self._caller = caller
+
+    def tools_of(self, intent: Intent) -> list[Entry]:
+        """Those of an intent, in its order."""
+        return self._gateway.tools_of(self._caller, intent)
+
+    def shown(self, entry: Entry) -> str:
+        """Its exposed name where the real tools are listed, else its key."""
+        return self._gateway.callable_name(self._caller, entry)
+
+
+def _by_name(snapshot: Snapshot) -> Mapping[str, Entry]:
+    """Tools by exposed name and, where that is free, by the name on their server."""
+    found = dict(snapshot.by_exposed)
+    for entry in snapshot.tools:
+        found.setdefault(entry.name, entry)
+    return found
+
+
+def _with_intents(answer: SearchAnswer, raised: Mapping[str, tuple[float, str]]) -> SearchAnswer:
+    """The answer, with the intent named of each hit that it raised."""
+    if not any(hit.key in raised for hit in answer.hits):
+        return answer
+    hits = [
+        replace(
+            hit,
+            explanation=f"{hit.explanation}, belongs to the intent {raised[hit.key][1]}",
+            fields={**hit.fields, "intent": raised[hit.key][1]},
+        )
+        if hit.key in raised
+        else hit
+        for hit in answer.hits
+    ]
+    return replace(answer, hits=tuple(hits))
+
+
 def _structured(params: Json) -> bool:
     """Whether the client says, in `_meta`, that it shows structured content to its model."""
     return json_object(params.get("_meta")).get("toolgate/structured") is True
@@ -1144,6 +1355,19 @@ def _said(text: str, structured: Json | None) -> Json:
     if structured is not None:
         return {"content": [], "structuredContent": structured}
     return {"content": [{"type": "text", "text": text}]}
+
+
+def _with_structure(text: str, structured: Json) -> Json:
+    """For models the text, for programs what it is made of."""
+    return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
+
+
+def _advised(result: Json, advice: Advice) -> Json:
+    """The result with what to do about the call behind it."""
+    if result.get("resultType") == "input_required":
+        return result
+    content = [*json_array(result.get("content")), {"type": "text", "text": advice.text}]
+    return {**result, "content": content}
 
 
 def _problem(error: ToolgateError) -> Json:

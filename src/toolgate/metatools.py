@@ -18,10 +18,14 @@ __all__ = [
     "DescribeRequest",
     "DiscoverRequest",
     "ExecuteRequest",
+    "KnowledgeRequest",
+    "PromptRequest",
     "ReadRequest",
     "read_describe",
     "read_discover",
     "read_execute",
+    "read_get_knowledge",
+    "read_process_prompt",
     "read_result_read",
 ]
 
@@ -29,6 +33,50 @@ _MAX_QUERIES = 20
 _MAX_KEYS = 50
 
 DEFINITIONS: Mapping[str, Json] = {
+    "processPrompt": {
+        "name": "processPrompt",
+        "title": "Get the rules for a request",
+        "description": (
+            "Call this first, for every request of the user, before any other tool and before "
+            "answering: pass the user's exact message. It tells what the message is about and "
+            "gives the rules and tools for that, which you then follow, or PASS_THROUGH: then go "
+            "on as usual. Call it again when the user changes the topic."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "prompt": {
+                    "type": "string",
+                    "description": "The user's message, unchanged and whole.",
+                }
+            },
+            "required": ["prompt"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "getKnowledge": {
+        "name": "getKnowledge",
+        "title": "Get the rules for actions",
+        "description": (
+            "The rules for some short actions of two to four words each, such as "
+            '["create relation", "list value lists"], when you know what has to be done and need '
+            "to know how it is done here. For a message of the user, use processPrompt."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "queries": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "maxItems": 20,
+                    "description": "Actions, two to four words each.",
+                }
+            },
+            "required": ["queries"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
     "tool_discovery": {
         "name": "tool_discovery",
         "title": "Find tools",
@@ -157,6 +205,22 @@ class ExecuteRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromptRequest:
+    """A question for the rules that belong to a message."""
+
+    prompt: str
+    """The message, unchanged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowledgeRequest:
+    """A question for the rules that belong to short actions."""
+
+    queries: tuple[str, ...]
+    """The actions."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadRequest:
     """A question for the next page of a long result."""
 
@@ -230,6 +294,39 @@ def read_execute(arguments: object) -> ExecuteRequest:
     if set(wrapped) == {"toolKey", "arguments"} and wrapped["toolKey"] == key:
         wrapped = json_object(wrapped["arguments"])
     return ExecuteRequest(key=key.strip(), arguments=wrapped)
+
+
+def read_process_prompt(arguments: object) -> PromptRequest:
+    """The message that the arguments of `processPrompt` hold.
+
+    Raises:
+        ArgumentError: They do not fit, or there is no message in them.
+    """
+    given = _given("processPrompt", arguments, {"prompt"})
+    prompt = given.get("prompt", "")
+    if not isinstance(prompt, str):
+        raise _misfit("processPrompt", "prompt", _shown(prompt), "a string")
+    if not prompt.strip():
+        raise ArgumentError("Error: prompt parameter is required")
+    return PromptRequest(prompt=prompt)
+
+
+def read_get_knowledge(arguments: object) -> KnowledgeRequest:
+    """The actions that the arguments of `getKnowledge` hold.
+
+    Raises:
+        ArgumentError: They do not fit, or there is no action in them.
+    """
+    given = _given("getKnowledge", arguments, {"queries"})
+    if given.get("queries") in (None, [], ""):
+        raise ArgumentError("Error: queries parameter is required")
+    queries = _texts("getKnowledge", given, "queries", required=True)
+    queries = tuple(dict.fromkeys(query for query in queries if query.strip()))
+    if not queries:
+        raise ArgumentError("Error: queries parameter is required")
+    if len(queries) > _MAX_QUERIES:
+        raise _misfit("getKnowledge", "queries", f"{len(queries)} actions", f"1 to {_MAX_QUERIES}")
+    return KnowledgeRequest(queries=queries)
 
 
 def read_result_read(arguments: object) -> ReadRequest:
@@ -309,4 +406,6 @@ _SIGNATURES = {
     "tool_describe": "tool_describe(toolKeys: string[])",
     "tool_execute": "tool_execute(toolKey, arguments: object)",
     "result_read": "result_read(handle, offset?: integer)",
+    "processPrompt": "processPrompt(prompt)",
+    "getKnowledge": "getKnowledge(queries: string[])",
 }

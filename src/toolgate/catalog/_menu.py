@@ -66,15 +66,15 @@ class Menu:
         Args:
             rules: What the settings say.
             allowed: For each tool of the snapshot, whether the caller may see it; None: all.
-            meta: Names of the meta-tools to show when the real tools are not listed.
+            meta: Names of the meta-tools to show before the real tools.
         """
         snapshot = self._catalog.snapshot
         every = self.shows_all(rules)
         mask = None if allowed is None else bytes(allowed)
-        key = (snapshot.version, every, () if every else tuple(meta), mask, rules.pinned)
+        key = (snapshot.version, every, tuple(meta), mask, rules.pinned)
         found = self._listings.get(key)
         if found is None:
-            shown = [] if every else [self._meta_tools[name] for name in meta]
+            shown = [self._meta_tools[name] for name in meta]
             found = b"[" + b",".join([*shown, *_tools(snapshot, rules, mask, every=every)]) + b"]"
             if len(self._listings) >= _KEPT or any(k[0] != key[0] for k in self._listings):
                 self._listings.clear()

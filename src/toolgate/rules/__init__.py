@@ -6,16 +6,21 @@ from toolgate.rules._enriched import (
     context_block,
     enriched,
     known_text,
+    quoted,
     within,
 )
+from toolgate.rules._instructions import CALL_FIRST, INSTRUCTIONS
 from toolgate.rules._recent import recent_files
 from toolgate.rules._rulebook import Rule, Rulebook
 from toolgate.rules._talks import Talk, Talks
 from toolgate.rules._template import Template
+from toolgate.rules._workspace import Workspace
 from toolgate.rules.base import PASS_THROUGH, STANDARD, PackRules, VariableSource
 
 __all__ = [
+    "CALL_FIRST",
     "CLOSING",
+    "INSTRUCTIONS",
     "PASS_THROUGH",
     "STANDARD",
     "GivenRules",
@@ -26,9 +31,11 @@ __all__ = [
     "Talks",
     "Template",
     "VariableSource",
+    "Workspace",
     "context_block",
     "enriched",
     "known_text",
+    "quoted",
     "recent_files",
     "within",
 ]

@@ -6,7 +6,7 @@ from typing import Final
 
 from toolgate.tokens import estimate_tokens
 
-__all__ = ["CLOSING", "GivenRules", "context_block", "enriched", "known_text", "within"]
+__all__ = ["CLOSING", "GivenRules", "context_block", "enriched", "known_text", "quoted", "within"]
 
 CLOSING: Final = (
     "If all required parameters are known, call the right tool now; otherwise ask the user for "
@@ -64,20 +64,36 @@ def context_block(pack: str, values: Mapping[str, str], notes: Sequence[str] = (
     return "\n".join([*lines, *notes])
 
 
-def enriched(context: str, prompt: str, rules: Sequence[GivenRules]) -> str:
+def enriched(
+    context: str, prompt: str, rules: Sequence[GivenRules], endings: Sequence[str] = ()
+) -> str:
     """The enriched prompt; the prompt stands in it unchanged."""
-    texts = "\n\n".join(each.text for each in rules)
+    texts = "\n\n".join([*(each.text for each in rules), *endings])
     return f"{context}\n\nUSER REQUEST:\n{prompt}\n\n{texts}\n\n{CLOSING}"
 
 
-def known_text(context: str, rules: Sequence[tuple[GivenRules, Sequence[str]]]) -> str:
-    """What is known of short actions: rules, each with how sure it is and what they are for."""
+def known_text(
+    context: str,
+    rules: Sequence[tuple[GivenRules, Sequence[str]]],
+    *,
+    unknown: Sequence[str] = (),
+    endings: Sequence[str] = (),
+) -> str:
+    """What is known of short actions: rules, each with how sure it is and what they are for.
+
+    Args:
+        context: From `context_block`.
+        rules: Rules with the actions that they are for.
+        unknown: Actions that no rules belong to.
+        endings: What follows the rules.
+    """
     parts = [
-        f"=== {each.intent} (confidence {each.confidence:.2f}; for {_quoted(queries)}) ===\n"
+        f"=== {each.intent} (confidence {each.confidence:.2f}; for {quoted(queries)}) ===\n"
         f"{each.text}"
         for each, queries in rules
     ]
-    return "\n\n".join([context, *parts, CLOSING])
+    missing = [f"There are no rules for {quoted(unknown)}."] if unknown else []
+    return "\n\n".join([context, *parts, *missing, *endings, CLOSING])
 
 
 def within(
@@ -125,7 +141,8 @@ def _shortened(rules: GivenRules, budget_tokens: int) -> GivenRules:
     )
 
 
-def _quoted(queries: Sequence[str]) -> str:
+def quoted(queries: Sequence[str]) -> str:
+    """Texts of others in one line."""
     return ", ".join(f'"{_line(query)[:100]}"' for query in queries)
 
 

@@ -21,7 +21,7 @@ _SOURCE_S: Final = 2.0
 
 _ENDING: Final = (
     "If the user's message has nothing to do with this, call no tool and answer with exactly "
-    "this text:\n\n{{OUT_OF_CONTEXT}}"
+    "this text:\n\n"
 )
 
 
@@ -94,6 +94,26 @@ class Rulebook:
         said = (pack.out_of_context.strip() for pack in self._packs.values() if pack.rules)
         return tuple(dict.fromkeys(text for text in said if text))
 
+    def endings(self, given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """What follows rules that do not say themselves how to answer other messages.
+
+        Args:
+            given: Pack and text of the rules, variables filled in.
+        """
+        texts: dict[str, str] = {}
+        for pack, text in given:
+            texts[pack] = texts.get(pack, "") + text
+        answers = {
+            pack: known.out_of_context.strip()
+            for pack in texts
+            if (known := self._packs.get(pack)) is not None
+        }
+        return tuple(
+            f"{_ENDING}{answer}"
+            for pack, answer in answers.items()
+            if answer and answer not in texts[pack]
+        )
+
     async def values(
         self, pack: str, names: Collection[str], caller: Caller, own: Mapping[str, str]
     ) -> dict[str, str]:
@@ -123,11 +143,7 @@ class Rulebook:
 
 
 def _rule(pack: PackRules, intent: str, text: str) -> Rule:
-    """Rules with the pack's answer to other messages, where they do not say it themselves."""
     whole = text.strip("\n")
-    answer = pack.out_of_context.strip()
-    if answer and "{{OUT_OF_CONTEXT}}" not in whole and answer not in whole:
-        whole = f"{whole}\n\n{_ENDING}"
     return Rule(
         intent=intent, pack=pack.pack, template=Template(whole), tokens=estimate_tokens(whole)
     )

@@ -14,6 +14,7 @@ _IDLE_S: Final = 30 * 60.0
 """Seconds after which a conversation that is only known by its client's name is a new one."""
 
 _REQUEST_CHARS: Final = 4_000
+_PREVIOUS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,9 @@ class Talk:
 
     intents: tuple[str, ...] = ()
     """Intents of the last request; none when no rules belonged to it."""
+
+    previous: tuple[str, ...] = ()
+    """Intents of the requests so far, latest last, those without rules too."""
 
     request: str = ""
     """The last request, as far as it is kept."""
@@ -59,13 +63,32 @@ class Talks:
             return Talk()
         return talk
 
-    def asked(self, caller: Caller, request: str, intents: tuple[str, ...]) -> None:
-        """Remember a request, and the intents whose rules were given for it."""
+    def asked(
+        self, caller: Caller, request: str, *, intent: str | None, intents: tuple[str, ...]
+    ) -> None:
+        """Remember a request.
+
+        Args:
+            caller: Whose it is.
+            request: The request.
+            intent: What it is about; None: nothing that is known.
+            intents: Those whose rules were given for it.
+        """
         before = self.of(caller)
-        self._keep(
-            caller,
-            Talk(given=intents or before.given, intents=intents, request=request[:_REQUEST_CHARS]),
+        previous = (*before.previous, *(() if intent is None else (intent,)))
+        talk = Talk(
+            given=intents or before.given,
+            intents=intents,
+            previous=previous[-_PREVIOUS:],
+            request=request[:_REQUEST_CHARS],
         )
+        self._keep(caller, talk)
+
+    def added(self, caller: Caller, intents: tuple[str, ...]) -> None:
+        """Remember that the rules of these were given too."""
+        talk = self.of(caller)
+        both = tuple(dict.fromkeys((*talk.intents, *intents)))
+        self._keep(caller, replace(talk, intents=both, given=both))
 
     def told(self, caller: Caller, tool: str) -> None:
         """Remember that the model was told of a tool."""

@@ -1,0 +1,558 @@
+"""What a message is about, and what a model is told for it: intent, rules and tools put together.
+
+Knows no servers, no access and no audit: the gateway passes in which tools a caller may use.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from time import monotonic
+from typing import Final, Literal, Protocol
+
+import anyio
+
+from toolgate import jsontext
+from toolgate.catalog import Entry
+from toolgate.intent import NONE, Detection, Intent, Recognizer
+from toolgate.observe import observe
+from toolgate.rules import (
+    PASS_THROUGH,
+    GivenRules,
+    Rule,
+    Rulebook,
+    Talk,
+    Talks,
+    context_block,
+    enriched,
+    known_text,
+    quoted,
+    within,
+)
+from toolgate.search import signature
+from toolgate.settings import RuleSettings
+from toolgate.tokens import estimate_tokens
+from toolgate.types import Caller, Json, json_object
+
+__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "MistakeLog", "Toolbox"]
+
+log = logging.getLogger(__name__)
+
+_LOOKED_AT_CHARS: Final = 8_000
+"""Characters of a message by which it is told what it is about; it is answered whole."""
+
+_FIRST_LEARNING_S: Final = 20.0
+"""Seconds that a message waits for prompts which were never learned: right after a start."""
+
+_RUNNERS_UP: Final = 3
+_QUERIES_TOP: Final = 3
+_DESCRIPTION_CHARS: Final = 160
+_CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
+
+_RAISED_ASKED: Final = 0.15
+"""What is added to the scores of tools whose intent a search has."""
+
+_RAISED_TOPIC: Final = 0.08
+"""The same for the intent of the conversation."""
+
+_LIKELY: Final = 0.25
+"""How likely a message must make the intent of a tool that the model chose for it to count."""
+
+
+class MistakeLog(Protocol):
+    """Where it is kept which messages were understood wrongly: candidates for prompts."""
+
+    def mistaken(
+        self, caller: Caller, message: str, *, intent: str, called: str, reason: str
+    ) -> None:
+        """Remember a message whose intent does not go with what the model did then.
+
+        Args:
+            caller: Whose message it is.
+            message: The message.
+            intent: What it was taken for.
+            called: Key of the tool that the model called.
+            reason: `outside`: the tool is none of the intent's; `arguments`: they did not fit.
+        """
+        ...
+
+
+class Toolbox(Protocol):
+    """The tools that a caller may use, as the gateway knows them."""
+
+    def tools_of(self, intent: Intent) -> Sequence[Entry]:
+        """Those of an intent, in its order."""
+        ...
+
+    def shown(self, entry: Entry) -> str:
+        """The name by which the model can call a tool."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrichment:
+    """The answer to a request."""
+
+    text: str
+    """The enriched prompt, or `PASS_THROUGH`."""
+
+    detection: Detection
+    """What the request is about."""
+
+    rules: tuple[GivenRules, ...] = ()
+    """The rules in the text, best first."""
+
+    left_out: tuple[GivenRules, ...] = ()
+    """Rules that belong to the request too and are over the budget."""
+
+    no_longer_valid: tuple[str, ...] = ()
+    """Intents whose rules were given earlier in the conversation and do not count any more."""
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens of the text."""
+        return estimate_tokens(self.text)
+
+    def structured(self) -> Json:
+        """`intent confidence stage runners_up question`, for programs."""
+        found = self.detection
+        others = [
+            {"intent": each.intent, "confidence": round(each.confidence, 4)}
+            for each in found.candidates
+            if each.intent not in {found.intent, NONE}
+        ]
+        return {
+            "intent": found.intent,
+            "confidence": round(found.confidence, 4),
+            "stage": found.stage,
+            "runners_up": others[:_RUNNERS_UP],
+            "question": found.question or None,
+        }
+
+    def report(self) -> Json:
+        """All of it, as REST and the command line give it."""
+        found = self.detection
+        return {
+            "text": self.text,
+            "pass_through": self.text == PASS_THROUGH,
+            **self.structured(),
+            "intents": list(found.intents),
+            "reason": found.reason,
+            "tool": found.tool,
+            "arguments": dict(found.arguments),
+            "rules": [_about(each) for each in self.rules],
+            "left_out": [_about(each) for each in self.left_out],
+            "no_longer_valid": list(self.no_longer_valid),
+            "tokens": self.tokens,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knowledge:
+    """The answer to short actions."""
+
+    text: str
+    """The rules for them."""
+
+    found: tuple[tuple[str, str, float], ...]
+    """Query, intent and confidence."""
+
+    rules: tuple[GivenRules, ...] = ()
+    """The rules in the text, best first."""
+
+    left_out: tuple[GivenRules, ...] = ()
+    """Rules that are over the budget."""
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens of the text."""
+        return estimate_tokens(self.text)
+
+    def structured(self) -> Json:
+        """`found`: query, intent and confidence of each."""
+        return {
+            "found": [
+                {"query": query[:200], "intent": intent, "confidence": round(confidence, 4)}
+                for query, intent, confidence in self.found
+            ]
+        }
+
+    def report(self) -> Json:
+        """All of it, as REST and the command line give it."""
+        return {
+            "text": self.text,
+            **self.structured(),
+            "rules": [_about(each) for each in self.rules],
+            "left_out": [_about(each) for each in self.left_out],
+            "tokens": self.tokens,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What a model is told about a call that does not go with what was asked for."""
+
+    text: str
+    """The right rules and tools, and what to do."""
+
+    withheld: bool
+    """Whether the call should not run: it belongs to another topic. The same call again runs."""
+
+    tool: str
+    """Key of the tool."""
+
+    intent: str
+    """What the last request is about, judged again."""
+
+    reason: Literal["outside", "arguments"]
+    """What was wrong with the call."""
+
+
+class Guide:
+    """Puts intents, rules and tools together."""
+
+    def __init__(
+        self,
+        *,
+        recognizer: Recognizer,
+        rulebook: Rulebook,
+        settings: Callable[[], RuleSettings],
+        mistakes: MistakeLog | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.recognizer = recognizer
+        """Tells what messages are about."""
+        self.rulebook = rulebook
+        """All rules there are."""
+        self._settings = settings
+        self._mistakes = mistakes
+        self._talks = Talks(clock)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether a pack with rules is loaded."""
+        return bool(self.rulebook)
+
+    def previous(self, caller: Caller) -> tuple[str, ...]:
+        """Intents of the caller's conversation so far, latest last."""
+        return self._talks.of(caller).previous
+
+    # Enriching
+
+    async def enrich(self, caller: Caller, prompt: str, tools: Toolbox) -> Enrichment:
+        """The prompt with the rules for it, or `PASS_THROUGH`."""
+        before = self._talks.of(caller)
+        with observe("intent", chars=len(prompt)):
+            found = await self._detect(prompt, before.previous)
+        named = {name: self.rulebook.rule(name) for name in _intents(found)}
+        with_rules = {name: rule for name, rule in named.items() if rule is not None}
+        intent = None if found.intent == NONE else found.intent
+        self._talks.asked(caller, prompt, intent=intent, intents=tuple(with_rules))
+        if not with_rules:
+            return Enrichment(text=PASS_THROUGH, detection=found)
+        with observe("rules", intents=len(with_rules)):
+            given, left_out, values = await self._given(caller, with_rules, found, tools)
+            ended = tuple(name for name in before.given if name not in with_rules)
+            notes = [*_ended(ended), *_left_out(left_out)]
+            if self._settings().show_detection:
+                notes.append(_detected(found))
+            context = context_block(given[0].pack, values, notes)
+            return Enrichment(
+                text=enriched(context, prompt, given, self._endings(given)),
+                detection=found,
+                rules=tuple(given),
+                left_out=tuple(left_out),
+                no_longer_valid=ended,
+            )
+
+    async def knowledge(self, caller: Caller, queries: Sequence[str], tools: Toolbox) -> Knowledge:
+        """The rules for short actions, those of each intent once."""
+        found: list[tuple[str, str, float]] = []
+        best: dict[str, Detection] = {}
+        asked: dict[str, list[str]] = {}
+        with observe("intent", queries=len(queries)):
+            for query in queries:
+                one = await self._detect(query, ())
+                shares = {each.intent: each.confidence for each in one.candidates}
+                for name in _intents(one)[:_QUERIES_TOP]:
+                    confidence = shares.get(name, one.confidence)
+                    found.append((query, name, confidence))
+                    asked.setdefault(name, []).append(query)
+                    if name not in best or confidence > best[name].confidence:
+                        best[name] = replace(one, intent=name, confidence=confidence)
+        order = sorted(best, key=lambda name: -best[name].confidence)
+        rules = {name: rule for name in order if (rule := self.rulebook.rule(name)) is not None}
+        if not rules:
+            return Knowledge(text=self._nothing_known(queries), found=tuple(found))
+        shares = {name: best[name].confidence for name in rules}
+        with observe("rules", intents=len(rules)):
+            given, left_out, values = await self._given(caller, rules, shares, tools)
+        talk = self._talks.of(caller)
+        if talk.intents:  # the model may now use the tools of these, too
+            self._talks.added(caller, tuple(each.intent for each in given))
+        context = context_block(given[0].pack, values, _left_out(left_out))
+        answered = {query for name in rules for query in asked[name]}
+        return Knowledge(
+            text=known_text(
+                context,
+                [(each, asked[each.intent]) for each in given],
+                unknown=[query for query in queries if query not in answered],
+                endings=self._endings(given),
+            ),
+            found=tuple(found),
+            rules=tuple(given),
+            left_out=tuple(left_out),
+        )
+
+    def _nothing_known(self, queries: Sequence[str]) -> str:
+        topics = ", ".join(self._names(self.rulebook.intents)) or "none"
+        said = f"There are no rules for {quoted(queries)}. Topics with rules: {topics}."
+        return "\n".join([said, *self.rulebook.out_of_context()])
+
+    def _endings(self, given: Iterable[GivenRules]) -> tuple[str, ...]:
+        return self.rulebook.endings((each.pack, each.text) for each in given)
+
+    def _names(self, intents: Iterable[str]) -> list[str]:
+        return [found.name if (found := self._intent(name)) else name for name in intents]
+
+    async def _detect(self, message: str, previous: tuple[str, ...]) -> Detection:
+        if self.recognizer.is_learning and not self.recognizer.meaning.ready:
+            with anyio.move_on_after(_FIRST_LEARNING_S):
+                await self.recognizer.learned()
+        return await self.recognizer.detect(message[:_LOOKED_AT_CHARS], previous=previous)
+
+    async def _given(
+        self,
+        caller: Caller,
+        rules: Mapping[str, Rule],
+        found: Detection | Mapping[str, float],
+        tools: Toolbox,
+    ) -> tuple[list[GivenRules], list[GivenRules], Mapping[str, str]]:
+        """The rules that fit the budget, those that do not, and what is known of the place."""
+        settings = self._settings()
+        shares = _shares(found) if isinstance(found, Detection) else found
+        own = settings.variables
+        made: list[GivenRules] = []
+        place: Mapping[str, str] | None = None
+        for name, rule in rules.items():
+            names = rule.template.names | (_CONTEXT if place is None else frozenset())
+            values = await self.rulebook.values(rule.pack, names, caller, own)
+            if "TOOLS" in names and (lines := self._tool_lines(name, tools)):
+                values["TOOLS"] = lines
+            place = values if place is None else place
+            text = rule.template.filled(values)
+            made.append(
+                GivenRules(
+                    intent=name,
+                    pack=rule.pack,
+                    text=text,
+                    tokens=estimate_tokens(text),
+                    confidence=shares.get(name, 0.0),
+                    unknown=rule.template.unknown(values),
+                )
+            )
+        given, left_out = within(made, settings.budget_tokens)
+        return given, left_out, place or {}
+
+    def _tool_lines(self, intent: str, tools: Toolbox) -> str:
+        known = self._intent(intent)
+        if known is None:
+            return ""
+        return "\n".join(
+            f"- {tools.shown(entry)}{_said_of(entry.raw)}" for entry in tools.tools_of(known)
+        )
+
+    def _intent(self, name: str) -> Intent | None:
+        wanted = name.casefold()
+        known = self.recognizer.taught.intents
+        return next((each for each in known if each.name.casefold() == wanted), None)
+
+    # Finding tools
+
+    async def raised(
+        self, caller: Caller, queries: Sequence[str], tools: Toolbox
+    ) -> Mapping[str, tuple[float, str]]:
+        """What is added to the scores of tools, with the intent that they belong to, by key."""
+        found: dict[str, tuple[float, str]] = {}
+        served = {
+            intent.name: keys
+            for intent in self.recognizer.taught.intents
+            if (intent.tools or intent.tool)
+            if (keys := [entry.key for entry in tools.tools_of(intent)])
+        }
+        if not served:
+            return found
+        weights = {
+            known.name: _RAISED_TOPIC
+            for name in self._talks.of(caller).intents
+            if (known := self._intent(name)) is not None
+        }
+        with observe("intent", queries=len(queries)):
+            for query in queries:
+                one = await self.recognizer.detect(query[:_LOOKED_AT_CHARS])
+                for name in _intents(one):
+                    weights[name] = max(weights.get(name, 0.0), _RAISED_ASKED * one.confidence)
+        for name, weight in weights.items():
+            for key in served.get(name, ()):
+                if weight > found.get(key, (0.0, ""))[0]:
+                    found[key] = weight, name
+        return found
+
+    # Recovering
+
+    async def about_call(self, caller: Caller, entry: Entry, tools: Toolbox) -> Advice | None:
+        """What to say about a call before it runs; None: it goes with what was asked for."""
+        talk = self._talks.of(caller)
+        if not talk.intents or not self._settings().recovery or entry.key in talk.told:
+            return None
+        own = self._keys(talk.intents, tools)
+        if not own or entry.key in own:
+            return None
+        owners = [
+            intent.name
+            for intent in self.recognizer.taught.intents
+            if any(each.key == entry.key for each in tools.tools_of(intent))
+        ]
+        return await self._advice(caller, talk, entry, owners, tools, reason="outside")
+
+    async def about_arguments(self, caller: Caller, entry: Entry, tools: Toolbox) -> Advice | None:
+        """What to say about a call whose arguments do not fit; None: nothing more than that."""
+        talk = self._talks.of(caller)
+        if not talk.intents or not self._settings().recovery or f"{entry.key} " in talk.told:
+            return None
+        return await self._advice(caller, talk, entry, [], tools, reason="arguments")
+
+    def _keys(self, intents: Iterable[str], tools: Toolbox) -> frozenset[str]:
+        known = (self._intent(name) for name in intents)
+        return frozenset(
+            entry.key for intent in known if intent is not None for entry in tools.tools_of(intent)
+        )
+
+    async def _advice(
+        self,
+        caller: Caller,
+        talk: Talk,
+        entry: Entry,
+        owners: Sequence[str],
+        tools: Toolbox,
+        *,
+        reason: Literal["outside", "arguments"],
+    ) -> Advice | None:
+        # The blank tells both reasons apart; no key has one.
+        self._talks.told(caller, entry.key if reason == "outside" else f"{entry.key} ")
+        if self._mistakes is not None:
+            self._mistakes.mistaken(
+                caller, talk.request, intent=talk.intents[0], called=entry.key, reason=reason
+            )
+        found = await self._detect(talk.request, talk.previous[:-1])
+        names = _intents(found)
+        shares = _shares(found)
+        likely = [name for name in owners if name in names or shares.get(name, 0.0) >= _LIKELY]
+        if likely:
+            names = tuple(likely)
+        rules = {name: rule for name in names if (rule := self.rulebook.rule(name)) is not None}
+        if not rules:
+            return None
+        given, _, _ = await self._given(caller, rules, shares, tools)
+        if likely:
+            self._talks.added(caller, tuple(rules))
+        withheld = bool(owners) and not likely
+        topic = " and ".join(each.intent for each in given)
+        said = [_verdict(tools.shown(entry), topic, owners, reason, withheld=withheld)]
+        for each in given:
+            if "TOOLS" not in rules[each.intent].template.names:
+                said.append(f"Tools of {each.intent}:\n{self._tool_lines(each.intent, tools)}")
+            said.append(each.text)
+        return Advice(
+            text="\n\n".join([*said, *self._endings(given)]),
+            withheld=withheld,
+            tool=entry.key,
+            intent=next(iter(rules)),
+            reason=reason,
+        )
+
+
+def _verdict(tool: str, topic: str, owners: Sequence[str], reason: str, *, withheld: bool) -> str:
+    """What is said of a call, before the rules and tools that were needed."""
+    if reason == "arguments":
+        return f"The last request is about {topic}; these are the rules and tools for it."
+    if withheld:
+        return (
+            f"{tool} was not called: it belongs to {' and '.join(owners)}, and the last request is "
+            f"about {topic}. These are the rules and tools for that. If the user wants something "
+            "else now, call processPrompt with the user's exact message. If this call is right as "
+            "it is, make it again."
+        )
+    if owners:
+        return f"{tool} belongs to {topic}; these are the rules and tools for that."
+    return (
+        f"{tool} is none of the tools for {topic}, which the last request is about. Go on if "
+        "it is what you need; otherwise these are the rules and tools. If the user changed "
+        "the topic, call processPrompt with the user's exact message."
+    )
+
+
+def _intents(found: Detection) -> tuple[str, ...]:
+    """The intents that a message has, best first; none when nothing was found."""
+    if found.intent == NONE:
+        return ()
+    return tuple(dict.fromkeys((found.intent, *found.intents)))
+
+
+def _shares(found: Detection) -> dict[str, float]:
+    """How sure each intent is."""
+    shares = {each.intent: each.confidence for each in found.candidates}
+    return {**shares, found.intent: found.confidence}
+
+
+def _ended(intents: Sequence[str]) -> list[str]:
+    if not intents:
+        return []
+    return [
+        f"**Topic changed:** the rules of {' and '.join(intents)} that were given earlier are no "
+        "longer valid; only those below are."
+    ]
+
+
+def _left_out(rules: Sequence[GivenRules]) -> list[str]:
+    return [
+        f"**Not shown:** the rules of {each.intent} ({each.tokens} tokens) are over the budget; "
+        "call processPrompt with that part of the request alone."
+        for each in rules
+    ]
+
+
+def _detected(found: Detection) -> str:
+    others = [
+        f"{each.intent} {each.confidence:.2f}"
+        for each in found.candidates
+        if each.intent not in {found.intent, NONE}
+    ][:_RUNNERS_UP]
+    then = f"; then {', '.join(others)}" if others else ""
+    asked = f" {found.question}" if found.question else ""
+    return f"**Detected:** {found.intent} {found.confidence:.2f} ({found.stage}){then}.{asked}"
+
+
+def _about(rules: GivenRules) -> Json:
+    return {
+        "intent": rules.intent,
+        "pack": rules.pack,
+        "confidence": round(rules.confidence, 4),
+        "tokens": rules.tokens,
+        "shortened": rules.shortened,
+        "unknown_variables": list(rules.unknown),
+    }
+
+
+@lru_cache(maxsize=1_024)
+def _said_of(raw: bytes) -> str:
+    """The parameters of a tool and what it does, in one line."""
+    definition = json_object(jsontext.loads(raw))
+    said = " ".join(str(definition.get("description") or "").split())
+    end = said.find(". ")
+    if 0 < end < _DESCRIPTION_CHARS:
+        said = said[: end + 1]
+    elif len(said) > _DESCRIPTION_CHARS:
+        said = f"{said[: _DESCRIPTION_CHARS - 1]}…"
+    parameters = signature("", json_object(definition.get("inputSchema")))
+    return f"{parameters}: {said}" if said else parameters

@@ -38,7 +38,7 @@ from toolgate.intent.base import (
 
 if TYPE_CHECKING:
     from toolgate.intent._recognizer import Deciding, Recognizer, Taught
-    from toolgate.intent._semantic_model import Judgement
+    from toolgate.intent._semantic_model import Judgement, Neighbours
     from toolgate.intent._semantic_model import Model as SemanticModel
     from toolgate.intent._semantic_stage import Explanation, SemanticStage
 
@@ -62,6 +62,7 @@ __all__ = [
     "KeywordStage",
     "Keywords",
     "Limits",
+    "Neighbours",
     "Recognizer",
     "Request",
     "SemanticModel",
@@ -86,6 +87,7 @@ _LATER = {
     "Deciding": ("_recognizer", "Deciding"),
     "Explanation": ("_semantic_stage", "Explanation"),
     "Judgement": ("_semantic_model", "Judgement"),
+    "Neighbours": ("_semantic_model", "Neighbours"),
     "Recognizer": ("_recognizer", "Recognizer"),
     "SemanticModel": ("_semantic_model", "Model"),
     "SemanticStage": ("_semantic_stage", "SemanticStage"),

@@ -47,8 +47,11 @@ class Taught:
     unsupported: tuple[str, ...] = ()
     """Messages that are known and not answered."""
 
-    limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
-    """When an answer is withheld, by intent; what is not here has the usual ones."""
+    pack_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """By intent what its pack says of withholding answers; the usual limits where it is not."""
+
+    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """By intent what itself says of that."""
 
 
 class Recognizer:
@@ -209,7 +212,10 @@ class Recognizer:
             began = perf_counter()
             try:
                 await meaning.update(
-                    taught.intents, unsupported=taught.unsupported, own_limits=taught.limits
+                    taught.intents,
+                    unsupported=taught.unsupported,
+                    pack_limits=taught.pack_limits,
+                    own_limits=taught.own_limits,
                 )
             except EmbedderError as error:
                 log.warning("example prompts cannot be learned", extra={"reason": str(error)})

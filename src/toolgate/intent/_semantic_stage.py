@@ -92,6 +92,7 @@ class SemanticStage:
         self._model: Model | None = None
         self._digest = ""
         self._limits = Limits()
+        self._pack_limits: Mapping[str, Limits] = {}
         self._own_limits: Mapping[str, Limits] = {}
         self._names: frozenset[str] = frozenset()
         self._asked = self._found = 0
@@ -129,6 +130,7 @@ class SemanticStage:
         *,
         unsupported: Iterable[str] = (),
         limits: Limits | None = None,
+        pack_limits: Mapping[str, Limits] | None = None,
         own_limits: Mapping[str, Limits] | None = None,
     ) -> None:
         """Learn prompts, or take what was learned from the same ones before.
@@ -140,7 +142,8 @@ class SemanticStage:
             intents: Intents without prompts are passed over.
             unsupported: Messages that are known and not answered.
             limits: When an answer is withheld.
-            own_limits: The same for single intents, by name.
+            pack_limits: Other limits for the intents of some packs, by name.
+            own_limits: Limits that stand with single intents, by name.
 
         Raises:
             EmbedderError: The embedder failed, and nothing was learned.
@@ -153,6 +156,7 @@ class SemanticStage:
                 model = await self._learned(lessons, digest)
             self._model, self._digest = model, digest
             self._limits, self._own_limits = limits or Limits(), dict(own_limits or {})
+            self._pack_limits = dict(pack_limits or {})
             self._names = frozenset(lessons.intents) - {UNSUPPORTED}
             self._remembered.clear()
 
@@ -284,7 +288,12 @@ class SemanticStage:
 
     def _judged(self, model: Model, text: str, vector: Floats | None, depth: int = 5) -> Judgement:
         return model.judge(
-            text, vector, limits=self._limits, own_limits=self._own_limits, depth=depth
+            text,
+            vector,
+            limits=self._limits,
+            pack_limits=self._pack_limits,
+            own_limits=self._own_limits,
+            depth=depth,
         )
 
     async def _vectors(self, texts: Sequence[str]) -> Sequence[Floats | None]:

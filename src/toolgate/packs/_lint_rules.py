@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from toolgate.rules import Template
+
 __all__ = ["PARTS", "Lack", "lacks"]
 
 _HEADING: Final = re.compile(r"^(?:#{1,4}\s+|=== ?)(?P<title>.*?)(?: ?===)?\s*$", re.MULTILINE)
@@ -14,8 +16,6 @@ _TOOL_TITLE: Final = re.compile(
 _GOAL: Final = re.compile(r"^\W*(?:goal|purpose|aim)\b\W*:", re.IGNORECASE | re.MULTILINE)
 _PROJECT: Final = re.compile(r"\{\{\s*PROJECT_NAME\s*\}\}")
 _CASE: Final = re.compile(r"^\W*CASE\s*(?P<number>[12])\b", re.IGNORECASE | re.MULTILINE)
-_VARIABLE: Final = re.compile(r"\{\{\s*(?P<name>[A-Za-z_]\w*)\s*\}\}")
-_OPENED: Final = re.compile(r"\{\{(?!\s*[A-Za-z_]\w*\s*\}\})")
 _PARAMETERS: Final = re.compile(r"^[\s*_#]*[\w ]*parameters?\b", re.IGNORECASE)
 _PARAMETER: Final = re.compile(
     r"^\s*[-*+]\s+[`*_\"]{0,3}(?P<name>[A-Za-z_][\w.-]*)[`*_\"]{0,3}\s*(?:\(|:|=|–|—|- )"
@@ -173,25 +173,23 @@ def _misplaced(sections: Sequence[_Section]) -> Iterator[Lack]:
 
 
 def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[Lack]:
-    seen: set[str] = set()
-    for found in _VARIABLE.finditer(rules):
-        name = found["name"]
-        if name not in variables and name not in seen:
-            seen.add(name)
-            yield Lack(
-                rule="unknown-variable",
-                line=_line(rules, found.start()),
-                text=f"There is no variable {name!r}; it stays visible as it is.",
-                mend=f"Known: {', '.join(sorted(variables))}. Correct it, or add it under "
-                "[variables] in pack.toml.",
-                breaks=True,
-            )
-    for opened in _OPENED.finditer(rules):
+    template = Template(rules)
+    for name in template.unknown(dict.fromkeys(variables)):
+        yield Lack(
+            rule="unknown-variable",
+            line=_line(rules, rules.find(f"{{{{{name}}}}}")),
+            text=f"There is no variable {name!r}; it stays visible as it is.",
+            mend=f"Known: {', '.join(sorted(variables))}. Correct it, or add it under "
+            "[variables] in pack.toml.",
+            breaks=True,
+        )
+    lines = rules.splitlines()
+    for line in template.unclosed:
         yield Lack(
             rule="unclosed-variable",
-            line=_line(rules, opened.start()),
-            text=f"{rules[opened.start() : opened.start() + 20]!r} is no variable.",
-            mend="Write it as {{NAME}}, or remove the braces.",
+            line=line,
+            text=f"A variable is begun and not closed: {lines[line - 1].strip()!r:.60}.",
+            mend="Write it as {{NAME}}.",
             breaks=True,
         )
 

@@ -18,28 +18,36 @@ if TYPE_CHECKING:
     from toolgate.metatools import DiscoverRequest
     from toolgate.settings import Settings, load
     from toolgate.types import Caller
+    from toolgate.upstream import ToolContext, tool
+    from toolgate.upstream import ToolContext as Context
 
 __all__ = [
     "Caller",
+    "Context",
     "DiscoverRequest",
     "Gateway",
     "Settings",
+    "ToolContext",
     "ToolgateError",
     "__version__",
     "load",
     "open_app",
+    "tool",
 ]
 
 __version__ = "0.1.0"
 
 _FRONT = {
-    "Caller": "toolgate.types",
-    "DiscoverRequest": "toolgate.metatools",
-    "Gateway": "toolgate.gateway",
-    "Settings": "toolgate.settings",
-    "ToolgateError": "toolgate.errors",
-    "load": "toolgate.settings",
-    "open_app": "toolgate.app",
+    "Caller": "toolgate.types:Caller",
+    "Context": "toolgate.upstream:ToolContext",
+    "DiscoverRequest": "toolgate.metatools:DiscoverRequest",
+    "Gateway": "toolgate.gateway:Gateway",
+    "Settings": "toolgate.settings:Settings",
+    "ToolContext": "toolgate.upstream:ToolContext",
+    "ToolgateError": "toolgate.errors:ToolgateError",
+    "load": "toolgate.settings:load",
+    "open_app": "toolgate.app:open_app",
+    "tool": "toolgate.upstream:tool",
 }
 
 
@@ -47,7 +55,8 @@ def __getattr__(name: str) -> object:
     """Load a name of the front door when it is used, so that importing `toolgate` costs nothing."""
     if name not in _FRONT:
         raise AttributeError(f"module 'toolgate' has no attribute {name!r}")
-    value: object = getattr(import_module(_FRONT[name]), name)
+    module, _, there = _FRONT[name].partition(":")
+    value: object = getattr(import_module(module), there)
     globals()[name] = value
     return value
 

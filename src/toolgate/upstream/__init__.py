@@ -5,7 +5,7 @@ from typing import Any
 
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._fleet import Fleet, FleetObserver, WireMaker
-from toolgate.upstream._functions import ToolContext, acting_for, tool
+from toolgate.upstream._functions import ToolContext, ToolServices, acting_for, tool, tools_of
 from toolgate.upstream._guard import OrphanGuard
 from toolgate.upstream._server import Listing, UpstreamServer
 from toolgate.upstream.base import CallSink, Wire, WireEvents
@@ -18,6 +18,7 @@ __all__ = [
     "Listing",
     "OrphanGuard",
     "ToolContext",
+    "ToolServices",
     "UpstreamServer",
     "Wire",
     "WireEvents",
@@ -25,6 +26,7 @@ __all__ = [
     "acting_for",
     "new_http_session",
     "tool",
+    "tools_of",
 ]
 
 

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, TypeVar, cast, get_type_hints, overload
+from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -35,7 +35,17 @@ from toolgate.types import LEGACY_VERSION, Caller, Json, Peer
 from toolgate.upstream._text import write_json
 from toolgate.upstream.base import CallSink, WireEvents
 
-__all__ = ["FunctionTool", "FunctionWire", "ToolContext", "acting_for", "tool", "tools_of"]
+__all__ = [
+    "FunctionTool",
+    "FunctionWire",
+    "ToolContext",
+    "ToolServices",
+    "acting_for",
+    "context_of_call",
+    "is_context",
+    "tool",
+    "tools_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +76,24 @@ def acting_for(caller: Caller, peer: Peer | None = None) -> Generator[None]:
         _actor.reset(token)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ToolServices:
+    """What Toolgate hands to the tools of a pack."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The table `[packs.options.NAME]` of the pack."""
+
+    connections: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Databases by their names in `[connections]`, each an `Engine` of SQLAlchemy that is made when
+    it is first taken."""
+
+    chat: object = None
+    """The chat model that is configured; None where there is none."""
+
+    store: object = None
+    """The gateway's own store; None where nothing is kept."""
+
+
 class ToolContext:
     """What a tool may use while it runs.
 
@@ -73,17 +101,50 @@ class ToolContext:
     of the tool's schema.
     """
 
-    def __init__(self, *, caller: Caller, peer: Peer | None, sink: CallSink | None) -> None:
+    def __init__(
+        self,
+        *,
+        caller: Caller,
+        peer: Peer | None,
+        sink: CallSink | None,
+        services: ToolServices | None = None,
+    ) -> None:
         self.caller = caller
         """Who calls."""
         self.peer = peer
         """The way back to the client; None when nobody is there."""
         self._sink = sink
+        self._services = services or ToolServices()
 
     @property
     def project(self) -> str:
         """The tenant that the call belongs to."""
         return self.caller.project_id
+
+    @property
+    def thread(self) -> str:
+        """The conversation that the call belongs to; empty where that is not known."""
+        return self.caller.conversation
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the pack of the tool was told: the table `[packs.options.NAME]`."""
+        return self._services.settings
+
+    @property
+    def connections(self) -> Mapping[str, Any]:
+        """Databases by their names in `[connections]`, each an `Engine` of SQLAlchemy."""
+        return self._services.connections
+
+    @property
+    def chat(self) -> Any:
+        """The chat model that is configured; None where there is none."""
+        return self._services.chat
+
+    @property
+    def store(self) -> Any:
+        """The gateway's own store; None where nothing is kept."""
+        return self._services.store
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -111,6 +172,17 @@ class ToolContext:
         if self._sink is None:
             raise CannotAskError("Nobody can be asked: the call was made without a client.")
         return await self._sink.ask(method, params)
+
+
+def is_context(hint: object) -> bool:
+    """Whether a parameter annotated so gets the context: `ToolContext`, or `ToolContext | None`."""
+    return hint is ToolContext or ToolContext in get_args(hint)
+
+
+def context_of_call(sink: CallSink | None, services: ToolServices | None = None) -> ToolContext:
+    """What a tool may use in the call that is being made."""
+    actor = _actor.get() or _Actor(caller=Caller(), peer=None)
+    return ToolContext(caller=actor.caller, peer=actor.peer, sink=sink, services=services)
 
 
 class FunctionTool:
@@ -180,7 +252,7 @@ class FunctionTool:
 
     @cached_property
     def _context_name(self) -> str | None:
-        return next((name for name, hint in self._hints.items() if hint is ToolContext), None)
+        return next((name for name, hint in self._hints.items() if is_context(hint)), None)
 
     @cached_property
     def _fields(self) -> dict[str, str]:
@@ -204,7 +276,7 @@ class FunctionTool:
     def _model(self) -> type[BaseModel]:
         _, notes = _split_docstring(inspect.getdoc(self.function) or "")
         fields: dict[str, Any] = {}
-        for field, name in self._fields.items():
+        for place, name in self._fields.items():
             default = self._parameters[name].default
             extra: dict[str, Any] = {"alias": name, "title": name}
             if name in notes:
@@ -212,7 +284,7 @@ class FunctionTool:
             info: FieldInfo = Field(
                 **({} if default is inspect.Parameter.empty else {"default": default}), **extra
             )
-            fields[field] = (self._hints.get(name, Any), info)
+            fields[place] = (self._hints.get(name, Any), info)
         try:
             return create_model(
                 self.name, __config__=ConfigDict(extra="forbid", title=self.name), **fields
@@ -319,9 +391,12 @@ def tools_of(target: object) -> list[FunctionTool]:
 class FunctionWire:
     """A wire to functions of this process."""
 
-    def __init__(self, name: str, tools: Sequence[FunctionTool]) -> None:
+    def __init__(
+        self, name: str, tools: Sequence[FunctionTool], services: ToolServices | None = None
+    ) -> None:
         self._name = name
         self._tools = {each.name: each for each in tools}
+        self._services = services
         self._running: set[asyncio.Timeout] = set()
         self._tokens = count(1)
         self._ended = asyncio.Event()
@@ -411,8 +486,7 @@ class FunctionWire:
         found = self._tools.get(name) if isinstance(name, str) else None
         if found is None:
             raise RpcError(_INVALID_PARAMS, f"Unknown tool: {name}")
-        actor = _actor.get() or _Actor(caller=Caller(), peer=None)
-        context = ToolContext(caller=actor.caller, peer=actor.peer, sink=sink)
+        context = context_of_call(sink, self._services)
         arguments: object = params.get("arguments")
         try:
             return await found.call(

@@ -187,7 +187,7 @@ MALFORMED = {
     "a key that says what was read": (
         "files = []",
         "toolgate.toml, line 1: the key 'files' does not exist. "
-        f"Allowed: {TOP}. Correct or remove it.",
+        f"Allowed: {TOP}. Did you mean 'rules'?",
     ),
     "wrong type": (
         '[serve]\nport = "7420"',
@@ -276,7 +276,8 @@ MALFORMED = {
     "a meta-tool that does not exist": (
         'meta_tools = ["tool_discover"]',
         "toolgate.toml: meta_tools contains 'tool_discover'. Allowed: tool_discovery, "
-        "tool_describe, tool_execute, result_read. Correct or remove it.",
+        "tool_describe, tool_execute, result_read, processPrompt, getKnowledge. "
+        "Correct or remove it.",
     ),
     "pinned without its server": (
         'pinned = ["create_issue"]',

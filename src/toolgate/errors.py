@@ -32,6 +32,7 @@ ToolgateError
     RpcError
   StoreError
   EmbedderError
+  DatabaseError
 ```
 
 Knows no wire format: `serve` maps `code` to what its protocol wants.
@@ -49,6 +50,7 @@ __all__ = [
     "ConfigError",
     "ConnectionLostError",
     "CredentialError",
+    "DatabaseError",
     "EmbedderError",
     "ForbiddenError",
     "HandleError",
@@ -326,4 +328,11 @@ class EmbedderError(ToolgateError):
     """The embedding model cannot be read, or the service behind it failed."""
 
     code = "embedder"
+    retryable = True
+
+
+class DatabaseError(ToolgateError):
+    """A connected database cannot be reached or read."""
+
+    code = "database"
     retryable = True

@@ -1,0 +1,323 @@
+"""Named databases, opened when they are used, for reading only."""
+
+import logging
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import anyio
+import sqlalchemy as sa
+from anyio import to_thread
+from sqlalchemy.exc import ArgumentError as UrlError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from toolgate.connections._inspect import read_schema
+from toolgate.connections._schema import Schema
+from toolgate.errors import ArgumentError, DatabaseError, MissingExtraError, SettingError
+from toolgate.settings import ConnectionTable
+
+__all__ = ["Connection", "Connections"]
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_AT_ONCE: Final = 4
+"""Questions that one database is asked at the same time."""
+
+_STEPS: Final = 10_000
+"""Steps of SQLite between two looks at the clock."""
+
+_REASONS: Final = (
+    (r"role .* does not exist", "there is no such user", "Correct the address."),
+    (r"database .* does not exist", "there is no such database", "Correct the address."),
+    (r"unable to open database file", "the file is not there or may not be read", ""),
+    (r"not a database", "the file is no SQLite database", "Correct the address."),
+    (r"malformed", "the file is damaged", "Restore it from a copy."),
+    (r"locked|lock timeout", "another program holds a lock on it", "Wait, or end that program."),
+    (
+        r"interrupted|statement timeout",
+        "it did not answer in time",
+        "Raise timeout_s, or exclude tables.",
+    ),
+    (
+        r"(?:password )?authentication failed|access denied",
+        "user or password are wrong",
+        "Correct them in the address.",
+    ),
+    (r"no password supplied", "it wants a password", "Add it to the address, as ${env:NAME}."),
+    (r"pg_hba\.conf", "it does not let this user in from here", ""),
+    (r"permission denied", "the user may not read it", "Grant the user SELECT and USAGE."),
+    (
+        r"connection refused|no such file or directory",
+        "nothing listens at its address",
+        "Start the database, or correct the address.",
+    ),
+    (
+        r"resolve host|name or service not known|name resolution",
+        "its host is unknown",
+        "Correct the address.",
+    ),
+    (
+        r"timeout|timed out",
+        "it did not answer in time",
+        "Look whether it runs and can be reached.",
+    ),
+    (
+        r"terminating connection|closed the connection|connection is closed",
+        "it ended the connection",
+        "Try again.",
+    ),
+)
+"""What drivers say, what it means, and what to do. Their own words would show hosts and users."""
+
+
+class Connection:
+    """One named database. Nothing is connected before it is read."""
+
+    def __init__(self, name: str, table: ConnectionTable) -> None:
+        """Name a database.
+
+        Args:
+            name: As the settings have it.
+            table: What the settings say about it.
+        """
+        self.name = name
+        self.table = table
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    @property
+    def description(self) -> str:
+        """What is in it, for people and models."""
+        return self.table.description
+
+    @cached_property
+    def dialect(self) -> str:
+        """Kind of the database, as `sqlite` or `postgresql`; empty where the address is none."""
+        try:
+            return self._url.get_backend_name()
+        except SettingError:
+            return ""
+
+    async def reading(self, work: Callable[[sa.Connection], _T]) -> _T:
+        """Read, in a thread and in a transaction that cannot write and sees one moment.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
+            MissingExtraError: The library for this kind of database is not installed.
+            SettingError: The address is none.
+        """
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        try:
+            # The database is told the limit too; this is for one that does not even say so.
+            with anyio.fail_after(self.table.timeout_s + 1):
+                return await to_thread.run_sync(
+                    self._read, work, limiter=self._limiter, abandon_on_cancel=True
+                )
+        except TimeoutError as error:
+            raise self._failed("timeout") from error
+
+    async def schema(self) -> Schema:
+        """Its schema as it is now.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
+            MissingExtraError: The library for this kind of database is not installed.
+            SettingError: The address is none.
+        """
+        table = self.table
+        return await self.reading(
+            lambda opened: read_schema(opened, schemas=table.schemas, exclude=table.exclude)
+        )
+
+    async def aclose(self) -> None:
+        """Close what is open; may be called twice, and it can be used again."""
+        engine = self.__dict__.pop("_engine", None)
+        if engine is not None:
+            await to_thread.run_sync(engine.dispose)
+
+    def _read(self, work: Callable[[sa.Connection], _T]) -> _T:
+        try:
+            with self._engine.connect() as opened, opened.begin():
+                return work(opened)
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            said = str(error.orig if isinstance(error, DBAPIError) else error)
+            raise self._failed(said) from error
+
+    def _failed(self, said: str) -> DatabaseError:
+        lowered = said.casefold()
+        meaning, hint = next(
+            (known[1:] for known in _REASONS if re.search(known[0], lowered)),
+            (self._without_address(said), ""),
+        )
+        return DatabaseError(
+            f"The database of the connection {self.name!r} cannot be read: {meaning}.",
+            hint=hint or f"Look at [connections.{self.name}] and at the database.",
+        )
+
+    def _without_address(self, said: str) -> str:
+        """The first line of what a driver says, without what the address is made of."""
+        line = next(iter(said.strip().splitlines()), "the driver gives no reason").rstrip(".")
+        url = self._url
+        for part in (url.password, url.username, url.host, url.database):
+            if part and len(str(part)) > 2:
+                line = line.replace(str(part), "…")
+        return line[:200]
+
+    @cached_property
+    def _url(self) -> sa.URL:
+        try:
+            url = sa.make_url(self.table.url)
+        except (UrlError, ValueError) as error:
+            raise SettingError(
+                f"connections.{self.name}.url is no address of a database.",
+                allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE, and others that "
+                "SQLAlchemy knows.",
+                hint="Signs such as @ and / in a password are written as %40 and %2F.",
+            ) from error
+        if url.drivername in {"postgresql", "postgres"}:
+            return url.set(drivername="postgresql+psycopg")
+        return url
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        url, seconds = self._url, self.table.timeout_s
+        if url.get_backend_name() == "sqlite":
+            return _sqlite_engine(url, seconds)
+        options: dict[str, Any] = {}
+        if url.get_backend_name() == "postgresql":
+            options["execution_options"] = {
+                "isolation_level": "REPEATABLE READ",
+                "postgresql_readonly": True,
+            }
+            limit = max(1, round(seconds * 1000))
+            given = url.query.get("options", "")
+            own = f"-c statement_timeout={limit} -c lock_timeout={limit}"
+            options["connect_args"] = {
+                "connect_timeout": max(2, round(seconds)),
+                "options": f"{given if isinstance(given, str) else ' '.join(given)} {own}".strip(),
+                "application_name": "toolgate",
+            }
+            url = url.difference_update_query(["options"])
+        try:
+            return sa.create_engine(url, pool_size=_AT_ONCE, pool_pre_ping=True, **options)
+        except NoSuchModuleError as error:
+            raise SettingError(
+                f"connections.{self.name}.url begins with {url.drivername!r}, which is no database "
+                "that is known here.",
+                hint="Correct it, or install the dialect for SQLAlchemy.",
+            ) from error
+        except ModuleNotFoundError as error:
+            extra = "toolgate[postgres]" if url.get_backend_name() == "postgresql" else error.name
+            raise MissingExtraError(
+                f"The connection {self.name!r} needs the library {error.name!r}, which is not "
+                "installed.",
+                hint=f'Run: pip install "{extra}"',
+            ) from error
+
+
+class Connections(Mapping[str, Connection]):
+    """All named databases, by name."""
+
+    def __init__(self, tables: Mapping[str, ConnectionTable] | None = None) -> None:
+        """Name databases; none is opened.
+
+        Args:
+            tables: `[connections]` of the settings.
+        """
+        self._connections: dict[str, Connection] = {}
+        for name, table in (tables or {}).items():
+            self._connections[name] = Connection(name, table)
+
+    def __getitem__(self, name: str) -> Connection:
+        return self._connections[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def chosen(self, name: str = "") -> Connection:
+        """The one of this name; without a name the only one there is.
+
+        Raises:
+            ArgumentError: There is none of this name, or none was named and there are several.
+            SettingError: There is none at all.
+        """
+        if not self:
+            raise SettingError(
+                "No database is connected.",
+                hint='Add a table [connections.NAME] with url = "…" to toolgate.toml.',
+            )
+        known = ", ".join(sorted(self))
+        if not name and len(self) > 1:
+            raise ArgumentError(
+                "There are several connections.",
+                allowed=f"Connections: {known}.",
+                hint="Name one as connection.",
+            )
+        if not name:
+            return next(iter(self.values()))
+        folded = {each.casefold(): each for each in self}
+        if name.casefold() in folded:
+            return self[folded[name.casefold()]]
+        near = get_close_matches(name, self, n=1)
+        raise ArgumentError(
+            f"There is no connection {name[:80]!r}.",
+            allowed=f"Connections: {known}.",
+            hint=f"Did you mean {near[0]!r}?" if near else "Name one of these.",
+        )
+
+    async def become(self, tables: Mapping[str, ConnectionTable]) -> None:
+        """Take new settings over; connections that stay as they are keep what they have open."""
+        gone = [each for name, each in self._connections.items() if tables.get(name) != each.table]
+        self._connections = {
+            name: self._connections[name]
+            if name in self._connections and self._connections[name].table == table
+            else Connection(name, table)
+            for name, table in tables.items()
+        }
+        for each in gone:
+            await each.aclose()
+
+    async def aclose(self) -> None:
+        """Close what is open; may be called twice."""
+        for each in list(self._connections.values()):
+            await each.aclose()
+
+
+def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
+    """An engine that makes no file, writes nothing, and gives up in time."""
+    path = url.database or ""
+
+    def connect() -> sqlite3.Connection:
+        if not Path(path).is_file():
+            raise sqlite3.OperationalError("unable to open database file")
+        opened = sqlite3.connect(
+            f"file:{quote(path)}?mode=ro",
+            uri=True,
+            timeout=seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        deadline = time.monotonic() + seconds
+        opened.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+        return opened
+
+    # A file can be replaced by another at any time, and opening it costs nothing: none stays open.
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _begin(opened: sa.Connection) -> None:
+    opened.exec_driver_sql("BEGIN")

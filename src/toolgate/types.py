@@ -258,6 +258,11 @@ class Caller:
         """Its conversation, told from those of other callers and projects."""
         return self.project_id, self.caller_id, self.conversation
 
+    @property
+    def is_guess(self) -> bool:
+        """Whether its conversation is known by nothing but the name of its client program."""
+        return self.conversation == self.client
+
 
 @runtime_checkable
 class Peer(Protocol):

@@ -200,6 +200,10 @@ class Door:
         """Run a tool; its result as it came."""
         return await self._ask("POST", "execute", {"toolKey": key, "arguments": arguments})
 
+    async def enrich(self, wanted: Json) -> Json:
+        """The rules for a `prompt`, or for `queries`."""
+        return await self._ask("POST", "enrich", wanted)
+
     async def mark(self, key: str, mark: str) -> Json:
         """Say `right` or `wrong` of a tool that a search showed."""
         return await self._ask("POST", "mark", {"toolKey": key, "mark": mark})

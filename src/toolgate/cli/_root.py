@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": (USE, "Show what tools do and which arguments they take."),
     "call": (USE, "Run a tool."),
     "detect": (USE, "Tell what a message asks for, and read its arguments."),
+    "enrich": (USE, "Show a message with the rules and tools that a model gets for it."),
     "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
     "index": (LOOK_AFTER, "Show, renew or remove the vectors by which tools are found."),
     "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),

@@ -57,8 +57,7 @@ class Talks:
         talk = self._talks.get(caller.thread) if caller.conversation else None
         if talk is None:
             return Talk()
-        is_guess = caller.conversation == caller.client
-        if is_guess and self._clock() - talk.at_s > _IDLE_S:
+        if caller.is_guess and self._clock() - talk.at_s > _IDLE_S:
             del self._talks[caller.thread]
             return Talk()
         return talk

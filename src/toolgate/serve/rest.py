@@ -15,7 +15,14 @@ from toolgate.app import App
 from toolgate.errors import ArgumentError, RpcError, ToolgateError
 from toolgate.gateway import ToolView
 from toolgate.logs import REQUEST_ID
-from toolgate.metatools import DiscoverRequest, read_describe, read_discover, read_execute
+from toolgate.metatools import (
+    DiscoverRequest,
+    read_describe,
+    read_discover,
+    read_execute,
+    read_get_knowledge,
+    read_process_prompt,
+)
 from toolgate.serve._asgi import (
     DisconnectedError,
     Receive,
@@ -268,6 +275,22 @@ class Rest:
             return 200, {"tools": [_in_format(tool, form) for tool in found]}
         return 200, {"tools": [_listed(tool) for tool in found]}
 
+    # Rules
+
+    async def enrich(self, call: _Call) -> tuple[int, object]:
+        """`POST enrich`: the rules for a message (`prompt`) or for short actions (`queries`).
+
+        Requests belong together by the header `X-Toolgate-Thread`; without it, each stands alone.
+        """
+        # A program that serves many people has one name: that makes no conversation.
+        is_named = not call.caller.is_guess
+        caller = call.caller if is_named else dataclasses.replace(call.caller, conversation="")
+        if "queries" in call.body and "prompt" not in call.body:
+            queries = read_get_knowledge(call.body).queries
+            return 200, (await self._gateway.knowledge(caller, queries)).report()
+        prompt = read_process_prompt(call.body).prompt
+        return 200, (await self._gateway.enrich(caller, prompt)).report()
+
     # Learning from use
 
     async def mark(self, call: _Call) -> tuple[int, object]:
@@ -377,6 +400,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "discover"): Rest.discover,
     ("POST", "describe"): Rest.describe,
     ("POST", "execute"): Rest.execute,
+    ("POST", "enrich"): Rest.enrich,
     ("GET", "tools"): Rest.tools,
     ("GET", "status"): Rest.status,
     ("GET", "optimization"): Rest.optimization,

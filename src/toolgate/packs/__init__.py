@@ -1,6 +1,7 @@
 """Packs: folders that teach a domain, its intents, rules and tools."""
 
 from toolgate.packs._find import find_packs, is_pack, shipped_names
+from toolgate.packs._live import with_live
 from toolgate.packs._load import load_pack
 from toolgate.packs._packs import Packs, PackSet, PackState
 from toolgate.packs.base import Pack
@@ -14,4 +15,5 @@ __all__ = [
     "is_pack",
     "load_pack",
     "shipped_names",
+    "with_live",
 ]

@@ -18,11 +18,14 @@ __all__ = ["About", "files_of", "fingerprint", "load_pack", "read_about"]
 _PACK_KEYS: Final = frozenset(
     [
         *("name", "version", "description", "variables", "out_of_context"),
-        *("lists", "subject", "false_alarms", "threshold"),
+        *("lists", "live", "needs", "subject", "false_alarms", "threshold"),
     ]
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
+_LIVE: Final = frozenset({"tables"})
+_LIVE_HINT: Final = "Write: tables, for the names of the tables and types of [connections]."
+_NEEDS: Final = frozenset({"connections"})
 _MOST_FILES: Final = 20_000
 
 
@@ -63,6 +66,8 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         rule_files={name: path for name, (path, _) in rules.items()},
         variables=about.variables,
         out_of_context=about.out_of_context,
+        live=about.live,
+        needs=about.needs,
         problems=tuple(problems),
     )
 
@@ -76,6 +81,8 @@ class About:
     description: str = ""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     out_of_context: str = ""
+    live: Mapping[str, str] = field(default_factory=dict[str, str])
+    needs: tuple[str, ...] = ()
 
 
 def read_about(folder: Path) -> About:
@@ -99,12 +106,23 @@ def read_about(folder: Path) -> About:
     for key in given.content:
         if not _VARIABLE.fullmatch(key):
             given.fail(key, f"a variable cannot be called {key!r}", "Write it as COMPANY_NAME.")
+    live = table.sub("live")
+    for key in live.content:
+        if live.take(key, str, "") not in _LIVE:
+            live.fail(
+                key, f"there is nothing live that is called {live.content[key]!r}", _LIVE_HINT
+            )
+    needs = tuple(table.strings("needs"))
+    if not _NEEDS.issuperset(needs):
+        table.fail("needs", f"tools cannot need {needs!r}", 'Write: needs = ["connections"]')
     return About(
         name=name,
         version=table.take("version", str, ""),
         description=table.take("description", str, ""),
         variables={key: given.take(key, str, "") for key in given.content},
         out_of_context=table.take("out_of_context", str, ""),
+        live={key: live.take(key, str, "") for key in live.content},
+        needs=needs,
     )
 
 

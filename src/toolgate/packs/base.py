@@ -56,6 +56,13 @@ class Pack:
     out_of_context: str = ""
     """What is answered to a message that has nothing to do with the pack; empty: the usual."""
 
+    live: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Lists that grow by what is connected, and by what: `tables` are the names of the tables and
+    types of the databases in `[connections]`."""
+
+    needs: tuple[str, ...] = ()
+    """What its tools cannot do without; they are not listed while it is missing: `connections`."""
+
     problems: tuple[str, ...] = ()
     """What was left out and why, each with file, line and reason."""
 

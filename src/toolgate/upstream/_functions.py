@@ -84,8 +84,11 @@ class ToolServices:
     """The table `[packs.options.NAME]` of the pack."""
 
     connections: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Databases by their names in `[connections]`, each an `Engine` of SQLAlchemy that is made when
-    it is first taken."""
+    """Databases by their names in `[connections]`, each a `toolgate.connections.Connection`."""
+
+    schemas: object = None
+    """The history of their schemas, a `toolgate.connections.SchemaHistory`; None where nothing is
+    kept."""
 
     chat: object = None
     """The chat model that is configured; None where there is none."""
@@ -133,8 +136,17 @@ class ToolContext:
 
     @property
     def connections(self) -> Mapping[str, Any]:
-        """Databases by their names in `[connections]`, each an `Engine` of SQLAlchemy."""
+        """Databases by their names in `[connections]`, each with its `dialect` and `description`.
+
+        `await connections["shop"].reading(work)` hands a connection of SQLAlchemy to `work`, in a
+        thread and in a transaction that cannot write.
+        """
         return self._services.connections
+
+    @property
+    def schemas(self) -> Any:
+        """The history of the schemas of `connections`; None where nothing is kept."""
+        return self._services.schemas
 
     @property
     def chat(self) -> Any:
@@ -196,8 +208,10 @@ class FunctionTool:
         title: str | None = None,
         description: str | None = None,
         annotations: Mapping[str, Any] | None = None,
+        required: Sequence[str] = (),
     ) -> None:
         self.function = function
+        self._required = tuple(required)
         self.name = name or function.__name__
         self._title = title
         self._description = description
@@ -215,7 +229,7 @@ class FunctionTool:
         if self._title:
             shown["title"] = self._title
         shown["description"] = self._description or summary
-        shown["inputSchema"] = _input_schema(self._model)
+        shown["inputSchema"] = _input_schema(self._model, self._required)
         if self._output_schema is not None:
             shown["outputSchema"] = self._output_schema
         if self._annotations:
@@ -335,6 +349,7 @@ def tool(
     title: str | None = None,
     description: str | None = None,
     annotations: Mapping[str, Any] | None = None,
+    required: Sequence[str] = (),
 ) -> Callable[[FunctionT], FunctionT]: ...
 
 
@@ -346,6 +361,7 @@ def tool(
     title: str | None = None,
     description: str | None = None,
     annotations: Mapping[str, Any] | None = None,
+    required: Sequence[str] = (),
 ) -> Any:
     """Make a function a tool; the function itself stays as it is.
 
@@ -358,6 +374,8 @@ def tool(
         title: Name for people.
         description: Description instead of the docstring's.
         annotations: Tool annotations of the protocol, such as `{"readOnlyHint": True}`.
+        required: Parameters that the schema demands although they have a default: the function
+            says itself, in its own words, that one is missing.
     """
 
     def mark(target: FunctionT) -> FunctionT:
@@ -365,7 +383,12 @@ def tool(
             target,
             _MARK,
             FunctionTool(
-                target, name=name, title=title, description=description, annotations=annotations
+                target,
+                name=name,
+                title=title,
+                description=description,
+                annotations=annotations,
+                required=required,
             ),
         )
         return target
@@ -475,11 +498,12 @@ class FunctionWire:
             case "tools/list":
                 return {"tools": [dict(each.definition) for each in self._tools.values()]}
             case "tools/call":
-                return await self._call(
-                    params, _NumberedSink.over(sink, self._tokens, progress=progress)
-                )
+                return await self._call(params, self._numbered(sink, progress=progress))
             case _:
                 raise RpcError(_METHOD_NOT_FOUND, "Method not found")
+
+    def _numbered(self, sink: CallSink | None, *, progress: bool) -> CallSink | None:
+        return _NumberedSink.over(sink, self._tokens, progress=progress)
 
     async def _call(self, params: Json, sink: CallSink | None) -> Json:
         name: object = params.get("name")
@@ -555,11 +579,15 @@ def _explain(name: str, error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _input_schema(model: type[BaseModel]) -> Json:
+def _input_schema(model: type[BaseModel], required: Sequence[str]) -> Json:
     schema = model.model_json_schema(by_alias=True)
     schema.pop("title", None)
     for described in schema.get("properties", {}).values():
         described.pop("title", None)
+    for name in required:
+        schema.get("properties", {}).get(name, {}).pop("default", None)
+    if demanded := [*schema.get("required", ()), *required]:
+        schema["required"] = demanded
     return {"type": "object", "properties": {}, **schema}
 
 

@@ -5,8 +5,23 @@ from typing import Any
 
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._fleet import Fleet, FleetObserver, WireMaker
-from toolgate.upstream._functions import ToolContext, ToolServices, acting_for, tool, tools_of
+from toolgate.upstream._functions import (
+    FunctionTool,
+    ToolContext,
+    ToolServices,
+    acting_for,
+    is_context,
+    tool,
+    tools_of,
+)
 from toolgate.upstream._guard import OrphanGuard
+from toolgate.upstream._local import (
+    LocalParts,
+    LocalPrompt,
+    LocalResource,
+    LocalServer,
+    context_in,
+)
 from toolgate.upstream._server import Listing, UpstreamServer
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 
@@ -15,7 +30,12 @@ __all__ = [
     "CallSink",
     "Fleet",
     "FleetObserver",
+    "FunctionTool",
     "Listing",
+    "LocalParts",
+    "LocalPrompt",
+    "LocalResource",
+    "LocalServer",
     "OrphanGuard",
     "ToolContext",
     "ToolServices",
@@ -24,6 +44,8 @@ __all__ = [
     "WireEvents",
     "WireMaker",
     "acting_for",
+    "context_in",
+    "is_context",
     "new_http_session",
     "tool",
     "tools_of",

@@ -1298,11 +1298,11 @@ class Gateway:
             log.error("indexing failed", exc_info=task.exception())
 
 
-def _definition(snapshot: Snapshot, key: str) -> Json:
+def _definition(snapshot: Snapshot, key: str) -> bytes:
     entry = snapshot.tool(key)
     if entry is None:
         raise KeyError(key)
-    return entry.definition
+    return entry.raw
 
 
 class _Tools:

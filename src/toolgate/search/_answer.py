@@ -18,7 +18,7 @@ from toolgate.search._shown import clean, cut, summary
 from toolgate.search._signature import shape, signature
 from toolgate.search.base import Hit, SearchAnswer
 from toolgate.tokens import estimate_tokens
-from toolgate.types import Json
+from toolgate.types import Json, json_object
 
 __all__ = ["Discovery", "Found", "compose"]
 
@@ -29,6 +29,9 @@ _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 _SIGNATURE_CHARS = 320
 _REMEMBERED = 1_024
+"""Definitions whose cards are remembered, ..."""
+_REMEMBERED_BYTES = 16_384
+"""... as long as they are no larger than this."""
 _BESIDE = 3
 """Alternatives and companions of one hit that are named."""
 _BESIDE_CHARS = 80
@@ -69,6 +72,9 @@ class Found:
 
     output_schema: Json | None = None
     """Its output schema as it is; None when it has none."""
+
+    returns: str = ""
+    """The same in short, `{id: int, title}`; empty when that says nothing."""
 
     signature: str = ""
     """Its call in one line, `create_issue(owner, repo, title, body?)`."""
@@ -149,7 +155,7 @@ class Discovery:
 
 def compose(
     answer: SearchAnswer,
-    definitions: Callable[[str], Json],
+    definitions: Callable[[str], bytes],
     *,
     siblings: Mapping[str, Sequence[str]] | None = None,
     budget_tokens: int = 1000,
@@ -163,8 +169,8 @@ def compose(
 
     Args:
         answer: Hits and notices of the search.
-        definitions: A tool's definition as its server sent it, by key; a `KeyError` leaves the
-            hit out, its tool went away meanwhile.
+        definitions: A tool's definition as JSON, by key; a `KeyError` leaves the hit out, its tool
+            went away meanwhile.
         siblings: Names of the tools that the caller may see, by server.
         budget_tokens: Most estimated tokens of the text, and of the JSON; 200 or more.
         down: Servers that are down; their tools come last and are marked.
@@ -212,61 +218,71 @@ def compose(
     )
 
 
-def _found(hit: Hit, definition: Json, down: Collection[str]) -> Found:
+def _found(hit: Hit, definition: bytes, down: Collection[str]) -> Found:
     server, _, name = hit.key.partition(":")
-    hints = definition.get("annotations")
-    hints = cast("Json", hints) if isinstance(hints, dict) else {}
-    schema, output = definition.get("inputSchema"), definition.get("outputSchema")
-    texts = (definition.get("description"), definition.get("title"), hints.get("title"))
-    text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    card = _card_of(definition)
     return Found(
         tool_key=hit.key,
         tool_name=name,
         server_name=server,
-        description=_about(text),
+        description=card.description,
         relevance=hit.relevance,
         explanation=cut(clean(hit.explanation), 160),
         source=hit.source,
         reasons=hit.fields,
-        annotations={
-            key: cut(clean(value), 80) if isinstance(value, str) else value
-            for key in _HINTS
-            if isinstance(value := hints.get(key), str if key == "title" else bool)
-        },
-        output_schema=cast("Json", output) if isinstance(output, dict) else None,
-        signature=clean(name) + _parameters_of(schema),
-        input_schema=schema,
+        annotations=card.annotations,
+        output_schema=card.output_schema,
+        returns=card.returns,
+        signature=clean(name) + card.parameters,
+        input_schema=card.input_schema,
         weak=bool(hit.fields.get("weak")),
         down=server in down,
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Card:
+    """What answers show of a definition, the same for every request."""
+
+    description: str
+    annotations: Json
+    input_schema: object
+    parameters: str
+    output_schema: Json | None
+    returns: str
+
+
+def _card_of(definition: bytes) -> _Card:
+    few = len(definition) <= _REMEMBERED_BYTES
+    return _card(definition) if few else _card.__wrapped__(definition)
+
+
 @lru_cache(maxsize=_REMEMBERED)
-def _about(text: str) -> str:
-    return cut(summary(text), 2_000)
-
-
-_parameters: dict[bytes, str] = {}
-"""Of the schemas that were shown last: the same few tools are found again and again."""
-
-
-def _parameters_of(schema: object) -> str:
-    try:
-        key = jsontext.dumps(schema)
-    except (TypeError, ValueError, RecursionError):
-        return clean(signature("", schema, max_chars=_SIGNATURE_CHARS))
-    found = _parameters.get(key)
-    if found is None:
-        if len(_parameters) >= _REMEMBERED:
-            _parameters.clear()
-        found = clean(signature("", schema, max_chars=_SIGNATURE_CHARS))
-        _parameters[key] = found
-    return found
+def _card(definition: bytes) -> _Card:
+    """Remembered: the same tools are found again and again."""
+    read = json_object(jsontext.loads(definition))
+    hints = json_object(read.get("annotations"))
+    schema, output = read.get("inputSchema"), read.get("outputSchema")
+    texts = (read.get("description"), read.get("title"), hints.get("title"))
+    text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    returns = clean(shape(output)) if isinstance(output, dict) and output else ""
+    return _Card(
+        description=cut(summary(text), 2_000),
+        annotations={
+            key: cut(clean(value), 80) if isinstance(value, str) else value
+            for key in _HINTS
+            if isinstance(value := hints.get(key), str if key == "title" else bool)
+        },
+        input_schema=schema,
+        parameters=clean(signature("", schema, max_chars=_SIGNATURE_CHARS)),
+        output_schema=cast("Json", output) if isinstance(output, dict) else None,
+        returns="" if returns in _SAYS_NOTHING else returns,
+    )
 
 
 def _with_company(
     results: Sequence[Found],
-    definitions: Callable[[str], Json],
+    definitions: Callable[[str], bytes],
     alternatives: Mapping[str, Sequence[str]],
     used_with: Mapping[str, Sequence[str]],
 ) -> tuple[Found, ...]:
@@ -281,7 +297,7 @@ def _with_company(
             if key in told or len(company) == _BESIDE:
                 continue
             try:
-                schema = definitions(key).get("inputSchema")
+                schema = _card_of(definitions(key)).input_schema
             except KeyError:
                 continue
             told.add(key)
@@ -397,8 +413,8 @@ def _entry(one: Found, level: _Level) -> list[str]:
     marks += ["SERVER DOWN"] if one.down else []
     parameters = one.parameters(level.signature) if level.signature else ""
     lines = [f"{_key(one.tool_key)}{parameters} [{', '.join(marks)}]"]
-    if level.output and (output := clean(shape(one.output_schema or {}))) not in _SAYS_NOTHING:
-        lines[0] += f" -> {output}"
+    if level.output and one.returns:
+        lines[0] += f" -> {one.returns}"
     about = cut(one.description, level.description)
     if level.explanation and one.explanation:
         about = f"{about} ({one.explanation})".strip()

@@ -1,0 +1,1 @@
+"""The pack `schema`: what version a schema has, what changed in it, and what its types are."""

@@ -1,18 +1,37 @@
 """What `init` changed on this machine, so that it can be taken back file by file."""
 
+import contextlib
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from toolgate.errors import SettingError
-from toolgate.settings import data_dir, write_text
+from toolgate.settings import data_dir, read_text, write_text
 from toolgate.types import json_array, json_object
 
-__all__ = ["Touched", "change_file", "copy_beside", "read_touched", "take_back"]
+__all__ = [
+    "Touched",
+    "change_block",
+    "change_file",
+    "copy_beside",
+    "read_touched",
+    "take_back",
+    "with_block",
+]
+
+_FOLDERS: Final = frozenset({".github", ".cursor", "rules"})
+"""Folders that are made for files of models, and go with them."""
+
+_BEGIN: Final = "<!-- toolgate: begin (made by: toolgate init --rules) -->"
+_END: Final = "<!-- toolgate: end -->"
+_BLOCK: Final = re.compile(
+    rf"{re.escape(_BEGIN[:20])}[^\n]*-->\r?\n.*?{re.escape(_END)}(?:\r?\n)?", re.DOTALL
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +47,12 @@ class Touched:
     sha256: str
     """What was written, for telling later changes."""
 
+    gap: str | None = None
+    """What stands before our marked block; None: all of the file was written."""
+
+    head: str | None = None
+    """What a file that was made for the block begins with; None: it was there before."""
+
 
 def change_file(path: Path, text: str) -> Touched:
     """Write a file, keep what it was beside it, and remember both.
@@ -41,6 +66,64 @@ def change_file(path: Path, text: str) -> Touched:
     touched = Touched(path=path, backup=backup, sha256=_hash(path))
     _remember([*earlier, touched])
     return touched
+
+
+def with_block(path: Path, block: str, *, head: str = "") -> str:
+    """The text of a file with a marked block, in the place of an earlier one or at the end.
+
+    Args:
+        path: The file; it need not exist.
+        block: What stands between the marks.
+        head: What a new file begins with.
+
+    Raises:
+        SettingError: The file cannot be read.
+    """
+    text = read_text(path) if path.exists() else head
+    marked = _marked(block, text)
+    if _BLOCK.search(text):
+        return _BLOCK.sub(lambda _: marked, text, count=1)
+    return f"{text}{_gap(text) if path.exists() else ''}{marked}"
+
+
+def change_block(path: Path, text: str, *, head: str = "") -> Touched:
+    """Write a file of which only a marked block is ours, from `with_block`, and remember that.
+
+    Raises:
+        SettingError: It cannot be read or written.
+    """
+    earlier = read_touched()
+    before = next((one for one in earlier if one.path == path and one.gap is not None), None)
+    is_new = not path.exists()
+    old = head if is_new else read_text(path)
+    write_text(path, text)
+    if is_new:
+        path.chmod(0o644)  # a file of the project, for everybody who works on it
+    if before is not None and not is_new:
+        touched = replace(before, sha256=_hash(path))
+    else:
+        has_block = is_new or _BLOCK.search(old) is not None
+        touched = Touched(
+            path=path,
+            backup=None,
+            sha256=_hash(path),
+            gap="" if has_block else _gap(old),
+            head=head if is_new else None,
+        )
+    _remember([*(one for one in earlier if one is not before), touched])
+    return touched
+
+
+def _marked(block: str, text: str) -> str:
+    """The block between its marks, with the line ends of a text."""
+    marked = f"{_BEGIN}\n{block.strip()}\n{_END}\n"
+    return marked.replace("\n", "\r\n") if "\r\n" in text else marked
+
+
+def _gap(text: str) -> str:
+    """What has to stand between a text and the block."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    return "" if not text else end if text.endswith("\n") else end * 2
 
 
 def read_touched() -> list[Touched]:
@@ -58,6 +141,8 @@ def read_touched() -> list[Touched]:
                 path=Path(str(entry.get("path", ""))),
                 backup=Path(str(backup)) if backup else None,
                 sha256=str(entry.get("sha256", "")),
+                gap=_text_or_none(entry.get("gap")),
+                head=_text_or_none(entry.get("head")),
             )
         )
     return found
@@ -80,6 +165,8 @@ def take_back() -> list[str]:
 
 def _restore(touched: Touched) -> list[str]:
     path, told = touched.path, list[str]()
+    if touched.gap is not None:
+        return _without_block(touched)
     if touched.backup is not None and not touched.backup.is_file():
         return [f"{path} stays as it is: its backup {touched.backup} is gone."]
     if path.exists() and _hash(path) != touched.sha256:
@@ -93,11 +180,15 @@ def _restore(touched: Touched) -> list[str]:
         draft.replace(path.resolve())
         touched.backup.unlink()
     except OSError as error:
-        raise SettingError(
-            f"{path} cannot be restored: {error.strerror}.",
-            hint="Make it writable, and run: toolgate init --undo",
-        ) from error
+        raise _stuck(path, error) from error
     return [*told, f"Restored {path}."]
+
+
+def _stuck(path: Path, error: OSError) -> SettingError:
+    return SettingError(
+        f"{path} cannot be restored: {error.strerror}.",
+        hint="Make it writable, and run: toolgate init --undo",
+    )
 
 
 def copy_beside(path: Path, suffix: str) -> Path:
@@ -121,12 +212,41 @@ def copy_beside(path: Path, suffix: str) -> Path:
     return copy
 
 
+def _without_block(touched: Touched) -> list[str]:
+    """Take our block out of a file, and the file away if it was made for it."""
+    path, gap = touched.path, touched.gap or ""
+    if not path.exists():
+        return [f"{path} is gone already."]
+    text = read_text(path)
+    found = _BLOCK.search(text)
+    if found is None:
+        return [f"{path} has no block of Toolgate any more."]
+    before, behind = text[: found.start()], text[found.end() :]
+    if touched.head is not None and before + behind == touched.head:
+        try:
+            path.unlink()
+        except OSError as error:
+            raise _stuck(path, error) from error
+        for folder in path.parents[:2]:
+            if folder.name in _FOLDERS:
+                with contextlib.suppress(OSError):  # something else is in it
+                    folder.rmdir()
+        return [f"Removed {path}."]
+    write_text(path, (before if behind else before.removesuffix(gap)) + behind)
+    return [f"Took the block of Toolgate out of {path}."]
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def _remember(files: Iterable[Touched]) -> None:
     entries = [
         {
             "path": str(one.path),
             "backup": str(one.backup) if one.backup else None,
             "sha256": one.sha256,
+            **({"gap": one.gap, "head": one.head} if one.gap is not None else {}),
         }
         for one in files
     ]

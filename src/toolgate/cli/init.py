@@ -1,10 +1,10 @@
 """`toolgate init`: take over the servers that other clients know, and take their place."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,9 +13,10 @@ from toolgate.cli._adopt import Choice, choose, text_with_copies, text_with_refe
 from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING, WRONG
 from toolgate.cli._output import note, print_json, print_table, print_text
-from toolgate.cli._undo import change_file, read_touched, take_back
+from toolgate.cli._undo import change_block, change_file, read_touched, take_back, with_block
 from toolgate.clients import ClientFile, Machine
 from toolgate.errors import ArgumentError
+from toolgate.rules import INSTRUCTIONS
 from toolgate.settings import (
     CONFIG_NAME,
     Settings,
@@ -36,6 +37,16 @@ _HEADER = """\
 # Configuration of Toolgate. Every key: docs/configuration.md; check it with: toolgate config check
 version = 1
 """
+
+_RULE_FILES: Final[Mapping[str, str]] = {
+    ".github/copilot-instructions.md": "",
+    "CLAUDE.md": "",
+    "AGENTS.md": "",
+    ".cursor/rules/toolgate.mdc": (
+        "---\ndescription: Ask Toolgate for rules first\nalwaysApply: true\n---\n\n"
+    ),
+}
+"""Files of a project that models are given, and what a new one begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +98,13 @@ def init(
         bool,
         typer.Option("--force", help="Write toolgate.toml anew, a backup is kept; else merge."),
     ] = False,
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--rules",
+            help="Only write into this project's files for models that they ask for rules first.",
+        ),
+    ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Restore every file that init has changed.")
     ] = False,
@@ -114,6 +132,8 @@ def init(
     )
     if undo:
         return _undo(wish)
+    if rules:
+        return _write_rules(wish, Machine.this())
     if by_reference and write_back:
         note(
             "--by-reference and --write-back exclude each other: what is replaced in a client's "
@@ -163,6 +183,50 @@ def _init(wish: _Wish, machine: Machine) -> int:
     _tell_kept(choices, wish)
     _tell_next(new, changes, target, wish)
     return FINE
+
+
+def _write_rules(wish: _Wish, machine: Machine) -> int:
+    """Put the block about rules into the files that models read, beside what they say already."""
+    texts: dict[Path, str] = {}
+    seen: set[Path] = set()
+    for name, head in _RULE_FILES.items():
+        path = machine.cwd / name
+        if path.resolve() in seen:
+            continue  # one is a link to the other
+        seen.add(path.resolve())
+        text = with_block(path, INSTRUCTIONS, head=head)
+        if not path.exists() or text != read_text(path):
+            texts[path] = text
+    if not texts:
+        if wish.as_json:
+            print_json(_rules_answer([], []))
+        else:
+            note("Nothing to do: the files have the text already.")
+        return FINE
+    if wish.dry_run:
+        if wish.as_json:
+            print_json(_rules_answer([], texts))
+        else:
+            note(f"Would write: {', '.join(_shown(path, machine) for path in texts)}")
+        return FINE
+    if not _is_agreed(wish, list(texts), exists=False, machine=machine):
+        return FINE
+    for path, text in texts.items():
+        change_block(path, text, head=_RULE_FILES[path.relative_to(machine.cwd).as_posix()])
+    if wish.as_json:
+        print_json(_rules_answer(texts, []))
+        return FINE
+    for path in texts:
+        print_text(f"Wrote {_shown(path, machine)}")
+    note("Take it back: toolgate init --undo. Rules come from packs; see: toolgate pack list")
+    return FINE
+
+
+def _rules_answer(written: Iterable[Path], would_write: Iterable[Path]) -> Json:
+    return {
+        "written": [str(path) for path in written],
+        "would_write": [str(path) for path in would_write],
+    }
 
 
 def _target(wish: _Wish, machine: Machine) -> Path:

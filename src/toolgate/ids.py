@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = ["new_id", "utc_now", "utc_text"]
+__all__ = ["new_id", "utc_now", "utc_text", "utc_text_of"]
 
 _RANDOM_BYTES = 10
 _lock = threading.Lock()
@@ -39,6 +39,11 @@ def utc_text(moment: datetime) -> str:
     """An aware moment as text: `2026-07-28T09:30:00.123Z`; sorts by time."""
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
+
+
+def utc_text_of(seconds: float) -> str:
+    """A moment in seconds since 1970 as text, as `utc_now` writes it."""
+    return _text(round(seconds * 1000))
 
 
 def _text(milliseconds: int) -> str:

@@ -1,5 +1,42 @@
-"""One decision: may this caller see or use this. Everything asks here."""
+"""One decision: may this caller see or use this. Everything asks here.
 
-from toolgate.access._decision import Access, AllowAll, Verdict
+Also who the caller is (`Admission`), how much it may do (`Limits`), and looking after all of it.
+"""
 
-__all__ = ["Access", "AllowAll", "Verdict"]
+from toolgate.access._admin import AccessAdmin, NewToken, ProjectView
+from toolgate.access._admission import Admission, Shown
+from toolgate.access._book import Book, Pages, project_table
+from toolgate.access._decision import Access, AllowAll, Mask, Thing, Things, Verdict
+from toolgate.access._limits import LIMITS, Limits
+from toolgate.access._policy import Grounds, Place, Policy, ProjectRules, Step
+from toolgate.access._rules import BUILT_IN, RIGHTS, Hint, Rule, parse_pattern, rules_of_file
+
+__all__ = [
+    "BUILT_IN",
+    "LIMITS",
+    "RIGHTS",
+    "Access",
+    "AccessAdmin",
+    "Admission",
+    "AllowAll",
+    "Book",
+    "Grounds",
+    "Hint",
+    "Limits",
+    "Mask",
+    "NewToken",
+    "Pages",
+    "Place",
+    "Policy",
+    "ProjectRules",
+    "ProjectView",
+    "Rule",
+    "Shown",
+    "Step",
+    "Thing",
+    "Things",
+    "Verdict",
+    "parse_pattern",
+    "project_table",
+    "rules_of_file",
+]

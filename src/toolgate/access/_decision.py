@@ -1,12 +1,16 @@
-"""Who may see and use what. Asked for every list, search, description and call."""
+"""Who may see and use what: the contract that the gateway asks in every verb."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
 
 from toolgate.types import Caller
 
-__all__ = ["Access", "AllowAll", "Verdict"]
+__all__ = ["Access", "AllowAll", "Mask", "Thing", "Things", "Verdict"]
+
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+"""For each tool of a snapshot, whether the caller may see and run it. Nobody may change one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,33 +24,77 @@ class Verdict:
     """The rule that said so, for the audit and for `explain`."""
 
 
+class Thing(Protocol):
+    """A tool as far as the decision looks at it."""
+
+    @property
+    def key(self) -> str:
+        """`server:tool`."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """Its server."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it says that it changes nothing."""
+        ...
+
+    @property
+    def destructive(self) -> bool:
+        """Whether it may destroy something; what does not say is taken for that."""
+        ...
+
+
+class Things(Protocol):
+    """The tools at one moment."""
+
+    @property
+    def version(self) -> int:
+        """Grows with each change."""
+        ...
+
+    @property
+    def tools(self) -> tuple[Thing, ...]:
+        """All of them, in their order."""
+        ...
+
+    def tool(self, key: str) -> Thing | None:
+        """One by its key."""
+        ...
+
+
 class Access(Protocol):
     """Decides by caller. A decision for one thing and a mask over many always agree."""
 
     def decide(self, caller: Caller, action: str, key: str) -> Verdict:
-        """May the caller do this (`list`, `call`, `read`, `prompt`, `complete`, `manage`) here?
+        """May the caller do this here?
 
         Args:
             caller: Who asks.
-            action: What for.
-            key: `server:name` of a tool or prompt, `server:uri` of a resource, or a server.
+            action: `list`, `call`: a tool; seeing and running it are one permission. `read`: a
+                resource. `prompt`. `server`: see that it is there; `reach`: use anything of it.
+                `right`.
+            key: `server:name` of a tool or prompt, `server:uri` of a resource, a server, a right.
         """
         ...
 
-    def mask(self, caller: Caller, keys: Sequence[str]) -> Sequence[bool] | None:
-        """For each tool key, whether the caller may see it; None: all of them."""
+    def mask(self, caller: Caller, things: Things) -> Mask | None:
+        """For each tool of a snapshot, whether the caller may see and run it; None: all."""
         ...
 
 
 class AllowAll:
-    """Everybody who reached this gateway may do everything: the rule of a single user."""
+    """Everybody who reached this gateway may do everything: for measuring and for tests."""
 
     def decide(self, caller: Caller, action: str, key: str) -> Verdict:
         """Yes."""
         del caller, action, key
         return Verdict(allowed=True, rule="allow-all")
 
-    def mask(self, caller: Caller, keys: Sequence[str]) -> Sequence[bool] | None:
+    def mask(self, caller: Caller, things: Things) -> Mask | None:
         """All of them."""
-        del caller, keys
+        del caller, things
         return None

@@ -1,0 +1,516 @@
+"""The one decision: rules compiled to masks over the tools, and the same for one thing at a time.
+
+```
+project ▶ tool_permissions ▶ read-only ▶ deny ▶ allow ▶ otherwise
+```
+
+A *permission set* is what two callers share who may do the same; the masks of a set are made once
+and hold until rules, servers or tools change. For each pattern there is a row of bits over the
+tools: those are made in the background when the catalog changes, and a mask is a few of them or-ed
+together.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from toolgate.access._decision import Mask, Thing, Things, Verdict
+from toolgate.access._rules import BUILT_IN, Rule, glob
+from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
+
+__all__ = ["Grounds", "Place", "Policy", "ProjectRules", "Step"]
+
+log = logging.getLogger(__name__)
+
+_Row: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+_KEPT = 4_096
+_WILD = frozenset("*?")
+
+
+class Place(Protocol):
+    """Where the things are that are decided about."""
+
+    @property
+    def generation(self) -> int:
+        """Grows with each change of servers or of what they offer."""
+        ...
+
+    @property
+    def snapshot(self) -> Things:
+        """The tools now."""
+        ...
+
+    @property
+    def specs(self) -> Sequence[ServerSpec]:
+        """The servers."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectRules:
+    """What a project says about access."""
+
+    read_only: bool = False
+    """Whether only tools run that are marked read-only."""
+
+    shared_servers: bool = True
+    """Whether servers without a project are seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grounds:
+    """Everything that decisions rest on beside the catalog; replaced as a whole."""
+
+    required: bool = False
+    """Whether what no rule allows is denied to everybody but the local user."""
+
+    rules: tuple[Rule, ...] = ()
+    """Of the configuration and of the store."""
+
+    projects: Mapping[str, ProjectRules] = field(default_factory=dict[str, ProjectRules])
+    """By name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One stage of a decision, for `explain`."""
+
+    stage: str
+    """`project`, `tool_permissions`, `read_only`, `rules`."""
+
+    passed: bool
+    """Whether it lets the thing pass."""
+
+    reason: str
+    """One sentence: the rule, with its file and line or its row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Who:
+    """What decides of a caller; callers that are equal here have the same permissions."""
+
+    is_local: bool
+    project: str
+    subjects: frozenset[str]
+    """Words by which rules can mean it, only those that some rule has."""
+    read_only: bool
+
+
+class _Tools:
+    """The tools of one snapshot, for matching patterns against all of them at once."""
+
+    def __init__(self, things: Things) -> None:
+        self.version = things.version
+        tools = things.tools
+        self.count = len(tools)
+        self.keys = [tool.key for tool in tools]
+        self.order = sorted(range(self.count), key=self.keys.__getitem__)
+        self.sorted = [self.keys[at] for at in self.order]
+        self.read_only = _bits([tool.read_only for tool in tools])
+        self.destructive = _bits([tool.destructive for tool in tools])
+        spans: dict[str, list[int]] = {}
+        for at, tool in enumerate(tools):
+            spans.setdefault(tool.server, []).append(at)
+        self.by_server = spans
+        self._rows: dict[tuple[str, str], _Row] = {}
+
+    def row(self, rule: Rule) -> _Row:
+        """The tools that a rule is about, as packed bits."""
+        about = "tool" if rule.kind == "tool" else "server"
+        row = self._rows.get((about, rule.pattern))
+        if row is None:
+            found = (
+                self._of_tools(rule.pattern)
+                if about == "tool"
+                else self.of_servers(name for name in self.by_server if _fits(rule.pattern, name))
+            )
+            row = self._rows[about, rule.pattern] = found
+        if rule.hint:
+            return row & (self.read_only if rule.hint == "read_only" else self.destructive)
+        return row
+
+    def of_servers(self, names: Iterable[str]) -> _Row:
+        """The tools of servers."""
+        bits = np.zeros(self.count, np.bool_)
+        for name in names:
+            bits[self.by_server.get(name, [])] = True
+        return np.packbits(bits)
+
+    def of_keys(self, keys: Iterable[str]) -> _Row:
+        """Tools by key; keys that there are not count for nothing."""
+        bits = np.zeros(self.count, np.bool_)
+        for key in keys:
+            at = bisect_left(self.sorted, key)
+            if at < self.count and self.sorted[at] == key:
+                bits[self.order[at]] = True
+        return np.packbits(bits)
+
+    def _of_tools(self, pattern: str) -> _Row:
+        wild = next((at for at, char in enumerate(pattern) if char in _WILD), len(pattern))
+        head, rest = pattern[:wild], pattern[wild:]
+        low = bisect_left(self.sorted, head)
+        high = bisect_left(self.sorted, head + chr(0x10FFFF)) if rest else low + 1
+        near, places = self.sorted[low:high], self.order[low:high]
+        bits = np.zeros(self.count, np.bool_)
+        if rest == "*":
+            bits[places] = True
+        elif not rest:
+            bits[[at for key, at in zip(near, places, strict=True) if key == pattern]] = True
+        else:
+            match = glob(pattern).fullmatch
+            bits[[at for key, at in zip(near, places, strict=True) if match(key)]] = True
+        return np.packbits(bits)
+
+
+class _Set:
+    """What the callers of one permission set may do, for one state of everything."""
+
+    def __init__(self, policy: "Policy", who: _Who) -> None:
+        self._policy = policy
+        self._who = who
+        relevant = [rule for subject in who.subjects for rule in policy.by_subject.get(subject, ())]
+        self.deny = [rule for rule in relevant if rule.effect == "deny"]
+        self.allow = [rule for rule in relevant if rule.effect == "allow"]
+        self.verdicts: dict[tuple[str, str], Verdict] = {}
+        self._masks: dict[int, Mask | None] = {}
+
+    @property
+    def _is_bound(self) -> bool:
+        """Whether rules count for it at all."""
+        return self._policy.grounds.required and not self._who.is_local
+
+    def mask(self, tools: _Tools) -> Mask:
+        """Over all tools."""
+        found = self._masks.get(tools.version)
+        if found is None:
+            bits = self._bits(tools)
+            found = np.unpackbits(bits, count=tools.count).astype(np.bool_)
+            found.setflags(write=False)
+            self._masks = {tools.version: found}
+        return found
+
+    def _bits(self, tools: _Tools) -> _Row:
+        policy, who = self._policy, self._who
+        bits = tools.of_servers(policy.servers_of(who.project))
+        if policy.taken_away:
+            bits &= ~tools.of_keys(policy.taken_away)
+        if who.read_only:
+            bits &= tools.read_only
+        if not self._is_bound:
+            return bits
+        about = ("any", "server", "tool")
+        allowed = [tools.row(rule) for rule in self.allow if rule.kind in about]
+        denied = [tools.row(rule) for rule in self.deny if rule.kind in about]
+        if not allowed:
+            return np.zeros_like(bits)
+        bits &= np.bitwise_or.reduce(allowed, axis=0)
+        if denied:
+            bits &= ~np.bitwise_or.reduce(denied, axis=0)
+        return bits
+
+    def steps(self, kind: str, key: str, thing: Thing | None) -> list[Step]:
+        """Every stage of the decision about one thing, in order, all of them."""
+        policy, who = self._policy, self._who
+        server = key.partition(":")[0]
+        steps = [policy.project_step(who.project, server)]
+        if kind == "tool":
+            gone = key in policy.taken_away
+            steps.append(
+                Step(
+                    stage="tool_permissions",
+                    passed=not gone,
+                    reason=f"tool_permissions of server {server!r} "
+                    + ("says false." if gone else "does not take it away."),
+                )
+            )
+            held = who.read_only and not (thing is not None and thing.read_only)
+            reason = "Nothing is limited to read-only tools."
+            if who.read_only:
+                marked = "is not" if held else "is"
+                reason = f"The project or token is read-only; the tool {marked} marked so."
+            steps.append(Step(stage="read_only", passed=not held, reason=reason))
+        steps.append(self.rules_step(kind, key, thing))
+        return steps
+
+    def rules_step(self, kind: str, key: str, thing: Thing | None) -> Step:
+        """What the rules say, and which of them."""
+        if self._who.is_local:
+            return Step(stage="rules", passed=True, reason="The local user may do everything.")
+        if not self._policy.grounds.required:
+            return Step(stage="rules", passed=True, reason='auth = "local" allows everything.')
+        for rule in self.deny:
+            if _is_about(rule, kind, key, thing):
+                return Step(stage="rules", passed=False, reason=f"{rule}")
+        for rule in self.allow:
+            if _is_about(rule, kind, key, thing):
+                return Step(stage="rules", passed=True, reason=f"{rule}")
+        return Step(
+            stage="rules", passed=False, reason="No rule allows it, and what none allows is denied."
+        )
+
+
+class Policy:
+    """Decides for all callers; `Access` of a real gateway."""
+
+    def __init__(self, place: Place, grounds: Grounds | None = None) -> None:
+        self._place = place
+        self._generation = -1
+        self._tools: _Tools | None = None
+        self._compiling: asyncio.Task[None] | None = None
+        self._sets: dict[_Who, _Set] = {}
+        self._of_callers: dict[tuple[object, str], _Set] = {}
+        self._project_of: dict[str, str] = {}
+        self._has_projects = False
+        self.taken_away: frozenset[str] = frozenset()
+        """Keys that `tool_permissions` of their servers take away."""
+        self.by_subject: dict[str, list[Rule]] = {}
+        """Rules by whom they are for."""
+        self.grounds = grounds or Grounds()
+        self.become(self.grounds)
+
+    def become(self, grounds: Grounds) -> None:
+        """Take other grounds over; effective with the next decision."""
+        self.grounds = grounds
+        self.by_subject = {}
+        for rule in (*BUILT_IN, *grounds.rules):
+            self.by_subject.setdefault(rule.who, []).append(rule)
+        self._forget()
+
+    async def aclose(self) -> None:
+        """End what is being compiled."""
+        if self._compiling is not None:
+            self._compiling.cancel()
+            await asyncio.gather(self._compiling, return_exceptions=True)
+
+    # Deciding
+
+    def decide(self, caller: Caller, action: str, key: str) -> Verdict:
+        """May the caller do this here?"""
+        found = self._set_of(caller)
+        kind = _KIND_OF.get(action, "tool")
+        verdict = found.verdicts.get((kind, key))
+        if verdict is None:
+            verdict = self._verdict(found, caller, kind, key)
+            if len(found.verdicts) >= 16 * _KEPT:
+                found.verdicts.clear()
+            found.verdicts[kind, key] = verdict
+        return verdict
+
+    def mask(self, caller: Caller, things: Things) -> Mask | None:
+        """For each tool, whether the caller may see and run it; None: all."""
+        found = self._set_of(caller)
+        limits_all = self.taken_away or self._has_projects or self.grounds.projects
+        if not limits_all and caller.identity.kind == "local":
+            return None
+        return found.mask(self._tools_of(things))
+
+    def steps(self, caller: Caller, key: str) -> list[Step]:
+        """Every stage of the decision about a tool."""
+        return self._set_of(caller).steps("tool", key, self._place.snapshot.tool(key))
+
+    def without_effect(self) -> list[Rule]:
+        """Rules about tools and servers that fit nothing that there is, so that they are seen."""
+        servers = {spec.name for spec in self._place.specs}
+        tools = self._tools_of(self._place.snapshot)
+        return [
+            rule
+            for rule in self.grounds.rules
+            if (rule.kind == "server" and not any(_fits(rule.pattern, name) for name in servers))
+            or (rule.kind == "tool" and rule.pattern != "*" and not tools.row(rule).any())
+        ]
+
+    def compile_soon(self) -> None:
+        """Match all patterns against the tools in the background, for masks to be quick."""
+        if not self.grounds.required or self._compiling is not None:
+            return
+        self._compiling = asyncio.ensure_future(self._compile())
+
+    async def _compile(self) -> None:
+        try:
+            while self._tools is None or self._tools.version != self._place.snapshot.version:
+                things, rules = self._place.snapshot, self.grounds.rules
+                tools = await asyncio.to_thread(_matched, things, rules)
+                self._tools = tools
+        finally:
+            self._compiling = None
+
+    # What is known of callers, servers and tools
+
+    def servers_of(self, project: str) -> list[str]:
+        """Servers that requests of a project reach."""
+        return [name for name in self._project_of if self.project_step(project, name).passed]
+
+    def project_step(self, project: str, server: str) -> Step:
+        """Whether a server is within reach of a project."""
+        own = self._project_of.get(server, DEFAULT_PROJECT)
+        shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+        asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
+        if own == project:
+            return Step(stage="project", passed=True, reason=f"Server and request have {asked}.")
+        if own == DEFAULT_PROJECT:
+            said = "is shared by all projects" if shares else "is not shared with this project"
+            return Step(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
+        return Step(
+            stage="project",
+            passed=False,
+            reason=f"Server {server!r} belongs to project {own!r}, the request to {asked}.",
+        )
+
+    def _verdict(self, found: _Set, caller: Caller, kind: str, key: str) -> Verdict:
+        if kind in {"server", "reach"}:
+            manages = self.decide(caller, "right", "manage")
+            if kind == "server" and manages.allowed:
+                return manages
+            return self._server_verdict(found, caller, key)
+        if kind == "right":
+            step = found.rules_step("right", key, None)
+            return Verdict(allowed=step.passed, rule=step.reason)
+        thing = self._place.snapshot.tool(key) if kind == "tool" else None
+        steps = found.steps(kind, key, thing)
+        stopped = next((step for step in steps if not step.passed), steps[-1])
+        return Verdict(allowed=stopped.passed, rule=stopped.reason)
+
+    def _server_verdict(self, found: _Set, caller: Caller, name: str) -> Verdict:
+        """A server is known to those who may use anything of it."""
+        step = self.project_step(caller.project_id, name)
+        if not step.passed:
+            return Verdict(allowed=False, rule=step.reason)
+        mask = self.mask(caller, self._place.snapshot)
+        tools = self._tools_of(self._place.snapshot)
+        if mask is None or mask[tools.by_server.get(name, [])].any():
+            return Verdict(allowed=True, rule="A tool of it is allowed.")
+        for rule in found.allow:
+            of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
+            if rule.kind in {"any", "server", "resource", "prompt"} and _fits(of_it, name):
+                denied = any(
+                    other.kind == "any" or (other.kind == "server" and _fits(other.pattern, name))
+                    for other in found.deny
+                    if not other.hint
+                )
+                if not denied and (rule.kind != "any" or not tools.by_server.get(name)):
+                    return Verdict(allowed=True, rule=f"{rule}")
+        return Verdict(allowed=False, rule="Nothing of it is allowed.")
+
+    def _set_of(self, caller: Caller) -> _Set:
+        self._look()
+        mark = (caller.identity, caller.project_id)
+        found = self._of_callers.get(mark)
+        if found is None:
+            who = self._who(caller)
+            found = self._sets.get(who)
+            if found is None:
+                if len(self._sets) >= _KEPT:
+                    self._sets.clear()
+                    self._of_callers.clear()
+                found = self._sets[who] = _Set(self, who)
+            if len(self._of_callers) >= 16 * _KEPT:
+                self._of_callers.clear()
+            self._of_callers[mark] = found
+        return found
+
+    def _who(self, caller: Caller) -> _Who:
+        identity = caller.identity
+        is_local = identity.kind == "local"
+        words: list[str] = []
+        if not is_local:
+            words = ["everyone"]
+            words += [f"role:{name}" for name in identity.roles]
+            words += [f"group:{name}" for name in identity.groups]
+            words += [f"token:{identity.token}"] if identity.token else []
+            words += [f"user:{identity.user}"] if identity.user else []
+            if caller.project_id != DEFAULT_PROJECT:
+                words.append(f"project:{caller.project_id}")
+        project = self.grounds.projects.get(caller.project_id, _PLAIN)
+        return _Who(
+            is_local=is_local,
+            project=caller.project_id,
+            subjects=frozenset(word for word in words if word in self.by_subject),
+            read_only=identity.read_only or project.read_only,
+        )
+
+    def _look(self) -> None:
+        """Forget what was decided when the servers or their tools have changed."""
+        if self._generation != self._place.generation:
+            self._generation = self._place.generation
+            specs = self._place.specs
+            self._project_of = {spec.name: spec.project_id for spec in specs}
+            self.taken_away = frozenset(
+                f"{spec.name}:{tool}"
+                for spec in specs
+                for tool, may in spec.tool_permissions.items()
+                if not may
+            )
+            self._has_projects = any(spec.project_id != DEFAULT_PROJECT for spec in specs)
+            self._forget()
+            self.compile_soon_if_running()
+
+    def compile_soon_if_running(self) -> None:
+        """As `compile_soon`, where there is a loop to do it in."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self.compile_soon()
+
+    def _forget(self) -> None:
+        self._sets = {}
+        self._of_callers = {}
+
+    def _tools_of(self, things: Things) -> _Tools:
+        if self._tools is None or self._tools.version != things.version:
+            fresh = _Tools(things)
+            if self._tools is None or fresh.version > self._tools.version:
+                self._tools = fresh
+            return fresh
+        return self._tools
+
+
+_PLAIN = ProjectRules()
+
+_KIND_OF = {
+    "list": "tool",
+    "call": "tool",
+    "read": "resource",
+    "prompt": "prompt",
+    "server": "server",
+    "reach": "reach",
+    "right": "right",
+}
+
+
+def _matched(things: Things, rules: Iterable[Rule]) -> _Tools:
+    tools = _Tools(things)
+    for rule in (*BUILT_IN, *rules):
+        if rule.kind in {"any", "server", "tool"}:
+            tools.row(rule)
+    return tools
+
+
+def _is_about(rule: Rule, kind: str, key: str, thing: Thing | None) -> bool:
+    if rule.hint:
+        if kind != "tool":
+            return False
+        destructive = thing is None or thing.destructive
+        read_only = thing is not None and thing.read_only
+        if not (read_only if rule.hint == "read_only" else destructive):
+            return False
+    if rule.kind == "any":
+        return kind != "right"
+    if rule.kind == "server":
+        return kind != "right" and _fits(rule.pattern, key.partition(":")[0])
+    return rule.kind == kind and _fits(rule.pattern, key)
+
+
+def _fits(pattern: str, text: str) -> bool:
+    if pattern == "*" or pattern == text:
+        return True
+    return not _WILD.isdisjoint(pattern) and glob(pattern).fullmatch(text) is not None
+
+
+def _bits(values: Sequence[bool]) -> _Row:
+    return np.packbits(np.fromiter(values, np.bool_, count=len(values)))

@@ -1,0 +1,175 @@
+"""Permission rules: what one says, and where it was written."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias, cast
+
+from toolgate.errors import ArgumentError
+from toolgate.settings import PermissionTable
+from toolgate.store import StoredPermission
+
+__all__ = [
+    "BUILT_IN",
+    "RIGHTS",
+    "Hint",
+    "Kind",
+    "Rule",
+    "check_who",
+    "glob",
+    "parse_pattern",
+    "rules_of_file",
+    "rules_of_store",
+]
+
+Kind: TypeAlias = Literal["any", "server", "tool", "resource", "prompt", "right"]
+"""What a rule is about; `any`: all tools, resources and prompts, `server`: those of servers."""
+
+Hint: TypeAlias = Literal["", "read_only", "destructive"]
+"""Only tools that are marked so."""
+
+RIGHTS = ("manage", "internal")
+"""`manage`: servers, projects, tokens and permissions. `internal`: tools that are hidden by default
+because they are parts of others."""
+
+_KINDS = ("any", "server", "tool", "resource", "prompt", "right")
+_WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
+_LONGEST = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule as the decision reads it."""
+
+    effect: Literal["allow", "deny"]
+    """What it says."""
+
+    who: str
+    """For whom."""
+
+    kind: Kind
+    """What it is about."""
+
+    pattern: str
+    """Of names, keys (`server:tool`, `server:uri`, `server:prompt`) or rights."""
+
+    hint: Hint = ""
+    """Only tools that are marked so."""
+
+    source: str = "built in"
+    """Where it was written: file and line, the row of the store, or `built in`."""
+
+    permission_id: str = ""
+    """Its row in the store; empty: it is in none."""
+
+    def __str__(self) -> str:
+        """As people write it, with its place."""
+        about = self.pattern if self.kind in {"any", "tool"} else f"{self.kind}={self.pattern}"
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.effect} {about}{hint} to {self.who} [{self.source}]"
+
+
+def _built_in() -> Iterator[Rule]:
+    yield Rule(effect="allow", who="role:admin", kind="any", pattern="*")
+    yield Rule(effect="allow", who="role:admin", kind="right", pattern="*")
+    yield Rule(effect="allow", who="role:member", kind="any", pattern="*")
+    yield Rule(effect="allow", who="role:reader", kind="tool", pattern="*", hint="read_only")
+    yield Rule(effect="allow", who="role:reader", kind="resource", pattern="*")
+    yield Rule(effect="allow", who="role:reader", kind="prompt", pattern="*")
+
+
+BUILT_IN = tuple(_built_in())
+"""What the three roles mean that are there from the start."""
+
+
+def parse_pattern(text: str) -> tuple[Kind, str]:
+    """What a pattern is about: `*`, `server`, `server:tool`, or `KIND=pattern`.
+
+    Raises:
+        ArgumentError: It is empty, too long, or names no kind that there is.
+    """
+    kind, equals, pattern = text.partition("=")
+    if equals and kind in _KINDS and kind != "any" and 0 < len(pattern) <= _LONGEST:
+        if kind == "right" and pattern not in {*RIGHTS, "*"}:
+            raise ArgumentError(
+                f"There is no right {pattern[:60]!r}.", allowed=f"Rights: {', '.join(RIGHTS)}."
+            )
+        return cast("Kind", kind), pattern
+    if equals or not text or len(text) > _LONGEST or not text.isprintable():
+        raise ArgumentError(
+            f"{text[:80]!r} is no pattern of a permission.",
+            allowed="Allowed: *, SERVER, SERVER:TOOL, resource=SERVER:URI, prompt=SERVER:NAME,"
+            " right=manage, right=internal; * and ? stand for any text and any character.",
+        )
+    if text == "*":
+        return "any", "*"
+    return ("tool" if ":" in text else "server"), text
+
+
+def check_who(who: str) -> str:
+    """The word for whom a rule is, if it is one.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if not _WHO.fullmatch(who) or len(who) > _LONGEST or not who.isprintable():
+        raise ArgumentError(
+            f"{who[:80]!r} is nobody a rule can be for.",
+            allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, group:NAME,"
+            " project:NAME.",
+        )
+    return who
+
+
+def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[Rule]:
+    """The rules of the configuration.
+
+    Raises:
+        ArgumentError: A pattern is none.
+    """
+    for table in tables:
+        for effect, patterns in (("allow", table.allow), ("deny", table.deny)):
+            for text in patterns:
+                kind, pattern = parse_pattern(text)
+                for who in table.to:
+                    yield Rule(
+                        effect=cast("Literal['allow', 'deny']", effect),
+                        who=who,
+                        kind=kind,
+                        pattern=pattern,
+                        hint=table.hint,
+                        source=table.source,
+                    )
+
+
+def rules_of_store(rows: Iterable[StoredPermission]) -> Iterator[Rule]:
+    """The rules that were made by command or API."""
+    for row in rows:
+        yield Rule(
+            effect=row.effect,
+            who=row.who,
+            kind=cast("Kind", row.kind),
+            pattern=row.pattern,
+            hint=cast("Hint", row.hint),
+            source=f"row {row.permission_id}",
+            permission_id=row.permission_id,
+        )
+
+
+@lru_cache(maxsize=16_384)
+def glob(pattern: str) -> re.Pattern[str]:
+    """A pattern as an expression: `*` any text, `?` any character, all else itself.
+
+    Each part between two stars is looked for once, so that no pattern makes matching slow.
+    """
+    first, *others = (_literal(part) for part in re.split(r"\*+", pattern))
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    inner = "".join(f"(?>.*?{part})" for part in middle)
+    return re.compile(f"{first}{inner}.*{last}", re.DOTALL)
+
+
+def _literal(part: str) -> str:
+    return ".".join(map(re.escape, part.split("?")))

@@ -167,11 +167,27 @@ def build_0005(connection: Connection) -> None:
     )
 
 
+def build_0006(connection: Connection) -> None:
+    """With what a message was taken for."""
+    build_0005(connection)
+    _schema.migrate(connection, to="0006")
+    connection.execute(
+        text(
+            "INSERT INTO detections (detection_id, at, project_id, caller_id, conversation, door,"
+            " outcome, stage, intent, confidence, rival, rival_confidence, called, remembered,"
+            " message, size_bytes) VALUES ('d1', :now, 'default', 'local', '', 'detect', 'found',"
+            " 'semantic', 'refunds', 0.9, '', 0.0, '', :no, 'money back', 200)"
+        ),
+        {"now": "2026-11-22T12:00:00.000Z", "no": False},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
     "0003": build_0003,
     "0004": build_0004,
     "0005": build_0005,
+    "0006": build_0006,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -25,6 +25,8 @@ def retention_of(settings: StoreSettings) -> Retention:
         results_max_bytes=settings.results_max_mb * _MIB,
         usage_days=settings.usage_days,
         usage_max_bytes=settings.usage_max_mb * _MIB,
+        detection_days=settings.detection_days,
+        detection_max_bytes=settings.detection_max_mb * _MIB,
         schema_days=settings.schema_days,
         schema_max_bytes=settings.schema_max_mb * _MIB,
     )

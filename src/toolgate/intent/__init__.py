@@ -37,6 +37,7 @@ from toolgate.intent.base import (
 )
 
 if TYPE_CHECKING:
+    from toolgate.intent._notes import Asked, DetectionNotes
     from toolgate.intent._recognizer import Deciding, Recognizer, Taught
     from toolgate.intent._semantic_model import Judgement, Neighbours
     from toolgate.intent._semantic_model import Model as SemanticModel
@@ -48,10 +49,12 @@ __all__ = [
     "ArgumentKind",
     "ArgumentReader",
     "ArgumentSpec",
+    "Asked",
     "Candidate",
     "Cascade",
     "Deciding",
     "Detection",
+    "DetectionNotes",
     "Detector",
     "Explanation",
     "FoundDate",
@@ -84,6 +87,8 @@ __all__ = [
 ]
 
 _LATER = {
+    "Asked": ("_notes", "Asked"),
+    "DetectionNotes": ("_notes", "DetectionNotes"),
     "Deciding": ("_recognizer", "Deciding"),
     "Explanation": ("_semantic_stage", "Explanation"),
     "Judgement": ("_semantic_model", "Judgement"),

@@ -317,7 +317,7 @@ class Learning:
     async def clear(self, project_id: str) -> int:
         """Forget what was searched and used in a project; gives the number of searches."""
         await self.flush()
-        self._writer.forget(project_id)
+        self._writer.forget_project(project_id)
         self._projects.pop(project_id, None)
         for thread in [thread for thread in self._talks if thread[0] == project_id]:
             del self._talks[thread]

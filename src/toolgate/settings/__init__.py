@@ -17,6 +17,7 @@ from toolgate.settings._folders import (
     default_store_url,
     expand_home,
     home_dir,
+    learned_dir,
     run_dir,
 )
 from toolgate.settings._foreign import project_folder, server_tables, translate
@@ -102,6 +103,7 @@ __all__ = [
     "home_dir",
     "is_toolgate",
     "json_spans",
+    "learned_dir",
     "load",
     "load_errors",
     "migrate_text",

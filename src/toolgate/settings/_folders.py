@@ -14,6 +14,7 @@ __all__ = [
     "default_store_url",
     "expand_home",
     "home_dir",
+    "learned_dir",
     "run_dir",
 ]
 
@@ -75,6 +76,11 @@ def config_dir(environ: Mapping[str, str] | None = None) -> Path:
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Where the store and backups lie: `~/.local/share/toolgate` on Linux."""
     return _folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", environ)
+
+
+def learned_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Where it is kept what was learned from example prompts, in the data folder."""
+    return data_dir(environ) / "learned"
 
 
 def run_dir(environ: Mapping[str, str] | None = None) -> Path:

@@ -307,6 +307,13 @@ class StoreSettings:
     usage_max_mb: int = _between(64, 1, 1_048_576)
     """Megabytes of the usage log at most; 1 to 1,048,576."""
 
+    detection_days: float = _between(180.0, 0, 36_500)
+    """Days that it is kept what messages were taken for, for `toolgate detect --stats`; 0 to
+    36,500."""
+
+    detection_max_mb: int = _between(64, 1, 1_048_576)
+    """Megabytes of that at most; 1 to 1,048,576."""
+
     schema_days: float = _between(730.0, 0, 36_500)
     """Days that versions of the schemas of `[connections]` are kept; 0 to 36,500. The present one
     of each always stays."""
@@ -323,7 +330,10 @@ class AuditSettings:
     """Whether discoveries and calls are recorded."""
 
     keep_queries: bool = True
-    """Whether the text of a discovery is kept."""
+    """Whether the texts of discoveries and messages are kept."""
+
+    detections: bool = True
+    """Whether it is noted what messages were taken for; `toolgate detect --stats` counts that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,20 @@
 
 from toolgate.errors import SettingError
 from toolgate.plugins import make
+from toolgate.store._batches import Batches
 from toolgate.store._keepable import keepable, kept
 from toolgate.store.base import (
     AuditFilter,
     Checkup,
+    DetectionCount,
+    DetectionFilter,
+    DetectionOutcome,
     Logged,
     Pruned,
     Retention,
     SqlAccess,
     Store,
+    StoredDetection,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -29,12 +34,17 @@ from toolgate.types import PluginSpec
 
 __all__ = [
     "AuditFilter",
+    "Batches",
     "Checkup",
+    "DetectionCount",
+    "DetectionFilter",
+    "DetectionOutcome",
     "Logged",
     "Pruned",
     "Retention",
     "SqlAccess",
     "Store",
+    "StoredDetection",
     "StoredPermission",
     "StoredProject",
     "StoredResult",

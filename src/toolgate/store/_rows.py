@@ -9,6 +9,8 @@ from sqlalchemy import RowMapping
 
 from toolgate.store._keepable import UNKEEPABLE, keepable, kept
 from toolgate.store.base import (
+    DetectionCount,
+    StoredDetection,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -24,6 +26,9 @@ from toolgate.types import AuditRecord, Json
 __all__ = [
     "audit_from",
     "audit_row",
+    "detection_count_from",
+    "detection_from",
+    "detection_row",
     "keepable",
     "kept",
     "permission_from",
@@ -130,6 +135,25 @@ def result_from(row: RowMapping) -> StoredResult:
     values = _unescaped(row)
     del values["size_bytes"]
     return StoredResult(**values)
+
+
+def detection_row(detection: StoredDetection) -> dict[str, Any]:
+    """Columns of what a message was taken for."""
+    row = dict(vars(detection))
+    row["size_bytes"] = _ROW_BYTES + sum(len(v) for v in row.values() if isinstance(v, str))
+    return _escaped(row)
+
+
+def detection_from(row: RowMapping) -> StoredDetection:
+    """What the message of a row was taken for."""
+    values = _unescaped(row)
+    del values["size_bytes"]
+    return StoredDetection(**values)
+
+
+def detection_count_from(row: RowMapping) -> DetectionCount:
+    """A row of counts."""
+    return DetectionCount(**_unescaped(row))
 
 
 def schema_row(schema: StoredSchema) -> dict[str, Any]:

@@ -33,14 +33,17 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
-from toolgate.store import _access, _copies, _rows, _schema, _schemas, _tables, _usage
+from toolgate.store import _access, _copies, _detections, _rows, _schema, _schemas, _tables, _usage
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,
     Checkup,
+    DetectionCount,
+    DetectionFilter,
     Logged,
     Pruned,
     Retention,
+    StoredDetection,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -287,6 +290,24 @@ class SqlStore:
         """Forget what a project searched and used; gives the number of searches."""
         return await self._write(lambda connection: _usage.clear(connection, project_id))
 
+    async def append_detections(self, detections: Sequence[StoredDetection]) -> None:
+        """Note what messages were taken for; all or nothing. What is there is left alone."""
+        await self._write(
+            lambda connection: _detections.append(connection, self._insert, detections)
+        )
+
+    async def detections(self, wanted: DetectionFilter) -> list[StoredDetection]:
+        """Detections that fit, newest first."""
+        return await self._read(lambda connection: _detections.find(connection, wanted))
+
+    async def detection_counts(self, wanted: DetectionFilter) -> list[DetectionCount]:
+        """How many fit, of each project, outcome, stage and intent, in this order."""
+        return await self._read(lambda connection: _detections.counts(connection, wanted))
+
+    async def clear_detections(self, project_id: str) -> int:
+        """Forget what messages of a project were taken for; gives their number."""
+        return await self._write(lambda connection: _detections.clear(connection, project_id))
+
     async def schema(self, project_id: str, connection: str) -> StoredSchema | None:
         """The last version of the schema of a connection, with its content."""
         return await self._read(lambda opened: _schemas.last(opened, project_id, connection))
@@ -358,6 +379,7 @@ class SqlStore:
             ),
             usage=await self._prune_usage(retention, today),
             schemas=await self._prune_schemas(retention, today),
+            detections=await self._prune_detections(retention, today),
         )
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned
@@ -373,6 +395,14 @@ class SqlStore:
                 searches, (searches.c.at, searches.c.search_id), retention.usage_max_bytes
             )
             + await self._drop(uses, _usage.is_orphan(settled))
+        )
+
+    async def _prune_detections(self, retention: Retention, today: datetime) -> int:
+        table = _tables.detections
+        oldest = utc_text(today - timedelta(days=retention.detection_days))
+        age = (table.c.at, table.c.detection_id)
+        return await self._drop(table, table.c.at < oldest) + await self._shrink(
+            table, age, retention.detection_max_bytes
         )
 
     async def _prune_schemas(self, retention: Retention, today: datetime) -> int:

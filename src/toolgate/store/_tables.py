@@ -27,6 +27,7 @@ __all__ = [
     "VERSION_TABLE",
     "access_state",
     "audit",
+    "detections",
     "metadata",
     "permissions",
     "projects",
@@ -44,7 +45,7 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -281,6 +282,30 @@ schema_versions = Table(
     Column("changes", LargeBinary, nullable=False),  # zlib
     Column("size_bytes", BigInteger, nullable=False),
     UniqueConstraint("project_id", "connection", "number"),
+)
+
+# No foreign key, as for `usage_searches`.
+detections = Table(
+    "detections",
+    metadata,
+    Column("detection_id", _TEXT, primary_key=True),
+    Column("at", _TEXT, nullable=False),
+    Column("project_id", _TEXT, nullable=False),
+    Column("caller_id", _TEXT, nullable=False),
+    Column("conversation", _TEXT, nullable=False),
+    Column("door", _TEXT, nullable=False),
+    Column("outcome", _TEXT, nullable=False),
+    Column("stage", _TEXT, nullable=False),
+    Column("intent", _TEXT, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("rival", _TEXT, nullable=False),
+    Column("rival_confidence", Double, nullable=False),
+    Column("called", _TEXT, nullable=False),
+    Column("remembered", Boolean, nullable=False),
+    Column("message", _TEXT),
+    Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
+    Index(None, "project_id", "at"),
+    Index(None, "at", "detection_id"),
 )
 
 versions = Table(

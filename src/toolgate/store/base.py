@@ -10,11 +10,15 @@ from toolgate.types import AuditRecord, Json
 __all__ = [
     "AuditFilter",
     "Checkup",
+    "DetectionCount",
+    "DetectionFilter",
+    "DetectionOutcome",
     "Logged",
     "Pruned",
     "Retention",
     "SqlAccess",
     "Store",
+    "StoredDetection",
     "StoredPermission",
     "StoredProject",
     "StoredResult",
@@ -350,6 +354,105 @@ class StoredSchema:
     """What it changed in the version before, JSON. Compressed by the store."""
 
 
+DetectionOutcome: TypeAlias = Literal["found", "unsure", "none", "outside", "arguments"]
+"""What became of a message: an intent was found; one was found, and asked back for; none was. Or an
+intent turned out to be wrong afterwards: the model called a tool that is none of its (`outside`),
+or gave arguments that did not fit (`arguments`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredDetection:
+    """What a message was taken for. No arguments, no results."""
+
+    detection_id: str
+    """Opaque, time-sortable."""
+
+    at: str
+    """UTC, ISO 8601."""
+
+    project_id: str
+    """The tenant."""
+
+    caller_id: str
+    """Whose message it was."""
+
+    conversation: str = ""
+    """In which conversation."""
+
+    door: str = ""
+    """What asked: `detect`, `enrich`, `knowledge`; for what turned out wrong `recovery`."""
+
+    outcome: DetectionOutcome
+    """What became of it."""
+
+    stage: str = ""
+    """What decided: `keyword` or `semantic`."""
+
+    intent: str = ""
+    """What it was taken for; empty: nothing."""
+
+    confidence: float = 0.0
+    """How sure that was, in [0, 1]."""
+
+    rival: str = ""
+    """The next best intent; where none was found, the nearest one. Empty: there is none."""
+
+    rival_confidence: float = 0.0
+    """How sure that would have been."""
+
+    called: str = ""
+    """Key of the tool that was called instead, where it turned out wrong."""
+
+    remembered: bool = False
+    """Whether the answer was known from an equal message before."""
+
+    message: str | None = None
+    """Its text, where `audit.keep_queries` allows it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionFilter:
+    """Which detections are wanted."""
+
+    project_id: str | None = None
+    """The tenant; None: all."""
+
+    outcomes: tuple[DetectionOutcome, ...] = ()
+    """What became of them; empty: anything."""
+
+    since: str = ""
+    """UTC, ISO 8601, inclusive."""
+
+    below: float | None = None
+    """Only those less sure than this."""
+
+    limit: int = 100
+    """At most this many, the newest; 1 to 10,000. Counts have no limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionCount:
+    """How often something was detected."""
+
+    project_id: str
+    """The tenant."""
+
+    outcome: DetectionOutcome
+    """What became of the messages."""
+
+    stage: str
+    """What decided."""
+
+    intent: str
+    """What they were taken for; empty: nothing."""
+
+    count: int
+    """How many."""
+
+    remembered: int
+    """How many of these were known from equal messages before."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Retention:
     """How long and how much is kept on disk."""
@@ -371,6 +474,12 @@ class Retention:
 
     usage_max_bytes: int = 64 * 2**20
     """Estimated bytes of the usage log; the oldest go first."""
+
+    detection_days: float = 180.0
+    """Days that it is kept what messages were taken for."""
+
+    detection_max_bytes: int = 64 * 2**20
+    """Estimated bytes of that; the oldest go first."""
 
     schema_days: float = 730.0
     """Days of versions of schemas; the last one of each connection stays."""
@@ -397,6 +506,9 @@ class Pruned:
 
     schemas: int = 0
     """Versions of schemas."""
+
+    detections: int = 0
+    """Notes of what messages were taken for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -556,6 +668,22 @@ class Store(Protocol):
 
     async def clear_usage(self, project_id: str) -> int:
         """Forget what a project searched and used; gives the number of searches."""
+        ...
+
+    async def append_detections(self, detections: Sequence[StoredDetection]) -> None:
+        """Note what messages were taken for; all or nothing. What is there is left alone."""
+        ...
+
+    async def detections(self, wanted: DetectionFilter) -> list[StoredDetection]:
+        """Detections that fit, newest first."""
+        ...
+
+    async def detection_counts(self, wanted: DetectionFilter) -> list[DetectionCount]:
+        """How many fit, of each project, outcome, stage and intent, in this order."""
+        ...
+
+    async def clear_detections(self, project_id: str) -> int:
+        """Forget what messages of a project were taken for; gives their number."""
         ...
 
     async def schema(self, project_id: str, connection: str) -> StoredSchema | None:

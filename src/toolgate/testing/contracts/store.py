@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -25,10 +26,12 @@ from toolgate.errors import StoreError
 from toolgate.ids import new_id
 from toolgate.store import (
     AuditFilter,
+    DetectionFilter,
     Logged,
     Pruned,
     Retention,
     Store,
+    StoredDetection,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -147,6 +150,21 @@ def _search(minute: int, **changes: object) -> StoredSearch:
         margin=0.5,
     )
     return replace(search, **changes)
+
+
+def _detection(minute: int, **changes: object) -> StoredDetection:
+    detection = StoredDetection(
+        detection_id=f"{minute:032x}",
+        at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
+        project_id=DEFAULT_PROJECT,
+        caller_id="local",
+        door="detect",
+        outcome="found",
+        stage="semantic",
+        intent="refunds",
+        confidence=0.75,
+    )
+    return replace(detection, **changes)
 
 
 def _version(number: int, **changes: object) -> StoredSchema:
@@ -606,6 +624,56 @@ class StoreContract:
         assert left == records[: -len(left) - 1 : -1]
         assert 30 < len(left) < 50
         assert pruned == Pruned(audit_records=100 - len(left))
+
+    async def test_detections_come_back_as_they_were(self, store: Store) -> None:
+        """Newest first; any text is kept."""
+        first = _detection(1, message=HOSTILE, conversation=HOSTILE, rival=HOSTILE)
+        second = _detection(2, message=None, outcome="none", intent="", remembered=True)
+
+        await store.append_detections([first, second])
+        await store.append_detections([replace(first, intent="another")])
+
+        assert await store.detections(DetectionFilter()) == [second, first]
+
+    async def test_the_detections_that_are_wanted_are_found_and_counted(self, store: Store) -> None:
+        """By project, outcome, time and confidence."""
+        kept = [_detection(minute, confidence=minute / 10) for minute in range(4)]
+        kept += [_detection(4, outcome="none", intent="", remembered=True)]
+        kept += [_detection(5, project_id="other")]
+        await store.append_detections(kept)
+
+        async def found(**wanted: Any) -> list[int]:
+            rows = await store.detections(DetectionFilter(**wanted))
+            return [int(row.detection_id, 16) for row in rows]
+
+        assert await found() == [5, 4, 3, 2, 1, 0]
+        assert await found(limit=2) == [5, 4]
+        assert await found(project_id="other") == [5]
+        assert await found(outcomes=("none", "unsure")) == [4]
+        assert await found(since=kept[4].at) == [5, 4]
+        assert await found(project_id=DEFAULT_PROJECT, below=0.2) == [1, 0]
+        counts = await store.detection_counts(DetectionFilter())
+        assert [(each.project_id, each.outcome, each.intent) for each in counts] == [
+            (DEFAULT_PROJECT, "found", "refunds"),
+            (DEFAULT_PROJECT, "none", ""),
+            ("other", "found", "refunds"),
+        ]
+        assert [(each.count, each.remembered) for each in counts] == [(4, 0), (1, 1), (1, 0)]
+
+    async def test_detections_are_forgotten_by_project_age_and_size(self, store: Store) -> None:
+        await store.append_detections(
+            [_detection(minute, message="x" * 900) for minute in range(9)]
+        )
+        await store.append_detections([_detection(0, project_id="other", detection_id="o")])
+
+        pruned = await store.prune(Retention(detection_max_bytes=5_000), now=NOW)
+        left = await store.detections(DetectionFilter())
+        assert 0 < len(left) < 6
+        assert pruned == Pruned(detections=10 - len(left))
+        assert await store.clear_detections(DEFAULT_PROJECT) == len(left)
+        await store.append_detections([_detection(1)])
+        pruned = await store.prune(Retention(detection_days=1), now="2026-08-19T12:00:00.000Z")
+        assert pruned == Pruned(detections=1)
 
     async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
         """The last one with its content, lists without."""

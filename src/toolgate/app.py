@@ -20,6 +20,7 @@ import anyio
 from toolgate.access import AllowAll
 from toolgate.audit import Receipts, Recorder, keep_house, retention_of
 from toolgate.catalog import Catalog
+from toolgate.connections import Connections, SchemaHistory
 from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
 from toolgate.guidance import Guide
@@ -64,6 +65,7 @@ class App:
         catalog: Catalog,
         keeper: "_Keeper",
         searching: Searching,
+        schemas: SchemaHistory,
         recognizer: Recognizer,
         rulebook: Rulebook,
         connect: Callable[[], None],
@@ -77,6 +79,8 @@ class App:
         """Who writes the audit."""
         self.searching = searching
         """The searches."""
+        self.schemas = schemas
+        """The databases of `[connections]`, and the history of their schemas."""
         self.recognizer = recognizer
         """What tells the intents of messages."""
         self.rulebook = rulebook
@@ -99,6 +103,7 @@ class App:
         prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
         await self.searching.become(prepared)
+        await self.schemas.connections.become(fixed.connections)
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
 
@@ -134,6 +139,8 @@ async def open_app(
         signer = Signer(await store.secret(_INSTALLATION_KEY))
         recorder = Recorder(store, enabled=settings.audit.enabled)
         stack.push_async_callback(recorder.aclose)
+        schemas = SchemaHistory(Connections(settings.connections), store)
+        stack.push_async_callback(schemas.connections.aclose)
         services = _Services(wires or {})
         stack.push_async_callback(services.aclose)
         fleet = Fleet(services.make_wire, Bridge(signer))
@@ -195,6 +202,7 @@ async def open_app(
             )
         )
         stack.push_async_callback(_end, house)
+        stack.push_async_callback(_end, asyncio.create_task(schemas.watch()))
         if wait_s:
             await gateway.wait_ready(wait_s)
         app = App(
@@ -205,6 +213,7 @@ async def open_app(
             catalog=catalog,
             keeper=keeper,
             searching=searching,
+            schemas=schemas,
             recognizer=recognizer,
             rulebook=rulebook,
             connect=fleet.release,

@@ -216,37 +216,49 @@ class SchemaHistory:
             try:
                 version = await self.known(connection.name) or await self.look(connection)
             except ToolgateError as error:
-                log.warning(
-                    "schema not read", extra={"connection": connection.name, "reason": str(error)}
-                )
+                _warn(connection.name, error)
                 continue
             for each in (*version.schema.tables, *version.schema.types):
                 found[each.name.rpartition(".")[2]] = None
         return tuple(found)
 
     async def watch(self) -> None:
-        """Look at each connection from time to time, as it is set, until cancelled."""
+        """Look at each connection from time to time, as it is set, until cancelled.
+
+        The time of the last look is in the store: after a restart, and among several processes, it
+        counts whoever looked.
+        """
         due: dict[str, float] = {}
         quiet: set[str] = set()
         while True:
-            for connection in list(self.connections.values()):
-                every_s = connection.table.snapshot_every_minutes * 60
-                if not every_s or due.get(connection.name, 0.0) > time.monotonic():
-                    continue
-                due[connection.name] = time.monotonic() + every_s
-                try:
-                    await self.look(connection)
-                    quiet.discard(connection.name)
-                except ToolgateError as error:
-                    if connection.name not in quiet:  # once, not every hour
-                        log.warning(
-                            "schema not read",
-                            extra={"connection": connection.name, "reason": str(error)},
-                        )
-                    quiet.add(connection.name)
-                except Exception:  # a fault here must not end all later looks
-                    log.exception("schema not read", extra={"connection": connection.name})
             await anyio.sleep(_TICK_S)
+            for connection in list(self.connections.values()):
+                name, every_s = connection.name, connection.table.snapshot_every_minutes * 60
+                if not every_s or due.get(name, 0.0) > time.monotonic():
+                    continue
+                try:
+                    left_s = await self._left_s(name, every_s)
+                    if left_s <= 0:
+                        left_s = every_s
+                        await self.look(connection)
+                    quiet.discard(name)
+                except ToolgateError as error:
+                    left_s = every_s
+                    if name not in quiet:  # once, not every hour
+                        _warn(name, error)
+                    quiet.add(name)
+                except Exception:  # a fault here must not end all later looks
+                    left_s = every_s
+                    log.exception("schema not read", extra={"connection": name})
+                due[name] = time.monotonic() + left_s
+
+    async def _left_s(self, name: str, every_s: float) -> float:
+        """Seconds until a look is due; none when it was never looked at."""
+        stored = await self._store.schema_versions(DEFAULT_PROJECT, name, limit=1)
+        if not stored:
+            return 0.0
+        now, seen = map(datetime.fromisoformat, (self._now(), stored[0].seen_at))
+        return every_s - (now - seen).total_seconds()
 
     async def _kept(self, name: str, schema: Schema) -> Version:
         """The version that the schema is: the last one, or a new one."""
@@ -304,6 +316,10 @@ class SchemaHistory:
 
 _TICK_S: Final = 5.0
 """Seconds from one look at the clock to the next, so that new settings are noticed."""
+
+
+def _warn(name: str, error: ToolgateError) -> None:
+    log.warning("schema not read", extra={"connection": name, "reason": str(error)})
 
 
 def _with_problem(version: Version, problem: str) -> Version:

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql.base import PGInspector
 from sqlalchemy.engine.reflection import Inspector, ObjectKind
 from sqlalchemy.exc import CompileError, SAWarning, SQLAlchemyError
 
@@ -76,6 +75,8 @@ class _Reading:
         self._connection = connection
         self._exclude = exclude
         self._inspector: Inspector = sa.inspect(connection)
+        # Of the class `PGInspector`, which is not loaded for those who have no PostgreSQL.
+        self._postgres: Any = self._inspector if connection.dialect.name == "postgresql" else None
         self._usual = self._inspector.default_schema_name
         self._unread: dict[str, str] = {}
 
@@ -148,8 +149,8 @@ class _Reading:
                 found.update(dict.fromkeys(names(schema), kind))
             except NotImplementedError:
                 continue
-        if isinstance(self._inspector, PGInspector):
-            found.update(dict.fromkeys(self._inspector.get_foreign_table_names(schema), "table"))
+        if self._postgres is not None:
+            found.update(dict.fromkeys(self._postgres.get_foreign_table_names(schema), "table"))
         return found
 
     def _part(self, part: str, schema: str | None, names: Iterable[str]) -> Mapping[_Key, Any]:
@@ -160,7 +161,7 @@ class _Reading:
         except NotImplementedError:
             return {}
         except SQLAlchemyError:
-            if isinstance(self._inspector, PGInspector):
+            if self._postgres is not None:
                 raise  # nothing more can be read in this transaction
         found: dict[_Key, Any] = {}
         for name in names:
@@ -173,7 +174,7 @@ class _Reading:
     def _written_types(self, schema: str | None) -> Mapping[str, Mapping[str, str]]:
         """Types by table and column as the database writes them, where it can be asked."""
         found: dict[str, dict[str, str]] = {}
-        if isinstance(self._inspector, PGInspector):
+        if self._postgres is not None:
             rows = self._connection.execute(_POSTGRES_TYPES, {"schema": schema or self._usual})
             for table, column, written in rows:
                 found.setdefault(table, {})[column] = written
@@ -220,12 +221,12 @@ class _Reading:
             return ""
 
     def _types(self, schema: str | None) -> Iterator[NamedType]:
-        if not isinstance(self._inspector, PGInspector):
+        if self._postgres is None:
             return
-        for enum in self._inspector.get_enums(schema):
+        for enum in self._postgres.get_enums(schema):
             name = self._name(enum["schema"], enum["name"])
             yield NamedType(name=name, kind="enum", values=tuple(enum["labels"]))
-        for domain in self._inspector.get_domains(schema):
+        for domain in self._postgres.get_domains(schema):
             name = self._name(domain["schema"], domain["name"])
             said = [domain["type"], *(["NOT NULL"] if not domain["nullable"] else [])]
             said += [f"DEFAULT {domain['default']}"] if domain["default"] else []

@@ -1,0 +1,1 @@
+"""The pack `servoy`: solution workspaces on disk, without the IDE."""

@@ -1,0 +1,489 @@
+r"""The notation of workspace files: text to values and back, to the letter, in both dialects.
+
+| | plain | JSON |
+|---|---|---|
+| around the whole | nothing | braces |
+| keys | bare | quoted |
+| between members | comma, line feed | comma, line feed, four blanks a level |
+
+In both, a line break inside a text is a backslash and a real line feed, so that even a file with
+braces need not be valid JSON. Older files have a bare line feed or `\n`; all are read. What a file
+spells otherwise than the writer would is kept as it came: the order of its keys, a value that could
+have been left out, an escape that was not needed, the end of the file.
+"""
+
+import re
+from bisect import bisect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, NoReturn, TypeAlias
+
+__all__ = [
+    "Bare",
+    "Dialect",
+    "Document",
+    "Fields",
+    "Items",
+    "NotationError",
+    "Style",
+    "Value",
+    "Written",
+    "document",
+    "parse",
+    "put",
+    "write",
+]
+
+Dialect: TypeAlias = Literal["plain", "json"]
+"""`plain`: until about Servoy 2025.3. `json`: since 2025.9."""
+
+LineBreak: TypeAlias = Literal["backslash", "escape", "bare"]
+r"""How a line break stands inside a text: backslash and line feed, `\n`, or the line feed alone."""
+
+Value: TypeAlias = "Fields | Items | str | int | bool | None"
+
+DEEPEST: Final = 200
+"""Values may be nested this deeply; forms of people reach about 12."""
+
+MOST_BYTES: Final = 64_000_000
+"""No workspace file is larger; the largest medias.obj seen has 60,000 bytes."""
+
+
+class NotationError(ValueError):
+    """A text that is not in the notation; says the line and the reason."""
+
+    def __init__(self, reason: str, *, line: int = 0) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.reason = reason
+        self.line = line
+        """Counted from 1; 0 where the whole text is meant."""
+
+
+class Written(str):
+    """A text or a key that stood in its file in another spelling than the writer would choose."""
+
+    __slots__ = ("raw",)
+
+    raw: str
+
+    def __new__(cls, value: str, raw: str) -> "Written":
+        """The text `value`, spelt `raw`."""
+        made = super().__new__(cls, value)
+        made.raw = raw
+        return made
+
+
+class Bare(str):
+    """A value without quotes that is neither a plain number nor a word of the notation."""
+
+    __slots__ = ()
+
+
+class Fields(dict[str, Value]):
+    """An object, its members in the order of the file."""
+
+    inline: bool = False
+    """Whether it stands on one line; in the plain dialect the items of a relation do."""
+
+    gap: str | None = None
+    """What an empty one had between its braces."""
+
+
+class Items(list[Value]):
+    """An array."""
+
+    inline: bool = False
+    gap: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How a file is spelt as a whole."""
+
+    dialect: Dialect
+    """Which of the two."""
+
+    line_break: LineBreak = "backslash"
+    """For texts that are new; others keep their own."""
+
+    end_of_line: str = "\n"
+    """`\\r\\n` where every line of the file ends so."""
+
+    mark: bool = False
+    """Whether it begins with a byte order mark."""
+
+    lead: str = ""
+    """White space before the first value."""
+
+    tail: str = ""
+    """White space after the last value: a final line feed, in some files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A file as it was read."""
+
+    root: Fields | Items
+    """What is in it."""
+
+    style: Style
+    """How to write it again."""
+
+
+def document(content: bytes) -> Document:
+    """The document of a file's bytes.
+
+    Raises:
+        NotationError: They are not in the notation.
+    """
+    if len(content) > MOST_BYTES:
+        raise NotationError(f"the file is larger than {MOST_BYTES:,} bytes")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise NotationError("this is no UTF-8 text", line=line) from error
+    return parse(text)
+
+
+def parse(text: str) -> Document:
+    """The document of a text.
+
+    Raises:
+        NotationError: It is not in the notation: cut off, with marks of a merge conflict, no text.
+    """
+    mark = text.startswith("\ufeff")
+    text = text.removeprefix("\ufeff")
+    _refuse_conflict(text)
+    end_of_line = "\n"
+    if "\r\n" in text and text.count("\r\n") == text.count("\n"):
+        end_of_line, text = "\r\n", text.replace("\r\n", "\n")
+    return _Reader(text).read(mark=mark, end_of_line=end_of_line)
+
+
+def write(read: Document) -> str:
+    """The text of a document."""
+    style = read.style
+    root = read.root
+    writer = _Writer(style)
+    if isinstance(root, Items) or style.dialect == "json":
+        body = writer.value(root, 1)
+    else:
+        body = writer.members(root, 0)
+    text = f"{style.lead}{body}{style.tail}".replace("\n", style.end_of_line)
+    return f"\ufeff{text}" if style.mark else text
+
+
+def put(fields: Fields, key: str, value: Value) -> None:
+    """Set a member where it stands, or insert it at its place in the order of the keys."""
+    if key in fields:
+        fields[key] = value
+        return
+    keys = sorted(fields)
+    if keys != list(fields):  # an order of its own: the new one goes to the end
+        fields[key] = value
+        return
+    after = keys[bisect(keys, key) :]
+    later = [(each, fields.pop(each)) for each in after]
+    fields[key] = value
+    fields.update(later)
+
+
+def _refuse_conflict(text: str) -> None:
+    found = re.search(r"^<{7}(?: .*)?$", text, re.MULTILINE)
+    if found and re.compile(r"^>{7}(?: .*)?$", re.MULTILINE).search(text, found.end()):
+        line = text.count("\n", 0, found.start()) + 1
+        raise NotationError("there are marks of a merge conflict", line=line)
+
+
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\'[^\'\\]*(?:\\.[^\'\\]*)*\'', re.DOTALL)
+_WORD: Final = re.compile(r"[^,:\[\]{}\s\"']+")
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|\r?\n|(.))|\r", re.DOTALL)
+_BARE_KEY: Final = re.compile(r"[^,:\[\]{}\s\"'\\/]+")
+_JSON_ARRAY: Final = re.compile(r"\[\s*\{\s*\"")
+_WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+_LETTERS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._dialect: Dialect = "plain"
+        self._break: LineBreak | None = None
+        self._spelt: list[tuple[Fields | Items, str | int, str, str]] = []
+
+    def read(self, *, mark: bool, end_of_line: str) -> Document:
+        lead = self._space()
+        first = self._peek()
+        if not first:
+            raise NotationError("the file is empty")
+        root: Fields | Items
+        if first == "{":
+            self._dialect = "json"
+            root = self._object(1)
+        elif first == "[":
+            if _JSON_ARRAY.match(self._text, self._at):
+                self._dialect = "json"
+            root = self._array(1)
+        else:
+            root = self._members(end="", depth=1)
+        self._space()
+        if self._peek():
+            self._fail(f"nothing is expected here, but there is {self._here()}")
+        tail = self._text[len(self._text.rstrip(" \t\r\n")) :]
+        style = Style(
+            dialect=self._dialect,
+            line_break=self._break or "backslash",
+            end_of_line=end_of_line,
+            mark=mark,
+            lead=lead,
+            tail=tail,
+        )
+        self._keep_spellings(style)
+        return Document(root=root, style=style)
+
+    def _keep_spellings(self, style: Style) -> None:
+        """Remember how a text was spelt, where the writer would spell it otherwise."""
+        writer = _Writer(style)
+        for holder, place, value, raw in self._spelt:
+            if writer.text(value) != raw:
+                holder[place] = Written(value, raw)  # pyright: ignore[reportArgumentType, reportCallIssue] -- the place fits its holder
+
+    def _value(self, depth: int, holder: Fields | Items, place: str | int) -> Value:
+        match self._peek():
+            case "{":
+                return self._object(depth + 1)
+            case "[":
+                return self._array(depth + 1)
+            case '"' | "'":
+                raw = self._raw_text()
+                value = self._unescaped(raw)
+                self._spelt.append((holder, place, value, raw))
+                return value
+            case _:
+                return self._word()
+
+    def _object(self, depth: int) -> Fields:
+        self._at += 1
+        gap = self._space()
+        if self._peek() == "}":
+            self._at += 1
+            empty = Fields()
+            empty.gap = gap
+            return empty
+        made = self._members(end="}", depth=depth)
+        made.inline = "\n" not in gap
+        self._at += 1
+        return made
+
+    def _members(self, *, end: str, depth: int) -> Fields:
+        self._check_depth(depth)
+        made = Fields()
+        while True:
+            key = self._key()
+            if key in made:
+                self._fail(f"the key {str(key)!r} stands twice in one object")
+            self._space()
+            if self._peek() != ":":
+                self._fail(f"a colon is expected after the key {str(key)!r}, not {self._here()}")
+            self._at += 1
+            self._space()
+            made[key] = self._value(depth, made, key)
+            if not self._more(end):
+                return made
+
+    def _array(self, depth: int) -> Items:
+        self._check_depth(depth)
+        self._at += 1
+        gap = self._space()
+        made = Items()
+        if self._peek() == "]":
+            self._at += 1
+            made.gap = gap
+            return made
+        made.inline = "\n" not in gap
+        while True:
+            made.append(self._value(depth, made, len(made)))
+            if not self._more("]"):
+                self._at += 1
+                return made
+
+    def _more(self, end: str) -> bool:
+        """Whether another member follows; else the end is the next character."""
+        self._space()
+        found = self._peek()
+        if found == ",":
+            self._at += 1
+            self._space()
+            if not self._peek():
+                self._fail("the file ends after a comma: it is cut off")
+            return True
+        if found != end:
+            if not found:
+                self._fail(f"the file ends before {end!r}: it is cut off")
+            self._fail(f"a comma is expected, not {self._here()}")
+        return False
+
+    def _key(self) -> str:
+        if self._peek() in {'"', "'"}:
+            raw = self._raw_text()
+            value = self._unescaped(raw)
+        else:
+            found = _WORD.match(self._text, self._at)
+            if found is None:
+                self._fail(f"a key is expected, not {self._here()}")
+            self._at = found.end()
+            raw = value = found[0]
+        return value if raw == _key(value, self._dialect) else Written(value, raw)
+
+    def _raw_text(self) -> str:
+        found = _TEXT.match(self._text, self._at)
+        if found is None:
+            self._fail("a text is begun here and not ended: the file is cut off")
+        self._at = found.end()
+        return found[0]
+
+    def _unescaped(self, raw: str) -> str:
+        inner = raw[1:-1]
+        if "\n" in inner or "\\n" in inner:
+            self._note_break(inner)
+        if "\\" not in inner and "\r" not in inner:
+            return inner
+        value = _ESCAPE.sub(_meaning, inner)
+        if any("\ud800" <= each <= "\udfff" for each in value):
+            value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+
+    def _note_break(self, inner: str) -> None:
+        if self._break is None:
+            found = re.search(r"(?s)(?:\\\\)*(\\\r?\n|\\n|\n)", inner)
+            kind = found[1] if found else ""
+            if kind:
+                self._break = "escape" if kind == "\\n" else "bare" if kind == "\n" else "backslash"
+
+    def _word(self) -> Value:
+        found = _WORD.match(self._text, self._at)
+        if found is None:
+            self._fail(f"a value is expected, not {self._here()}")
+        self._at = found.end()
+        word = found[0]
+        if word in _WORDS:
+            return _WORDS[word]
+        return int(word) if _WHOLE.fullmatch(word) and word != "-0" else Bare(word)
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > DEEPEST:
+            self._fail(f"values are nested more than {DEEPEST} deep")
+
+    def _space(self) -> str:
+        found = _SPACE.match(self._text, self._at)
+        assert found is not None
+        self._at = found.end()
+        return found[0]
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _here(self) -> str:
+        rest = self._text[self._at : self._at + 20].partition("\n")[0]
+        return repr(rest) if rest else "the end of the file"
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise NotationError(reason, line=self._text.count("\n", 0, self._at) + 1)
+
+
+def _meaning(found: "re.Match[str]") -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    if found[2]:
+        return _LETTERS.get(found[2], found[2])
+    return "" if found[0] == "\r" else "\n"
+
+
+class _Writer:
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._is_json = style.dialect == "json"
+
+    def value(self, value: Value, depth: int) -> str:
+        match value:
+            case Fields():
+                return "{" + self._inside(value, self.members(value, depth), depth) + "}"
+            case Items():
+                parts = [self.value(each, depth + 1) for each in value]
+                return "[" + self._inside(value, self._joined(value, parts, depth), depth) + "]"
+            case True:
+                return "true"
+            case False:
+                return "false"
+            case None:
+                return "null"
+            case str():
+                return self.text(value)
+            case _:
+                return repr(value)
+
+    def members(self, fields: Fields, depth: int) -> str:
+        parts = [f"{self._key(key)}:{self.value(each, depth + 1)}" for key, each in fields.items()]
+        return self._joined(fields, parts, depth)
+
+    def text(self, value: str) -> str:
+        match value:
+            case Written():
+                return value.raw
+            case Bare():
+                return str(value)
+            case _:
+                return _quoted(value, self._style.line_break)
+
+    def _key(self, key: str) -> str:
+        return key.raw if isinstance(key, Written) else _key(key, self._style.dialect)
+
+    def _joined(self, holder: Fields | Items, parts: Iterable[str], depth: int) -> str:
+        return ("," if holder.inline else f",{self._line(depth)}").join(parts)
+
+    def _inside(self, holder: Fields | Items, body: str, depth: int) -> str:
+        if not holder:
+            return holder.gap if holder.gap is not None else "" if self._is_json else "\n\n"
+        if holder.inline:
+            return body
+        return f"{self._line(depth)}{body}{self._line(depth - 1)}"
+
+    def _line(self, depth: int) -> str:
+        return "\n" + " " * 4 * depth if self._is_json else "\n"
+
+
+_BREAKS: Final[dict[LineBreak, str]] = {"backslash": "\\\n", "escape": "\\n", "bare": "\n"}
+_PLAIN_TEXT: Final = re.compile(r"[^\"\\/\x00-\x1f\x80-\x9f\u2000-\u20ff]*")
+_SHORT: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\f": "\\f",
+    "\r": "\\r",
+    "</": "<\\/",
+}
+_SPECIAL: Final = re.compile(r"</|[\"\\\x00-\x1f\x80-\x9f\u2000-\u20ff]")
+
+
+def _key(key: str, dialect: Dialect) -> str:
+    if dialect == "plain" and _BARE_KEY.fullmatch(key):
+        return key
+    return _quoted(key, "backslash")
+
+
+def _quoted(value: str, line_break: LineBreak) -> str:
+    if _PLAIN_TEXT.fullmatch(value):
+        return f'"{value}"'
+
+    def spell(found: "re.Match[str]") -> str:
+        special = found[0]
+        if special == "\n":
+            return _BREAKS[line_break]
+        return _SHORT.get(special) or f"\\u{ord(special):04x}"
+
+    return f'"{_SPECIAL.sub(spell, value)}"'

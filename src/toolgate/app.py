@@ -21,13 +21,14 @@ from toolgate.access import AllowAll
 from toolgate.audit import Receipts, Recorder, keep_house, retention_of
 from toolgate.catalog import Catalog
 from toolgate.connections import Connections, SchemaHistory
-from toolgate.errors import SettingError, StoreError, UnknownServerError
+from toolgate.errors import ConfigError, SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
 from toolgate.guidance import Guide
 from toolgate.ids import new_id
 from toolgate.intent import Recognizer
+from toolgate.packs import Pack, Packs, PackSet, taught_by
 from toolgate.plugins import make
-from toolgate.rules import Rulebook, Workspace
+from toolgate.rules import PackRules, Rulebook, Workspace
 from toolgate.search import Learning, Relations
 from toolgate.settings import (
     Settings,
@@ -43,7 +44,15 @@ from toolgate.signing import Signer
 from toolgate.store import Store, StoredServer, make_store
 from toolgate.strategies import Searching
 from toolgate.types import DEFAULT_PROJECT, Json, PluginSpec, ServerSpec
-from toolgate.upstream import Bridge, Fleet, OrphanGuard, Wire, WireMaker, new_http_session
+from toolgate.upstream import (
+    Bridge,
+    Fleet,
+    OrphanGuard,
+    ToolServices,
+    Wire,
+    WireMaker,
+    new_http_session,
+)
 
 __all__ = ["App", "open_app"]
 
@@ -68,6 +77,7 @@ class App:
         schemas: SchemaHistory,
         recognizer: Recognizer,
         rulebook: Rulebook,
+        packs: Packs,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -85,6 +95,8 @@ class App:
         """What tells the intents of messages."""
         self.rulebook = rulebook
         """The rules of intents."""
+        self.packs = packs
+        """The packs: what intents, rules and some tools come from."""
         self._catalog = catalog
         self._keeper = keeper
         self.connect = connect
@@ -106,6 +118,7 @@ class App:
         await self.schemas.connections.become(fixed.connections)
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
+        await self.packs.become(fixed.packs)
 
 
 @asynccontextmanager
@@ -168,6 +181,15 @@ async def open_app(
             _here(), home=home_dir(), connections=lambda: gateway.settings.connections
         )
         rulebook = Rulebook(common=place)
+
+        def services_of(pack: Pack) -> ToolServices:
+            """What the tools of a pack may use."""
+            options = gateway.settings.packs.options.get(pack.name, {})
+            return ToolServices(settings=options, store=store)
+
+        packs = Packs(settings.packs, cwd=_here(), services=services_of)
+        stack.push_async_callback(packs.aclose)
+        keeper.packs = packs
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
@@ -193,7 +215,21 @@ async def open_app(
             fleet.connects = lambda name: name in connect
         if hold:
             fleet.hold()
+        await packs.look()
+        _teach(packs.current, recognizer, rulebook)
         await catalog.load(await keeper.specs(settings))
+
+        async def exchange(found: PackSet) -> None:
+            _teach(found, recognizer, rulebook)
+            try:
+                await catalog.become(await keeper.specs(gateway.settings))
+            except ConfigError as error:
+                log.error("servers of packs cannot be used: %s", error)  # noqa: TRY400
+            gateway.packs_changed()
+
+        packs.on_change(exchange)
+        watching = asyncio.create_task(packs.watch(stop=anyio.Event()))
+        stack.push_async_callback(_end, watching)
         house = asyncio.create_task(
             keep_house(
                 store,
@@ -216,6 +252,7 @@ async def open_app(
             schemas=schemas,
             recognizer=recognizer,
             rulebook=rulebook,
+            packs=packs,
             connect=fleet.release,
         )
         try:
@@ -224,6 +261,21 @@ async def open_app(
             # The shutdown has to end children even when it is itself being cancelled.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
+
+
+def _teach(found: PackSet, recognizer: Recognizer, rulebook: Rulebook) -> None:
+    """Let intents and rules of these packs count from now on."""
+    packs = found.packs
+    recognizer.take(taught_by(packs))
+    rulebook.take(
+        PackRules(
+            pack=pack.name,
+            rules=pack.rules,
+            variables=pack.variables,
+            out_of_context=pack.out_of_context,
+        )
+        for pack in packs
+    )
 
 
 def _here() -> Path:
@@ -285,6 +337,8 @@ class _Keeper:
 
     def __init__(self, settings: Settings, store: Store, catalog: Catalog) -> None:
         self.settings = settings
+        self.packs: Packs | None = None
+        """Bring servers of their own along."""
         self._store = store
         self._catalog = catalog
 
@@ -309,6 +363,9 @@ class _Keeper:
                     hint=f"Remove it from the file, or run: toolgate servers remove {row.name}",
                 )
             specs.append(_stored_spec(row))
+        if self.packs is not None and settings.expose != "flat":
+            names = [spec.name for spec in specs]
+            specs += self.packs.specs(names, has_connections=bool(settings.connections))
         if settings.expose == "flat" and len(specs) != 1:
             raise SettingError(
                 f'expose = "flat" serves exactly one server; {len(specs)} are configured.',

@@ -1,17 +1,19 @@
 """Reading a pack's folder."""
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from toolgate.errors import PackError
 from toolgate.intent import read_intents
 from toolgate.packfiles import MOST_BYTES, PackFile, PackTable, Trying, files_in, files_named
 from toolgate.packs.base import Pack
+from toolgate.types import Json, json_object
 
 __all__ = ["About", "files_of", "fingerprint", "load_pack", "read_about"]
 
@@ -26,6 +28,7 @@ _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 _LIVE: Final = frozenset({"tables"})
 _LIVE_HINT: Final = "Write: tables, for the names of the tables and types of [connections]."
 _NEEDS: Final = frozenset({"connections"})
+_NO_CODE: Final = frozenset({"intents", "embeddings", "rules", "unsupported.txt"})
 _MOST_FILES: Final = 20_000
 
 
@@ -49,7 +52,10 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
     folder = folder.absolute()
     read = read_intents(folder, report=report)
     about = read_about(folder)
-    rules = _rules(folder, Trying(report))
+    trying = Trying(report)
+    rules = _rules(folder, trying)
+    texts = _texts(folder, trying)
+    servers = _servers(folder, trying)
     intents = tuple(intent for intent in read.intents if dev or not intent.dev)
     return Pack(
         name=about.name,
@@ -68,6 +74,11 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         out_of_context=about.out_of_context,
         live=about.live,
         needs=about.needs,
+        modules=_modules(folder, trying),
+        texts=texts,
+        resources=_resources(folder),
+        servers=servers,
+        code=fingerprint(folder, but=_NO_CODE),
         problems=tuple(problems),
     )
 
@@ -152,6 +163,56 @@ def _rule_files(folder: Path, home: Path, trying: Trying) -> list[Path]:
     return files_in(home, ".md")
 
 
+def _modules(folder: Path, trying: Trying) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for name in ("tools", "proxies", "prompts", "resources"):
+        with trying:
+            found += [
+                path for path in files_in(folder / name, ".py") if not path.name.startswith("_")
+            ]
+    return tuple(found)
+
+
+def _texts(folder: Path, trying: Trying) -> dict[str, str]:
+    """The prompts for clients."""
+    found: dict[str, str] = {}
+    with trying:
+        for path in files_in(folder / "prompts", ".md"):
+            with trying:
+                found[path.stem] = PackFile(path).prose()
+    return found
+
+
+def _resources(folder: Path) -> tuple[Path, ...]:
+    home = folder / "resources"
+    return tuple(path for path in files_of(home) if path.suffix != ".py")
+
+
+def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
+    """The servers that a pack brings along, as they are written."""
+    path = folder / "servers.json"
+    with trying:
+        if not path.is_file():
+            return {}
+        file = PackFile(path)
+        try:
+            read: object = json.loads(file.text)
+        except json.JSONDecodeError as error:
+            file.fail(error.lineno, f"this is no valid JSON: {error.msg}", "Correct the line.")
+        except RecursionError:
+            file.fail(None, "it is nested too deeply", "Correct it.")
+        table = json_object(read)
+        servers: object = table.get("mcpServers", table)
+        if not isinstance(read, dict) or not isinstance(servers, dict):
+            file.fail(None, "it has no servers", 'Expected: {"mcpServers": {"NAME": {...}}}.')
+        found = cast("Json", servers)
+        for name, config in found.items():
+            if not isinstance(config, dict):
+                file.fail(file.line(name), f"the server {name!r} is no object", "Correct it.")
+        return found
+    return {}
+
+
 def files_of(folder: Path) -> Iterator[Path]:
     """All files of a pack, sorted; hidden ones and what Python compiled are none."""
     pending = [folder]
@@ -173,10 +234,17 @@ def files_of(folder: Path) -> Iterator[Path]:
                 yield Path(entry.path)
 
 
-def fingerprint(folder: Path) -> str:
-    """A hash of the names and contents of a pack's files; of large ones, of when they changed."""
+def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
+    """A hash of the names and contents of a pack's files; of large ones, of when they changed.
+
+    Args:
+        folder: The pack's folder.
+        but: Files and folders right in it that do not count.
+    """
     made = blake2b(digest_size=16)
     for path in files_of(folder):
+        if path.relative_to(folder).parts[0] in but:
+            continue
         made.update(f"{path.relative_to(folder).as_posix()}\0".encode(errors="surrogateescape"))
         try:
             stat = path.stat()

@@ -1,7 +1,8 @@
 """All packs of a gateway: read, watched, and exchanged as a whole."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -11,10 +12,14 @@ import anyio
 from anyio import to_thread
 
 from toolgate.errors import PackError
+from toolgate.names import fold
 from toolgate.packs._find import ON_BY_DEFAULT, Origin, Place, find_packs
 from toolgate.packs._load import About, files_of, load_pack, read_about
+from toolgate.packs._server import PackServer
 from toolgate.packs.base import Pack
 from toolgate.settings import PackSettings
+from toolgate.types import ServerSpec
+from toolgate.upstream import ToolServices
 
 __all__ = ["PackSet", "PackState", "Packs"]
 
@@ -103,27 +108,40 @@ class Packs:
     ```
     """
 
-    def __init__(self, settings: PackSettings, *, cwd: Path) -> None:
+    def __init__(
+        self,
+        settings: PackSettings,
+        *,
+        cwd: Path,
+        services: Callable[[Pack], ToolServices] | None = None,
+    ) -> None:
         """Name the places; nothing is read yet.
 
         Args:
             settings: Which packs are wanted.
             cwd: Where Toolgate runs.
+            services: Gives what the tools of a pack may use; None: no code of packs is run.
         """
         self._settings = settings
         self._cwd = cwd
+        self._services = services
         self._current = PackSet()
+        self._found = PackSet()
         self._read: dict[Path, _Read] = {}
-        self._listeners: list[Callable[[PackSet], None]] = []
+        self._servers: dict[str, PackServer] = {}
+        self._refused: dict[str, tuple[object, tuple[str, ...]]] = {}
+        self._gone: list[PackServer] = []
+        self._listeners: list[Callable[[PackSet], Awaitable[None]]] = []
         self._looking = anyio.Lock()
+        self._telling: set[asyncio.Task[None]] = set()
 
     @property
     def current(self) -> PackSet:
         """The packs now; hold on to it for the time of a request."""
         return self._current
 
-    def on_change(self, listener: Callable[[PackSet], None]) -> Callable[[], None]:
-        """Have a function called with the new packs after a change; gives what ends that."""
+    def on_change(self, listener: Callable[[PackSet], Awaitable[None]]) -> Callable[[], None]:
+        """Have a function awaited with the new packs after a change; gives what ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -142,18 +160,117 @@ class Packs:
             Whether anything is different.
         """
         async with self._looking:
-            settings = self._settings
-            found, read = await to_thread.run_sync(_look, settings, self._cwd, self._read)
-            self._read = read
+            self._found, self._read = await to_thread.run_sync(
+                _look, self._settings, self._cwd, self._read
+            )
+            found = await self._with_servers(self._found)
             if found == self._current:
                 return False
-            before, self._current = self._current, found
+            await self._exchange(found)
+            return True
+
+    def specs(self, taken: Collection[str], *, has_connections: bool) -> list[ServerSpec]:
+        """The servers of all packs: their own, and those that they bring along.
+
+        Args:
+            taken: Names of other servers, which go first; a server of a pack that is called like
+                one of them is left out, and the log says so.
+            has_connections: Whether there are databases; packs that need some are left out else.
+        """
+        specs: list[ServerSpec] = []
+        names = {fold(name) for name in taken}
+        for pack in self._current.packs:
+            server = self._servers.get(pack.name)
+            if server is None or ("connections" in pack.needs and not has_connections):
+                continue
+            for spec in server.specs():
+                if fold(spec.name) in names:
+                    log.warning(
+                        "server of a pack left out: there is a server %r already; give the pack "
+                        "another name in %s, or rename the other server",
+                        spec.name,
+                        pack.folder / "pack.toml",
+                    )
+                    continue
+                names.add(fold(spec.name))
+                specs.append(spec)
+        return specs
+
+    async def aclose(self) -> None:
+        """End what tells of changes, and let go of the code."""
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
+        for server in self._servers.values():
+            server.forget()
+
+    async def _with_servers(self, found: PackSet) -> PackSet:
+        """The same, with code that works: where new code does not, the pack stays as it was."""
+        if self._services is None:
+            return found
+        states: list[PackState] = []
+        servers: dict[str, PackServer] = {}
+        for state in found.states:
+            if state.pack is None or not (state.pack.has_server or state.pack.servers):
+                states.append(state)
+                continue
+            server, problems = await self._server(state.pack, self._services)
+            servers[server.pack.name] = server
+            is_old = server.pack.code != state.pack.code
+            states.append(
+                replace(
+                    state,
+                    pack=server.pack if is_old else state.pack,
+                    is_kept=state.is_kept or is_old,
+                    problems=(*state.problems, *problems),
+                )
+            )
+        for name, server in self._servers.items():
+            if servers.get(name) is not server:
+                self._gone.append(server)
+        self._servers = servers
+        return replace(found, states=tuple(states))
+
+    async def _server(
+        self, pack: Pack, services: Callable[[Pack], ToolServices]
+    ) -> tuple[PackServer, tuple[str, ...]]:
+        """The server of a pack, and what is wrong with its code as it is now."""
+        key = (pack.folder, pack.code, repr(self._settings.options.get(pack.name)))
+        old = self._servers.get(pack.name)
+        if old is not None and old.key == key:
+            return old, old.problems
+        refused = self._refused.get(pack.name)
+        if old is not None and refused is not None and refused[0] == key:
+            return old, refused[1]
+        new = PackServer(pack, key=key, services=services(pack), on_news=self._on_news)
+        if old is None or old.problems or old.key[0] != pack.folder:
+            return new, ()
+        await new.load()
+        if not new.problems:
+            return new, ()
+        self._refused[pack.name] = (key, new.problems)
+        new.forget()
+        return old, new.problems
+
+    def _on_news(self) -> None:
+        task = asyncio.create_task(self._retell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _retell(self) -> None:
+        """Servers were added by code, or it could not be used: that is known only now."""
+        async with self._looking:
+            await self._exchange(await self._with_servers(self._found))
+
+    async def _exchange(self, found: PackSet) -> None:
+        before, self._current = self._current, found
         for problem in found.problems:
             if problem not in before.problems:
                 log.error("pack problem: %s", problem)
         for listener in list(self._listeners):
-            listener(found)
-        return True
+            await listener(found)
+        while self._gone:
+            self._gone.pop().forget()
 
     async def watch(self, *, stop: anyio.Event, interval_s: float = _LOOK_S) -> None:
         """Look again whenever files have changed, once they have been still for one interval.

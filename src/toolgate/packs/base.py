@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from toolgate.intent import Intent, Limits
 
@@ -63,8 +64,29 @@ class Pack:
     needs: tuple[str, ...] = ()
     """What its tools cannot do without; they are not listed while it is missing: `connections`."""
 
+    modules: tuple[Path, ...] = ()
+    """Python files that register something, in their order: those of `tools`, `proxies`, `prompts`,
+    `resources`, without names that begin with `_`."""
+
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Prompts for clients by name: `prompts/NAME.md`."""
+
+    resources: tuple[Path, ...] = ()
+    """Files that clients may read: those in `resources`."""
+
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Servers that it brings along, by name: the entries of `servers.json`."""
+
+    code: str = ""
+    """Different whenever something other than intents and rules is."""
+
     problems: tuple[str, ...] = ()
     """What was left out and why, each with file, line and reason."""
+
+    @property
+    def has_server(self) -> bool:
+        """Whether it offers anything to clients itself."""
+        return bool(self.modules or self.texts or self.resources)
 
     def rules_of(self, intent: str) -> str:
         """The rules of an intent, found without case; empty where there are none."""

@@ -1,0 +1,84 @@
+"""Importing the Python files of packs: always from their source, each pack under a name of its own.
+
+A module may import its neighbours, `from . import orders` or `from ..shared import orders`; nothing
+is put on `sys.path`, so packs do not see each other. A pack that was changed is imported anew under
+another name, and what the version before had loaded goes away with it.
+"""
+
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
+from itertools import count
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+__all__ = ["PackModules"]
+
+_ROOT: Final = "toolgate_packs"
+_numbers = count(1)
+
+
+class PackModules:
+    """The modules of one version of one pack."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        """Give the pack's folder a place among modules; nothing of it runs yet."""
+        _prepare()
+        self._name = f"{_ROOT}.{re.sub(r'[^0-9A-Za-z]', '_', name)}_{next(_numbers)}"
+        self._folder = folder
+        package = ModuleType(self._name)
+        package.__path__ = [str(folder)]
+        sys.modules[self._name] = package
+
+    def load(self, path: Path) -> ModuleType:
+        """Import a file of the pack, which runs it.
+
+        Raises:
+            Exception: Whatever the file raises.
+        """
+        parts = path.relative_to(self._folder).with_suffix("").parts
+        return importlib.import_module(".".join((self._name, *parts)))
+
+    def forget(self) -> None:
+        """Take them out of what Python has loaded; functions that still run keep running."""
+        for name in [*sys.modules]:
+            if name == self._name or name.startswith(f"{self._name}."):
+                del sys.modules[name]
+
+
+class _Loader(SourceFileLoader):
+    """Compiles the source each time: a cached file is told from a new one by seconds only."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,  # noqa: ARG002 -- contract
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(f"{_ROOT}."):
+            return None
+        details: Any = (_Loader, [".py"])
+        for entry in path or ():
+            spec = FileFinder(entry, details).find_spec(fullname)
+            if spec is not None:
+                return spec
+        return None
+
+
+def _prepare() -> None:
+    if _ROOT in sys.modules:
+        return
+    package = ModuleType(_ROOT)
+    package.__path__ = []
+    sys.modules[_ROOT] = package
+    sys.meta_path.append(_Finder())

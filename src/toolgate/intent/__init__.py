@@ -26,6 +26,7 @@ from toolgate.intent.base import (
     ArgumentKind,
     ArgumentSpec,
     Candidate,
+    Deciding,
     Detection,
     Guard,
     Intent,
@@ -34,11 +35,12 @@ from toolgate.intent.base import (
     Request,
     Span,
     Stage,
+    Taught,
 )
 
 if TYPE_CHECKING:
     from toolgate.intent._notes import Asked, DetectionNotes
-    from toolgate.intent._recognizer import Deciding, Recognizer, Taught
+    from toolgate.intent._recognizer import Recognizer
     from toolgate.intent._semantic_model import Judgement, Neighbours
     from toolgate.intent._semantic_model import Model as SemanticModel
     from toolgate.intent._semantic_stage import Explanation, SemanticStage
@@ -89,14 +91,12 @@ __all__ = [
 _LATER = {
     "Asked": ("_notes", "Asked"),
     "DetectionNotes": ("_notes", "DetectionNotes"),
-    "Deciding": ("_recognizer", "Deciding"),
     "Explanation": ("_semantic_stage", "Explanation"),
     "Judgement": ("_semantic_model", "Judgement"),
     "Neighbours": ("_semantic_model", "Neighbours"),
     "Recognizer": ("_recognizer", "Recognizer"),
     "SemanticModel": ("_semantic_model", "Model"),
     "SemanticStage": ("_semantic_stage", "SemanticStage"),
-    "Taught": ("_recognizer", "Taught"),
 }
 
 

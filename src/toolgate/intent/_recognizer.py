@@ -7,11 +7,10 @@ the background; until that is done, messages are judged by what was learned befo
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, assert_never
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -21,37 +20,14 @@ from toolgate.errors import EmbedderError
 from toolgate.intent._cascade import Cascade
 from toolgate.intent._detector import Detector
 from toolgate.intent._semantic_stage import Explanation, SemanticStage
-from toolgate.intent.base import NONE, Detection, Intent, Limits, Request
+from toolgate.intent.base import NONE, Deciding, Detection, Request, Taught
 
-__all__ = ["Deciding", "Recognizer", "Taught"]
+__all__ = ["Recognizer"]
 
 log = logging.getLogger(__name__)
 
-Deciding: TypeAlias = Literal["keyword", "semantic", "cascade"]
-"""Which stages are asked."""
-
 _RETRY_S = 30.0
 """Seconds until prompts are learned again after the embedder failed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taught:
-    """What packs say of intents."""
-
-    version: str = ""
-    """Different whenever anything else here is."""
-
-    intents: tuple[Intent, ...] = ()
-    """With their example prompts."""
-
-    unsupported: tuple[str, ...] = ()
-    """Messages that are known and not answered."""
-
-    pack_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
-    """By intent what its pack says of withholding answers; the usual limits where it is not."""
-
-    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
-    """By intent what itself says of that."""
 
 
 class Recognizer:

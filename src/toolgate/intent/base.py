@@ -15,6 +15,7 @@ __all__ = [
     "ArgumentKind",
     "ArgumentSpec",
     "Candidate",
+    "Deciding",
     "Detection",
     "Guard",
     "Intent",
@@ -23,6 +24,7 @@ __all__ = [
     "Request",
     "Span",
     "Stage",
+    "Taught",
 ]
 
 NONE = "none"
@@ -43,6 +45,10 @@ ArgumentKind: TypeAlias = Literal[
     "url",
 ]
 """How the value of an argument is found in a message; `docs/intents.md` has a line for each."""
+
+
+Deciding: TypeAlias = Literal["keyword", "semantic", "cascade"]
+"""Which stages are asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +233,26 @@ class Limits:
 
     threshold: float | None = None
     """The confidence below which nothing is answered, instead of `false_alarms`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taught:
+    """What packs say of intents."""
+
+    version: str = ""
+    """Different whenever anything else here is."""
+
+    intents: tuple[Intent, ...] = ()
+    """With their example prompts."""
+
+    unsupported: tuple[str, ...] = ()
+    """Messages that are known and not answered."""
+
+    pack_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """By intent what its pack says of withholding answers; the usual limits where it is not."""
+
+    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """By intent what itself says of that."""
 
 
 @dataclass(frozen=True, kw_only=True)

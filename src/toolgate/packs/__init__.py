@@ -4,6 +4,7 @@ from toolgate.packs._find import find_packs, is_pack, shipped_names
 from toolgate.packs._live import with_live
 from toolgate.packs._load import load_pack
 from toolgate.packs._packs import Packs, PackSet, PackState
+from toolgate.packs._taught import taught_by
 from toolgate.packs.base import Pack
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "is_pack",
     "load_pack",
     "shipped_names",
+    "taught_by",
     "with_live",
 ]

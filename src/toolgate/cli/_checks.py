@@ -15,6 +15,7 @@ from toolgate.cli._door import Door, find_running, load_settings, store_url
 from toolgate.cli._output import counted
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
+from toolgate.packs import Packs
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
 
@@ -78,6 +79,8 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
             if check.name not in told or check.state == "ok":
                 yield check
     async for check in _pinned(loaded, remote):
+        yield check
+    async for check in _packs(loaded, remote):
         yield check
     if loaded.search.embedder != "bundled" and loaded.optimization in {"hybrid", "cloud", "llm"}:
         yield await _embedder(loaded)
@@ -312,6 +315,31 @@ async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]
             state="warning",
             found=found,
             hint="Correct or remove it under pinned. See: toolgate tools",
+        )
+
+
+async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
+    """Packs with files that cannot be used; of their code, what a running gateway knows."""
+    if remote is not None:
+        found = await remote.packs()
+    else:
+        packs = Packs(loaded.packs, cwd=Path.cwd())
+        await packs.look()
+        found = [state.shown() for state in packs.current.states]
+    for pack in found:
+        kept = " The version before is in use." if pack["is_kept"] else ""
+        for problem in pack["problems"]:
+            yield Check(
+                name=f"pack {pack['name']}",
+                state="problem",
+                found=f"{problem}{kept}",
+                hint=f"See: toolgate pack lint {pack['folder']}",
+            )
+    used = [str(pack["name"]) for pack in found if pack["on"]]
+    if used and not any(pack["problems"] for pack in found):
+        names = ", ".join(used)
+        yield Check(
+            name="packs", state="ok", found=f"{counted(len(used), 'pack')} in use: {names}."
         )
 
 

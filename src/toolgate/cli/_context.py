@@ -4,7 +4,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Shared", "shared", "use"]
+__all__ = ["DEV_HELP", "Shared", "shared", "use"]
+
+DEV_HELP = "Use intents that are marked dev = true, and watch all packs."
+"""What the help says of `--dev`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +19,9 @@ class Shared:
 
     imports: tuple[str, ...] = ()
     """`--import FILE`: further files with servers, in the order given."""
+
+    dev: bool = False
+    """`--dev` of `serve` and `stdio`: as `packs.dev` of the configuration."""
 
     verbose: int = 0
     """How often `-v` was given: more log, and tracebacks."""

@@ -77,7 +77,8 @@ def load_settings() -> Settings:
         SettingError: They cannot be read.
     """
     options = shared()
-    return settings.load(options.config, options.imports)
+    overrides = {"packs": {"dev": True}} if options.dev else None
+    return settings.load(options.config, options.imports, overrides=overrides)
 
 
 def store_url(loaded: Settings) -> str:
@@ -211,6 +212,10 @@ class Door:
     async def usage(self) -> Json:
         """What was learned from use."""
         return await self._ask("GET", "usage")
+
+    async def packs(self) -> list[Json]:
+        """Every pack that was found, with what is wrong with it."""
+        return cast("list[Json]", (await self._ask("GET", "packs"))["packs"])
 
     async def forget_usage(self) -> Json:
         """Forget what was searched and used."""

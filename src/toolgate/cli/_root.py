@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detect": (USE, "Tell what a message asks for, and read its arguments."),
     "enrich": (USE, "Show a message with the rules and tools that a model gets for it."),
     "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
+    "pack": (LOOK_AFTER, "Make, check, list and switch packs: intents, rules and tools in files."),
     "index": (LOOK_AFTER, "Show, renew or remove the vectors by which tools are found."),
     "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),
     "paths": (LOOK_AFTER, "Show where Toolgate keeps its files; none of them has to exist."),

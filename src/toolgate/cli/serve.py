@@ -1,14 +1,18 @@
 """`toolgate serve`: serve the gateway over HTTP."""
 
+from dataclasses import replace
 from importlib import import_module
 
+from toolgate.cli._context import DEV_HELP, shared, use
 from toolgate.cli._plain import Option, PlainCommand
 
 __all__ = ["command"]
 
 
-def serve(host: str | None = None, port: int | None = None) -> int:
+def serve(host: str | None = None, port: int | None = None, dev: bool = False) -> int:
     """Serve until told to stop."""
+    if dev:
+        use(replace(shared(), dev=True))
     return int(import_module("toolgate.cli._serving").serve(host, port))
 
 
@@ -32,6 +36,7 @@ command = PlainCommand(
             most=65_535,
             help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
         ),
+        Option(flags=("--dev",), kind=bool, help=DEV_HELP),
     ),
     call=serve,
 )

@@ -1,15 +1,19 @@
 """`toolgate stdio`: serve the gateway on standard input and output."""
 
+from dataclasses import replace
 from importlib import import_module
 
+from toolgate.cli._context import DEV_HELP, shared, use
 from toolgate.cli._plain import Option, PlainCommand
 
 __all__ = ["command"]
 
 
-def stdio(standalone: bool = False) -> int:
+def stdio(standalone: bool = False, dev: bool = False) -> int:
     """Serve until the client closes standard input."""
-    return int(import_module("toolgate.cli._attaching").stdio(standalone=standalone))
+    if dev:
+        use(replace(shared(), dev=True))
+    return int(import_module("toolgate.cli._attaching").stdio(standalone=standalone or dev))
 
 
 command = PlainCommand(
@@ -25,6 +29,7 @@ command = PlainCommand(
             kind=bool,
             help="Start a gateway of its own even when one is running.",
         ),
+        Option(flags=("--dev",), kind=bool, help=f"{DEV_HELP} Means --standalone too."),
     ),
     call=stdio,
 )

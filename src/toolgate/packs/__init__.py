@@ -1,6 +1,6 @@
 """Packs: folders that teach a domain, its intents, rules and tools."""
 
-from toolgate.packs._find import find_packs, is_pack, shipped_names
+from toolgate.packs._find import find_packs, is_on_by_default, is_pack, shipped_names
 from toolgate.packs._live import with_live
 from toolgate.packs._load import load_pack
 from toolgate.packs._packs import Packs, PackSet, PackState
@@ -13,6 +13,7 @@ __all__ = [
     "PackState",
     "Packs",
     "find_packs",
+    "is_on_by_default",
     "is_pack",
     "load_pack",
     "shipped_names",

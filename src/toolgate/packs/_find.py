@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from toolgate.errors import PackError
 from toolgate.intent import shipped
 
-__all__ = ["GROUP", "ON_BY_DEFAULT", "Origin", "Place", "find_packs", "is_pack", "shipped_names"]
+__all__ = ["GROUP", "Origin", "Place", "find_packs", "is_on_by_default", "is_pack", "shipped_names"]
 
 Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 """Where a pack was found."""
@@ -19,8 +19,7 @@ Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 GROUP: Final = "toolgate.packs"
 """Entry points of installed packs: `NAME = "package"`, whose folder is the pack."""
 
-ON_BY_DEFAULT: Final = frozenset({"schema"})
-"""Shipped packs that are used without being enabled."""
+_ALWAYS: Final = frozenset({"schema"})
 
 _PARTS: Final = (
     *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
@@ -61,6 +60,11 @@ def find_packs(paths: Iterable[str], *, cwd: Path) -> list[Place]:
     for place in places:
         by_folder.setdefault(place.folder.resolve(), place)
     return list(by_folder.values())
+
+
+def is_on_by_default(name: str, origin: Origin) -> bool:
+    """Whether a pack is used when the settings do not name it; those that ship are not, but one."""
+    return origin != "shipped" or name in _ALWAYS
 
 
 def is_pack(folder: Path) -> bool:

@@ -13,12 +13,12 @@ from anyio import to_thread
 
 from toolgate.errors import PackError
 from toolgate.names import fold
-from toolgate.packs._find import ON_BY_DEFAULT, Origin, Place, find_packs
+from toolgate.packs._find import Origin, Place, find_packs, is_on_by_default
 from toolgate.packs._load import About, files_of, load_pack, read_about
 from toolgate.packs._server import PackServer
 from toolgate.packs.base import Pack
 from toolgate.settings import PackSettings
-from toolgate.types import ServerSpec
+from toolgate.types import Json, ServerSpec
 from toolgate.upstream import ToolServices
 
 __all__ = ["PackSet", "PackState", "Packs"]
@@ -60,6 +60,25 @@ class PackState:
 
     problems: tuple[str, ...] = ()
     """What is wrong with its files, each with file, line and reason."""
+
+    def shown(self) -> Json:
+        """As programs are told of it."""
+        pack = self.pack
+        return {
+            "name": self.name,
+            "version": self.version,
+            "description": self.description,
+            "folder": str(self.folder),
+            "origin": self.origin,
+            "on": self.on,
+            "intents": len(pack.intents) if pack else 0,
+            "prompts": sum(len(each) for i in pack.intents for each in i.prompts.values())
+            if pack
+            else 0,
+            "rules": len(pack.rules) if pack else 0,
+            "is_kept": self.is_kept,
+            "problems": list(self.problems),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +359,7 @@ def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
 
 
 def _is_on(name: str, place: Place, settings: PackSettings) -> bool:
-    by_default = place.origin != "shipped" or name in ON_BY_DEFAULT
+    by_default = is_on_by_default(name, place.origin)
     return name not in settings.disable and (by_default or name in settings.enable)
 
 

@@ -307,6 +307,10 @@ class Rest:
         """`GET usage`: what was learned from use."""
         return 200, dataclasses.asdict(await self._gateway.usage(call.caller))
 
+    async def packs(self, call: _Call) -> tuple[int, object]:  # noqa: ARG002 -- contract
+        """Every pack that was found, with what is wrong with it."""
+        return 200, {"packs": [state.shown() for state in self._app.packs.current.states]}
+
     async def forget_usage(self, call: _Call) -> tuple[int, object]:
         """`DELETE usage`: forget what was searched and used."""
         return 200, {"searches": await self._gateway.forget_usage(call.caller)}
@@ -414,6 +418,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "mark"): Rest.mark,
     ("GET", "usage"): Rest.usage,
     ("DELETE", "usage"): Rest.forget_usage,
+    ("GET", "packs"): Rest.packs,
     ("GET", "index"): Rest.index,
     ("POST", "index/refresh"): Rest.refresh_index,
     ("DELETE", "index/*"): Rest.remove_index,

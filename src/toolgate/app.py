@@ -17,16 +17,17 @@ from typing import Any, Literal
 
 import anyio
 
-from toolgate.access import AllowAll
 from toolgate.audit import Receipts, Recorder, keep_house, retention_of
 from toolgate.catalog import Catalog
 from toolgate.connections import Connections, SchemaHistory
+from toolgate.embed import Embedder
 from toolgate.errors import ConfigError, SettingError, StoreError, UnknownServerError
 from toolgate.gateway import Gateway
 from toolgate.guidance import Guide
 from toolgate.ids import new_id
-from toolgate.intent import Recognizer
+from toolgate.intent import DetectionNotes, Recognizer
 from toolgate.packs import Pack, Packs, PackSet, taught_by
+from toolgate.permissions import Permissions
 from toolgate.plugins import make
 from toolgate.rules import PackRules, Rulebook, Workspace
 from toolgate.search import Learning, Relations
@@ -37,6 +38,7 @@ from toolgate.settings import (
     default_store_url,
     home_dir,
     is_toolgate,
+    learned_dir,
     remove_server_from_file,
     server_spec,
 )
@@ -78,6 +80,7 @@ class App:
         recognizer: Recognizer,
         rulebook: Rulebook,
         packs: Packs,
+        permissions: Permissions,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -97,6 +100,8 @@ class App:
         """The rules of intents."""
         self.packs = packs
         """The packs: what intents, rules and some tools come from."""
+        self.permissions = permissions
+        """Who may do what."""
         self._catalog = catalog
         self._keeper = keeper
         self.connect = connect
@@ -105,17 +110,25 @@ class App:
     async def reload(self, settings: Settings) -> None:
         """Take new settings over; servers that stay as they are keep running untouched.
 
-        Address, store and log stay as they were started with.
+        Address, store, log and how callers prove who they are stay as they were started with.
 
         Raises:
             ConfigError: The servers do not fit together, or there is no such search; nothing was
                 changed.
         """
-        fixed = replace(settings, serve=self.settings.serve, store=self.settings.store)
+        fixed = replace(
+            settings,
+            serve=self.settings.serve,
+            store=self.settings.store,
+            auth=self.settings.auth,
+            authn=self.settings.authn,
+        )
         prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
         await self.searching.become(prepared)
+        self.recognizer.use(_embedder(self.searching))
         await self.schemas.connections.become(fixed.connections)
+        self.permissions.become(fixed)
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
         await self.packs.become(fixed.packs)
@@ -175,8 +188,14 @@ async def open_app(
         stack.push_async_callback(learning.aclose)
         relations = Relations(lambda: gateway.settings.groups)
         stack.push_async_callback(relations.aclose)
-        recognizer = Recognizer()
+        recognizer = Recognizer(embedder=_embedder(searching), cache=learned_dir())
         stack.push_async_callback(recognizer.aclose)
+        notes = DetectionNotes(
+            store,
+            enabled=lambda: gateway.settings.audit.detections,
+            keep_messages=lambda: gateway.settings.audit.keep_queries,
+        )
+        stack.push_async_callback(notes.aclose)
         place = Workspace(
             _here(), home=home_dir(), connections=lambda: gateway.settings.connections
         )
@@ -190,12 +209,20 @@ async def open_app(
         packs = Packs(settings.packs, cwd=_here(), services=services_of)
         stack.push_async_callback(packs.aclose)
         keeper.packs = packs
+        receipts = Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries)
+        permissions = Permissions(settings, store, catalog, receipts)
+        stack.push_async_callback(permissions.aclose)
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
-            access=AllowAll(),
+            access=permissions.policy,
+            admission=permissions.admission,
+            admin=permissions.admin,
+            limits=permissions.limits,
+            project=permissions.project,
+            projects_of=permissions.policy.projects_of,
             index=searching.index,
-            receipts=Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries),
+            receipts=receipts,
             store=store,
             signer=signer,
             keeper=keeper,
@@ -205,6 +232,7 @@ async def open_app(
                 recognizer=recognizer,
                 rulebook=rulebook,
                 settings=lambda: gateway.settings.rules,
+                notes=notes,
             ),
         )
         stack.callback(gateway.close)
@@ -215,6 +243,8 @@ async def open_app(
             fleet.connects = lambda name: name in connect
         if hold:
             fleet.hold()
+        await permissions.open()
+        permissions.on_change(gateway.access_changed)
         await packs.look()
         _teach(packs.current, recognizer, rulebook)
         await catalog.load(await keeper.specs(settings))
@@ -253,6 +283,7 @@ async def open_app(
             recognizer=recognizer,
             rulebook=rulebook,
             packs=packs,
+            permissions=permissions,
             connect=fleet.release,
         )
         try:
@@ -261,6 +292,15 @@ async def open_app(
             # The shutdown has to end children even when it is itself being cancelled.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
+
+
+def _embedder(searching: Searching) -> Embedder | None:
+    """What the search has; None where that cannot be used, so that words alone count."""
+    try:
+        return searching.strategies.embedder()
+    except ConfigError as error:
+        log.warning("intents are told without an embedder", extra={"reason": str(error)})
+        return None
 
 
 def _teach(found: PackSet, recognizer: Recognizer, rulebook: Rulebook) -> None:
@@ -351,7 +391,7 @@ class _Keeper:
         specs = list(settings.servers)
         places = {spec.name: spec.source for spec in specs}
         try:
-            stored = await self._store.servers(DEFAULT_PROJECT)
+            stored = await self._store.servers(None)
         except StoreError as error:
             log.warning("stored servers cannot be read", extra={"error": str(error)})
             stored = []
@@ -431,7 +471,8 @@ class _Keeper:
         )
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
-        rows = await self._store.servers(project_id)
+        del project_id  # a name is taken once among all servers of a gateway
+        rows = await self._store.servers(None)
         return next((row for row in rows if row.name == name), None)
 
     def _spec(self, name: str) -> ServerSpec:
@@ -469,7 +510,7 @@ def _remove_from_file(path: Path, name: str) -> None:
 
 def _stored_spec(row: StoredServer) -> ServerSpec:
     spec = server_spec(row.name, row.config, server_id=row.server_id)
-    return replace(spec, enabled=spec.enabled and row.enabled)
+    return replace(spec, enabled=spec.enabled and row.enabled, project_id=row.project_id)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

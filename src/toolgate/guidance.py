@@ -10,11 +10,19 @@ from functools import lru_cache
 from time import monotonic
 from typing import Final, Literal, Protocol
 
-import anyio
+import anyio.lowlevel
 
 from toolgate import jsontext
 from toolgate.catalog import Entry
-from toolgate.intent import NONE, Detection, Intent, Recognizer
+from toolgate.intent import (
+    NONE,
+    Asked,
+    Detection,
+    DetectionNotes,
+    DetectRequest,
+    Intent,
+    Recognizer,
+)
 from toolgate.observe import observe
 from toolgate.rules import (
     PASS_THROUGH,
@@ -34,15 +42,15 @@ from toolgate.settings import RuleSettings
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "MistakeLog", "Toolbox"]
+__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "Toolbox"]
 
 log = logging.getLogger(__name__)
 
 _LOOKED_AT_CHARS: Final = 8_000
 """Characters of a message by which it is told what it is about; it is answered whole."""
 
-_FIRST_LEARNING_S: Final = 20.0
-"""Seconds that a message waits for prompts which were never learned: right after a start."""
+_WITHOUT_PAUSE: Final = 50
+"""Messages that are looked at before others get a turn."""
 
 _RUNNERS_UP: Final = 3
 _QUERIES_TOP: Final = 3
@@ -57,24 +65,6 @@ _RAISED_TOPIC: Final = 0.08
 
 _LIKELY: Final = 0.25
 """How likely a message must make the intent of a tool that the model chose for it to count."""
-
-
-class MistakeLog(Protocol):
-    """Where it is kept which messages were understood wrongly: candidates for prompts."""
-
-    def mistaken(
-        self, caller: Caller, message: str, *, intent: str, called: str, reason: str
-    ) -> None:
-        """Remember a message whose intent does not go with what the model did then.
-
-        Args:
-            caller: Whose message it is.
-            message: The message.
-            intent: What it was taken for.
-            called: Key of the tool that the model called.
-            reason: `outside`: the tool is none of the intent's; `arguments`: they did not fit.
-        """
-        ...
 
 
 class Toolbox(Protocol):
@@ -217,7 +207,7 @@ class Guide:
         recognizer: Recognizer,
         rulebook: Rulebook,
         settings: Callable[[], RuleSettings],
-        mistakes: MistakeLog | None = None,
+        notes: DetectionNotes | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.recognizer = recognizer
@@ -225,7 +215,7 @@ class Guide:
         self.rulebook = rulebook
         """All rules there are."""
         self._settings = settings
-        self._mistakes = mistakes
+        self._notes = notes
         self._talks = Talks(clock)
 
     @property
@@ -237,13 +227,39 @@ class Guide:
         """Intents of the caller's conversation so far, latest last."""
         return self._talks.of(caller).previous
 
+    # Detecting
+
+    async def detect(self, caller: Caller, request: DetectRequest) -> list[Detection]:
+        """What messages ask for."""
+        if request.deciding != "keyword":
+            await self.recognizer.learned_once()
+        found: list[Detection] = []
+        with observe("intent", messages=len(request.messages)):
+            for at, message in enumerate(request.messages):
+                if at % _WITHOUT_PAUSE == _WITHOUT_PAUSE - 1:
+                    await anyio.lowlevel.checkpoint()
+                remembered = self.recognizer.remembers(message)
+                one = await self.recognizer.detect(
+                    message,
+                    today=request.today,
+                    zone=request.zone,
+                    languages=request.languages,
+                    previous=request.previous or self.previous(caller),
+                    deciding=request.deciding,
+                )
+                self._note(caller, message, one, "detect", remembered=remembered)
+                found.append(one)
+        return found
+
     # Enriching
 
     async def enrich(self, caller: Caller, prompt: str, tools: Toolbox) -> Enrichment:
         """The prompt with the rules for it, or `PASS_THROUGH`."""
         before = self._talks.of(caller)
+        remembered = self.recognizer.remembers(prompt[:_LOOKED_AT_CHARS])
         with observe("intent", chars=len(prompt)):
             found = await self._detect(prompt, before.previous)
+        self._note(caller, prompt, found, "enrich", remembered=remembered)
         named = {name: self.rulebook.rule(name) for name in _intents(found)}
         with_rules = {name: rule for name, rule in named.items() if rule is not None}
         intent = None if found.intent == NONE else found.intent
@@ -272,7 +288,9 @@ class Guide:
         asked: dict[str, list[str]] = {}
         with observe("intent", queries=len(queries)):
             for query in queries:
+                remembered = self.recognizer.remembers(query)
                 one = await self._detect(query, ())
+                self._note(caller, query, one, "knowledge", remembered=remembered)
                 shares = {each.intent: each.confidence for each in one.candidates}
                 for name in _intents(one)[:_QUERIES_TOP]:
                     confidence = shares.get(name, one.confidence)
@@ -316,10 +334,14 @@ class Guide:
         return [found.name if (found := self._intent(name)) else name for name in intents]
 
     async def _detect(self, message: str, previous: tuple[str, ...]) -> Detection:
-        if self.recognizer.is_learning and not self.recognizer.meaning.ready:
-            with anyio.move_on_after(_FIRST_LEARNING_S):
-                await self.recognizer.learned()
+        await self.recognizer.learned_once()
         return await self.recognizer.detect(message[:_LOOKED_AT_CHARS], previous=previous)
+
+    def _note(
+        self, caller: Caller, message: str, found: Detection, asked: Asked, *, remembered: bool
+    ) -> None:
+        if self._notes is not None:
+            self._notes.detected(caller, message, found, asked=asked, remembered=remembered)
 
     async def _given(
         self,
@@ -440,8 +462,8 @@ class Guide:
     ) -> Advice | None:
         # The blank tells both reasons apart; no key has one.
         self._talks.told(caller, entry.key if reason == "outside" else f"{entry.key} ")
-        if self._mistakes is not None:
-            self._mistakes.mistaken(
+        if self._notes is not None:
+            self._notes.mistaken(
                 caller, talk.request, intent=talk.intents[0], called=entry.key, reason=reason
             )
         found = await self._detect(talk.request, talk.previous[:-1])

@@ -26,6 +26,12 @@ __all__ = ["Recognizer"]
 
 log = logging.getLogger(__name__)
 
+_PATIENCE_S = 1.0
+"""Seconds after which prompts are learned that nobody has asked for yet: a start has other work."""
+
+_FIRST_S = 20.0
+"""Seconds that a message waits for prompts which were never learned."""
+
 _RETRY_S = 30.0
 """Seconds until prompts are learned again after the embedder failed."""
 
@@ -67,6 +73,7 @@ class Recognizer:
         self._detector = self._made(self._taught)
         self._meaning = SemanticStage(embedder=embedder, cache=cache)
         self._learning: asyncio.Task[None] | None = None
+        self._wanted = anyio.Event()
 
     @property
     def taught(self) -> Taught:
@@ -104,9 +111,20 @@ class Recognizer:
             self._meaning = SemanticStage(embedder=embedder, cache=self._cache)
             self._learn()
 
+    def remembers(self, message: str) -> bool:
+        """Whether what example prompts say of a message is known from an equal one before."""
+        return self._meaning.remembers(message)
+
+    async def learned_once(self) -> None:
+        """Wait for prompts that were never learned, right after a start; not for later ones."""
+        if self.is_learning and not self._meaning.ready:
+            with anyio.move_on_after(_FIRST_S):
+                await self.learned()
+
     async def learned(self) -> None:
         """Wait until what was taken over is learned, or cannot be."""
         while self._learning is not None and not self._learning.done():
+            self._wanted.set()
             await asyncio.wait({self._learning})
 
     async def aclose(self) -> None:
@@ -135,6 +153,7 @@ class Recognizer:
             previous: Intents of the conversation so far, latest last.
             deciding: Which stages are asked.
         """
+        self._wanted.set()
         zone = zone or self.zone
         if today is None:
             now = self._clock()
@@ -179,11 +198,14 @@ class Recognizer:
     def _learn(self) -> None:
         if self._learning is not None:
             self._learning.cancel()
+        self._wanted = anyio.Event()
         self._learning = asyncio.get_running_loop().create_task(
-            self._learned(self._taught, self._meaning)
+            self._learned(self._taught, self._meaning, self._wanted)
         )
 
-    async def _learned(self, taught: Taught, meaning: SemanticStage) -> None:
+    async def _learned(self, taught: Taught, meaning: SemanticStage, wanted: anyio.Event) -> None:
+        with anyio.move_on_after(_PATIENCE_S):
+            await wanted.wait()
         while True:
             began = perf_counter()
             try:

@@ -124,6 +124,10 @@ class SemanticStage:
         """Share of messages whose judgement was remembered."""
         return self._found / self._asked if self._asked else 0.0
 
+    def remembers(self, text: str) -> bool:
+        """Whether a text was judged before."""
+        return plain(text) in self._remembered
+
     async def update(
         self,
         intents: Iterable[Intent],

@@ -16,6 +16,7 @@ __all__ = [
     "ArgumentSpec",
     "Candidate",
     "Deciding",
+    "DetectRequest",
     "Detection",
     "Guard",
     "Intent",
@@ -287,6 +288,29 @@ class Request:
 
     previous: tuple[str, ...] = ()
     """Intents of the conversation so far, latest last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectRequest:
+    """Messages whose intents somebody wants to know."""
+
+    messages: tuple[str, ...]
+    """As they were written."""
+
+    today: date | None = None
+    """The day that "yesterday" counts from; None: today."""
+
+    zone: str = "UTC"
+    """Time zone of the days in them; an IANA name."""
+
+    languages: tuple[str, ...] = ()
+    """Languages whose keywords count, as `en`; empty means all."""
+
+    previous: tuple[str, ...] = ()
+    """Intents of the conversation so far, latest last; empty: those of the caller's."""
+
+    deciding: Deciding = "cascade"
+    """Which stages are asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 import argparse
 import sys
+from functools import partial
 from importlib import import_module
 
-from benchmarks._report import print_all, run
+from benchmarks._report import Report, print_all, run
 
 NAMES = ("calls", "listing", "footprint", "large", "discovery", "tokens", "fallback", "intents")
 
@@ -19,11 +20,13 @@ def main() -> None:
     unknown = set(given.names) - set(NAMES)
     if unknown:
         parser.error(f"There is no benchmark {sorted(unknown)}. Choose from {', '.join(NAMES)}.")
-    reports = []
-    for name in given.names or NAMES:
-        print(f"==> {name}", file=sys.stderr, flush=True)
-        reports.append(run(import_module(f"benchmarks.{name}").measure, quick=given.quick))
-    print_all(reports, as_json=given.json)
+    names = given.names or NAMES
+    print_all([partial(_measured, name, quick=given.quick) for name in names], as_json=given.json)
+
+
+def _measured(name: str, *, quick: bool) -> Report:
+    print(f"==> {name}", file=sys.stderr, flush=True)
+    return run(import_module(f"benchmarks.{name}").measure, quick=quick)
 
 
 main()

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -87,7 +88,7 @@ def main(name: str, measure: Callable[[bool], Report]) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; the figures are rough")
     given = parser.parse_args()
-    print_all([run(measure, quick=given.quick)], as_json=given.json)
+    print_all([lambda: run(measure, quick=given.quick)], as_json=given.json)
 
 
 def run(measure: Callable[[bool], Report], *, quick: bool) -> Report:
@@ -98,11 +99,11 @@ def run(measure: Callable[[bool], Report], *, quick: bool) -> Report:
     return Report(**{**fields, "load": (round(before, 2), round(os.getloadavg()[0], 2))})
 
 
-def print_all(reports: Sequence[Report], *, as_json: bool) -> None:
-    """Print reports in one form or the other."""
+def print_all(measurements: Sequence[Callable[[], Report]], *, as_json: bool) -> None:
+    """Measure and print in one form or the other; tables come one by one, so none is lost."""
     around = surroundings()
     if as_json:
-        found = {"benchmarks": [_as_json(report) for report in reports]}
+        found = {"benchmarks": [_as_json(measured()) for measured in measurements]}
         print(json.dumps({**around, **found}, indent=2))
         return
     machine, versions = around["machine"], around["versions"]
@@ -111,8 +112,9 @@ def print_all(reports: Sequence[Report], *, as_json: bool) -> None:
         f"{machine['system']}\n{around['date']}, "
         + ", ".join(f"{name} {number}" for name, number in versions.items())
     )
-    for report in reports:
-        _print(report)
+    for measured in measurements:
+        _print(measured())
+        sys.stdout.flush()
 
 
 def _as_json(report: Report) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def main() -> None:
         return
     sizes = [int(size) for size in given.sizes.split(",")]
     report = run(lambda _: _report(given.data, sizes, folder), quick=False)
-    print_all([report], as_json=given.json)
+    print_all([lambda: report], as_json=given.json)
     if given.docs:
         _write_docs(report)
 

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CACHE ?= .cache/servers
-WORKERS ?= 2
+WORKERS ?= 3
 WORDNET ?= build/model/usr/share/wordnet
 
 BASE := $(VENV)/.installed-base

@@ -13,12 +13,11 @@ from typing import Final, cast
 
 from toolgate import Context
 from toolgate.builtin.servoy._live import LiveServer
-from toolgate.builtin.servoy._notation import Document, write
 from toolgate.builtin.servoy._refused import RefusedError
 from toolgate.builtin.servoy._schema import Databases, Server
 from toolgate.builtin.servoy._workspace import Solution, Stored, Workspace
 
-__all__ = ["ACTIVE", "Desk", "Options", "desk_of", "encoded"]
+__all__ = ["ACTIVE", "Desk", "Options", "desk_of"]
 
 ACTIVE: Final = "active"
 """What the active solution is called among contexts."""
@@ -226,11 +225,6 @@ def _started(command: list[str]) -> "subprocess.Popen[bytes]":
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def encoded(read: Document) -> bytes:
-    """The bytes of a document."""
-    return write(read).encode("utf-8", "surrogatepass")
 
 
 def desk_of(context: Context) -> Desk:

@@ -29,6 +29,7 @@ __all__ = [
     "Value",
     "Written",
     "document",
+    "encoded",
     "parse",
     "put",
     "write",
@@ -172,6 +173,11 @@ def write(read: Document) -> str:
         body = writer.members(root, 0)
     text = f"{style.lead}{body}{style.tail}".replace("\n", style.end_of_line)
     return f"\ufeff{text}" if style.mark else text
+
+
+def encoded(read: Document) -> bytes:
+    """The bytes of a document's file."""
+    return write(read).encode("utf-8", "surrogatepass")
 
 
 def put(fields: Fields, key: str, value: Value) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolgate.builtin.servoy._answers import as_json
-from toolgate.builtin.servoy._desk import Desk, encoded
+from toolgate.builtin.servoy._desk import Desk
 from toolgate.builtin.servoy._journal import Change
 from toolgate.builtin.servoy._names import check_name
-from toolgate.builtin.servoy._notation import Document, Fields, Value, put
+from toolgate.builtin.servoy._notation import Document, Fields, Value, encoded, put
 from toolgate.builtin.servoy._references import Reference, references_to
 from toolgate.builtin.servoy._refused import RefusedError
 from toolgate.builtin.servoy._workspace import KINDS, Kind, Stored

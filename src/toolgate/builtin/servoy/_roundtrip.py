@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolgate.builtin.servoy._desk import encoded
-from toolgate.builtin.servoy._notation import NotationError, document
+from toolgate.builtin.servoy._notation import NotationError, document, encoded
 from toolgate.builtin.servoy._workspace import walk
 
 __all__ = ["SUFFIXES", "Tried", "try_files"]

@@ -1,0 +1,44 @@
+"""What the rules of the pack are told of the workspace: `{{PROJECT_NAME}}` and its like."""
+
+from pathlib import Path
+
+from toolgate import Context
+from toolgate.builtin.servoy._desk import Desk, desk_of
+from toolgate.builtin.servoy._refused import RefusedError
+from toolgate.builtin.servoy._workspace import walk
+
+__all__ = ["variables"]
+
+_FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".less", ".css", ".mnu"})
+_RECENT = 10
+_MOST_SOURCES = 200
+
+
+def variables(context: Context) -> dict[str, str]:
+    """The values of variables for the workspace of a call."""
+    try:
+        desk = desk_of(context)
+        solution = desk.workspace.active
+    except RefusedError:
+        return {"PROJECT_NAME": "UNKNOWN", "ACTIVE_SOLUTION": "UNKNOWN"}
+    sources = desk.databases.sources()
+    more = len(sources) - _MOST_SOURCES
+    shown = sources[:_MOST_SOURCES] + ([f"and {more} more"] if more > 0 else [])
+    return {
+        "PROJECT_NAME": solution.folder.name,
+        "ACTIVE_SOLUTION": solution.name,
+        "DATABASE_SERVERS": ", ".join(desk.databases.names) or "none",
+        "AVAILABLE_DATASOURCES": ", ".join(shown) or "none",
+        "RECENT_FILES": "\n".join(f"- {each}" for each in _recent(desk)) or "none",
+    }
+
+
+def _recent(desk: Desk) -> list[str]:
+    """The workspace's files that changed last, the latest first."""
+    found: list[tuple[float, Path]] = []
+    for path in walk(desk.workspace.folder, _FILES):
+        try:
+            found.append((-path.stat().st_mtime, path))
+        except OSError:
+            continue
+    return [desk.workspace.shown(path) for _, path in sorted(found)[:_RECENT]]

@@ -41,21 +41,23 @@ class Place:
     """Why there is no pack; empty when there is one."""
 
 
-def find_packs(paths: Iterable[str], *, cwd: Path) -> list[Place]:
-    """All places of packs, each once; of two packs with one name the first counts.
+def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[Place]:
+    """All places of packs, each once, in their order.
 
     Args:
         paths: Folders from the settings: each is a pack, or holds packs.
         cwd: Where Toolgate runs: it is a pack if it has a `pack.toml`, and `packs` in it holds
             packs.
+        local: Only those two; installed and shipped packs change seldom.
     """
     places = [place for path in paths for place in _of_path(Path(path))]
-    own = [cwd] if (cwd / "pack.toml").is_file() and is_pack(cwd) else []
+    own = [cwd] if (cwd / "pack.toml").is_file() and _has_parts(cwd) else []
     places += [
         Place(folder=folder, origin="working folder") for folder in [*own, *_inside(cwd / "packs")]
     ]
-    places += _installed()
-    places += [Place(folder=shipped(name), origin="shipped") for name in shipped_names()]
+    if not local:
+        places += _installed()
+        places += [Place(folder=shipped(name), origin="shipped") for name in shipped_names()]
     by_folder: dict[Path, Place] = {}
     for place in places:
         by_folder.setdefault(place.folder.resolve(), place)
@@ -69,9 +71,11 @@ def is_on_by_default(name: str, origin: Origin) -> bool:
 
 def is_pack(folder: Path) -> bool:
     """Whether a folder looks like a pack."""
-    if not folder.is_dir():
-        return False
-    return any((folder / part).exists() for part in ("pack.toml", *_PARTS))
+    return (folder / "pack.toml").is_file() or _has_parts(folder)
+
+
+def _has_parts(folder: Path) -> bool:
+    return any((folder / part).exists() for part in _PARTS)
 
 
 def shipped_names() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from toolgate.errors import PackError
 from toolgate.intent import read_intents
@@ -15,7 +15,7 @@ from toolgate.packfiles import MOST_BYTES, PackFile, PackTable, Trying, files_in
 from toolgate.packs.base import Pack
 from toolgate.types import Json, json_object
 
-__all__ = ["About", "files_of", "fingerprint", "load_pack", "read_about"]
+__all__ = ["About", "Stamps", "files_of", "fingerprint", "load_pack", "read_about", "stamps_of"]
 
 _PACK_KEYS: Final = frozenset(
     [
@@ -29,7 +29,12 @@ _LIVE: Final = frozenset({"tables"})
 _LIVE_HINT: Final = "Write: tables, for the names of the tables and types of [connections]."
 _NEEDS: Final = frozenset({"connections"})
 _NO_CODE: Final = frozenset({"intents", "embeddings", "rules", "unsupported.txt"})
-_MOST_FILES: Final = 20_000
+_MADE: Final = frozenset({"__pycache__", "node_modules", "venv"})
+_TEXTS: Final = frozenset({".toml", ".txt", ".md", ".py", ".json", ".list"})
+_MOST_FILES: Final = 5_000
+
+Stamps: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""Path, time, size and number of each file."""
 
 
 def load_pack(folder: Path, *, dev: bool = False) -> Pack:
@@ -47,7 +52,8 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
     problems: list[str] = []
 
     def report(error: PackError) -> None:
-        problems.append(str(error))
+        # Names of files need not be text.
+        problems.append(str(error).encode(errors="replace").decode())
 
     folder = folder.absolute()
     read = read_intents(folder, report=report)
@@ -185,7 +191,11 @@ def _texts(folder: Path, trying: Trying) -> dict[str, str]:
 
 def _resources(folder: Path) -> tuple[Path, ...]:
     home = folder / "resources"
-    return tuple(path for path in files_of(home) if path.suffix != ".py")
+    return tuple(
+        Path(entry.path)
+        for entry in files_of(home)
+        if entry.is_file() and not entry.name.endswith(".py")
+    )
 
 
 def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
@@ -213,9 +223,9 @@ def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
     return {}
 
 
-def files_of(folder: Path) -> Iterator[Path]:
-    """All files of a pack, sorted; hidden ones and what Python compiled are none."""
-    pending = [folder]
+def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """All files below a folder, sorted; hidden ones and what tools have made are none."""
+    pending = [str(folder)]
     count = 0
     while pending:
         place = pending.pop()
@@ -225,32 +235,48 @@ def files_of(folder: Path) -> Iterator[Path]:
         except OSError:
             continue  # whoever reads the files of it says so
         for entry in entries:
-            if entry.name.startswith(".") or entry.name == "__pycache__":
+            if entry.name.startswith(".") or entry.name in _MADE:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                pending.append(Path(entry.path))
+                pending.append(entry.path)
             elif count < _MOST_FILES:
                 count += 1
-                yield Path(entry.path)
+                yield entry
+
+
+def stamps_of(folder: Path) -> Stamps:
+    """What tells whether files of a pack have changed, without reading them."""
+    found: list[tuple[str, int, int, int]] = []
+    for entry in files_of(folder):
+        try:
+            stat = entry.stat()
+        except OSError:
+            continue
+        found.append((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(found)
 
 
 def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
-    """A hash of the names and contents of a pack's files; of large ones, of when they changed.
+    """A hash of the files of a pack: of what it reads the contents, of others when they changed.
 
     Args:
         folder: The pack's folder.
         but: Files and folders right in it that do not count.
     """
     made = blake2b(digest_size=16)
-    for path in files_of(folder):
-        if path.relative_to(folder).parts[0] in but:
+    for entry in files_of(folder):
+        path = Path(entry.path)
+        parts = path.relative_to(folder).parts
+        if parts[0] in but:
             continue
-        made.update(f"{path.relative_to(folder).as_posix()}\0".encode(errors="surrogateescape"))
+        made.update("/".join(parts).encode(errors="surrogateescape") + b"\0")
         try:
-            stat = path.stat()
-            content = path.read_bytes() if stat.st_size <= MOST_BYTES else b""
-            made.update(f"{stat.st_size}:{0 if content else stat.st_mtime_ns}\0".encode())
-            made.update(content)
+            stat = entry.stat()
+            if path.suffix in _TEXTS and stat.st_size <= MOST_BYTES:
+                made.update(path.read_bytes())
+            else:
+                made.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
         except OSError as error:
-            made.update(f"{error.errno}\0".encode())
+            made.update(f"{error.errno}".encode())
+        made.update(b"\0")
     return made.hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -14,7 +14,7 @@ from anyio import to_thread
 from toolgate.errors import PackError
 from toolgate.names import fold
 from toolgate.packs._find import Origin, Place, find_packs, is_on_by_default
-from toolgate.packs._load import About, files_of, load_pack, read_about
+from toolgate.packs._load import About, Stamps, load_pack, read_about, stamps_of
 from toolgate.packs._server import PackServer
 from toolgate.packs.base import Pack
 from toolgate.settings import PackSettings
@@ -26,8 +26,6 @@ __all__ = ["PackSet", "PackState", "Packs"]
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
-
-_Stamps: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +108,7 @@ class PackSet:
 class _Read:
     """What was read of a place, and when that was."""
 
-    stamps: _Stamps
+    stamps: Stamps
     about: About
     pack: Pack | None = None
     is_kept: bool = False
@@ -145,7 +143,7 @@ class Packs:
         self._cwd = cwd
         self._services = services
         self._current = PackSet()
-        self._found = PackSet()
+        self._found = self._told = PackSet()
         self._read: dict[Path, _Read] = {}
         self._servers: dict[str, PackServer] = {}
         self._refused: dict[str, tuple[object, tuple[str, ...]]] = {}
@@ -183,7 +181,7 @@ class Packs:
                 _look, self._settings, self._cwd, self._read
             )
             found = await self._with_servers(self._found)
-            if found == self._current:
+            if found == self._told:
                 return False
             await self._exchange(found)
             return True
@@ -197,22 +195,31 @@ class Packs:
             has_connections: Whether there are databases; packs that need some are left out else.
         """
         specs: list[ServerSpec] = []
-        names = {fold(name) for name in taken}
-        for pack in self._current.packs:
-            server = self._servers.get(pack.name)
-            if server is None or ("connections" in pack.needs and not has_connections):
+        places = {fold(name): "the configuration" for name in taken}
+        states = list(self._current.states)
+        for at, state in enumerate(states):
+            pack = state.pack
+            server = self._servers.get(state.name) if pack is not None else None
+            if pack is None or server is None:
                 continue
+            if "connections" in pack.needs and not has_connections:
+                continue
+            twice: list[str] = []
             for spec in server.specs():
-                if fold(spec.name) in names:
-                    log.warning(
-                        "server of a pack left out: there is a server %r already; give the pack "
-                        "another name in %s, or rename the other server",
-                        spec.name,
-                        pack.folder / "pack.toml",
-                    )
+                where = places.get(fold(spec.name))
+                if where is None:
+                    places[fold(spec.name)] = f"the pack {pack.name!r}"
+                    specs.append(spec)
                     continue
-                names.add(fold(spec.name))
-                specs.append(spec)
+                twice.append(
+                    f"{spec.source}: there is a server {spec.name!r} already, from {where}; the "
+                    "one of the pack is left out. Give one of them another name."
+                )
+            if new := [each for each in twice if each not in state.problems]:
+                for problem in new:
+                    log.error("pack problem: %s", problem)
+                states[at] = replace(state, problems=(*state.problems, *new))
+        self._current = replace(self._current, states=tuple(states))
         return specs
 
     async def aclose(self) -> None:
@@ -282,7 +289,8 @@ class Packs:
             await self._exchange(await self._with_servers(self._found))
 
     async def _exchange(self, found: PackSet) -> None:
-        before, self._current = self._current, found
+        before, self._told = self._told, found
+        self._current = found
         for problem in found.problems:
             if problem not in before.problems:
                 log.error("pack problem: %s", problem)
@@ -296,8 +304,8 @@ class Packs:
 
         Packs that ship or are installed are not watched, except with `[packs] dev`.
         """
-        known: _Stamps | None = None
-        before: _Stamps = ()
+        known: Stamps | None = None
+        before: Stamps = ()
         while not stop.is_set():
             stamps = await to_thread.run_sync(_watched, self._settings, self._cwd)
             if known is None or (stamps != known and stamps == before):
@@ -332,7 +340,7 @@ def _look(
 
 def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
     """A place anew, if anything there is different; of a pack that is off, what it is about."""
-    stamps = _stamps(place.folder)
+    stamps = stamps_of(place.folder)
     try:
         about = read_about(place.folder)
         on = _is_on(about.name, place, settings)
@@ -433,21 +441,9 @@ def _unknown(name: str, states: Collection[PackState]) -> PackState:
     )
 
 
-def _watched(settings: PackSettings, cwd: Path) -> _Stamps:
+def _watched(settings: PackSettings, cwd: Path) -> Stamps:
     return tuple(
         stamp
-        for place in find_packs(settings.paths, cwd=cwd)
-        if settings.dev or place.origin in {"setting", "working folder"}
-        for stamp in ((str(place.folder), 0, 0, 0), *_stamps(place.folder))
+        for place in find_packs(settings.paths, cwd=cwd, local=not settings.dev)
+        for stamp in ((str(place.folder), 0, 0, 0), *stamps_of(place.folder))
     )
-
-
-def _stamps(folder: Path) -> _Stamps:
-    found: list[tuple[str, int, int, int]] = []
-    for path in files_of(folder):
-        try:
-            stat = path.stat()
-        except OSError:
-            continue
-        found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return tuple(found)

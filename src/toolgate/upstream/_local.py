@@ -32,6 +32,7 @@ __all__ = ["LocalParts", "LocalPrompt", "LocalResource", "LocalServer", "LocalWi
 
 _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
+_MOST_BYTES: Final = 32 * 2**20
 _MARK: Final = "toolgate/call"
 _PLACE: Final = re.compile(r"\{\{\s*([a-z][a-z0-9_]*)\s*\}\}")
 _LISTS: Final = {
@@ -110,9 +111,12 @@ class LocalResource:
             RpcError: The file cannot be read.
         """
         try:
-            content = self.path.read_bytes()
+            with self.path.open("rb") as opened:
+                content = opened.read(_MOST_BYTES + 1)
         except OSError as error:
             raise RpcError(_NOT_FOUND, f"{self.path.name} cannot be read.") from error
+        if len(content) > _MOST_BYTES:
+            raise RpcError(_NOT_FOUND, f"{self.path.name} is larger than {_MOST_BYTES:,} bytes.")
         found: Json = {"uri": self.uri, "mimeType": self.mime_type}
         try:
             found["text"] = content.decode()

@@ -26,7 +26,7 @@ from toolgate.gateway import Gateway
 from toolgate.guidance import Guide
 from toolgate.ids import new_id
 from toolgate.intent import DetectionNotes, Recognizer
-from toolgate.packs import Pack, Packs, PackSet, taught_by
+from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by
 from toolgate.permissions import Permissions
 from toolgate.plugins import make
 from toolgate.rules import PackRules, Rulebook, Workspace
@@ -209,6 +209,8 @@ async def open_app(
         packs = Packs(settings.packs, cwd=_here(), services=services_of)
         stack.push_async_callback(packs.aclose)
         keeper.packs = packs
+        live = LiveVariables(services_of)
+        stack.callback(live.forget)
         receipts = Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries)
         permissions = Permissions(settings, store, catalog, receipts)
         stack.push_async_callback(permissions.aclose)
@@ -246,11 +248,11 @@ async def open_app(
         await permissions.open()
         permissions.on_change(gateway.access_changed)
         await packs.look()
-        _teach(packs.current, recognizer, rulebook)
+        _teach(packs.current, recognizer, rulebook, live)
         await catalog.load(await keeper.specs(settings))
 
         async def exchange(found: PackSet) -> None:
-            _teach(found, recognizer, rulebook)
+            _teach(found, recognizer, rulebook, live)
             try:
                 await catalog.become(await keeper.specs(gateway.settings))
             except ConfigError as error:
@@ -303,11 +305,11 @@ def _embedder(searching: Searching) -> Embedder | None:
         return None
 
 
-def _teach(found: PackSet, recognizer: Recognizer, rulebook: Rulebook) -> None:
+def _teach(found: PackSet, recognizer: Recognizer, rulebook: Rulebook, live: LiveVariables) -> None:
     """Let intents and rules of these packs count from now on."""
     packs = found.packs
     recognizer.take(taught_by(packs))
-    rulebook.take(
+    rules = [
         PackRules(
             pack=pack.name,
             rules=pack.rules,
@@ -315,7 +317,8 @@ def _teach(found: PackSet, recognizer: Recognizer, rulebook: Rulebook) -> None:
             out_of_context=pack.out_of_context,
         )
         for pack in packs
-    )
+    ]
+    rulebook.take(rules, live.of(packs))
 
 
 def _here() -> Path:

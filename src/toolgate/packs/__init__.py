@@ -5,9 +5,11 @@ from toolgate.packs._live import with_live
 from toolgate.packs._load import load_pack
 from toolgate.packs._packs import Packs, PackSet, PackState
 from toolgate.packs._taught import taught_by
+from toolgate.packs._variables import LiveVariables
 from toolgate.packs.base import Pack
 
 __all__ = [
+    "LiveVariables",
     "Pack",
     "PackSet",
     "PackState",

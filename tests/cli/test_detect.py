@@ -44,7 +44,7 @@ def test_a_message_about_nothing_ends_with_3(command: Command) -> None:
     done = command("detect", "How do I create a project?")
 
     assert (done.status, done.out) == (3, "none\n")
-    assert "No keyword" in done.err
+    assert "like the examples of what is not offered" in done.err
 
 
 def test_every_line_of_a_file_gets_a_line(toolgate: Run) -> None:
@@ -80,7 +80,7 @@ def test_a_message_may_come_from_a_pipe(toolgate: Run) -> None:
 
 def test_explain_shows_every_intent(command: Command) -> None:
     text = command("detect", "--explain", "schema version and recent changes").out
-    answer = command("detect", "--explain", "--json", "weather").json
+    answer = command("detect", "--stage", "keyword", "--explain", "--json", "weather").json
 
     assert "0.90  schema-changes  The exact keyword 'recent changes'." in text
     assert "0.00  type-info  nothing speaks for it" in text
@@ -140,6 +140,18 @@ def test_example_prompts_decide_where_keywords_say_nothing(
     assert command(*pack, "--stage", "keyword", "please track my order").status == 3
 
 
+def test_a_pack_without_example_prompts_has_no_semantic_stage(
+    command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "intents").mkdir()
+    (tmp_path / "intents" / "refunds.toml").write_text('[keywords.en]\nexact = ["money back"]\n')
+
+    done = command("detect", "--pack", str(tmp_path), "--stage", "semantic", "money back")
+
+    assert done.status == 2
+    assert "needs example prompts, and no pack has any." in done.err
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -148,9 +160,8 @@ def test_example_prompts_decide_where_keywords_say_nothing(
         (("--zone", "Mars/Olympus", "x"), "There is no time zone 'Mars/Olympus'."),
         (("--zone", "../x", "x"), "There is no time zone '../x'."),
         (("--stage", "magic", "x"), "There is no stage 'magic'."),
-        (("--stage", "semantic", "x"), "needs example prompts, and no pack has any."),
         (("--languages", "xx", "x"), "Available: de, en, es, fr."),
-        (("--pack", "nowhere", "x"), "nowhere has no intents."),
+        (("--pack", "nowhere", "x"), "nowhere is no folder."),
         (("--file", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
         (("--file", "-", "x"), "A message and --file were both given."),
     ],

@@ -154,6 +154,21 @@ def test_a_threshold_of_ones_own_overrides_the_cut() -> None:
     assert closed.candidates[0].intent == "refunds"
 
 
+def test_a_message_like_a_prompt_in_a_language_not_asked_for_is_turned_away() -> None:
+    stage = SemanticStage()
+    prompts = {"en": FEW["refunds"], "fr": ("rendez-moi mon argent", "je veux un remboursement")}
+    others = Intent(name="relations", prompts={"en": FEW["relations"]})
+    anyio.run(stage.update, [Intent(name="refunds", prompts=prompts), others])
+
+    def judged(*languages: str) -> Detection:
+        request = Request(text="je veux mon argent", today=TODAY, languages=languages)
+        return anyio.run(stage.judge, request)
+
+    assert [judged().intent, judged("fr").intent] == ["refunds", "refunds"]
+    assert judged("en").intent == NONE
+    assert "'fr', which is not asked for" in judged("en").reason
+
+
 def test_two_requests_in_one_message_give_two_intents() -> None:
     found = asked(learned(True), "freeze my bank account and set an alarm for 7 am")
     assert set(found.intents) == {"freeze_account", "alarm"}

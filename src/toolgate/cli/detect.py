@@ -18,6 +18,7 @@ from toolgate.cli._harmless import one_line
 from toolgate.cli._output import note, print_json, print_text, waiting
 from toolgate.errors import ArgumentError, OptionError
 from toolgate.intent import (
+    EXACT,
     Cascade,
     Detection,
     Detector,
@@ -120,6 +121,10 @@ class _Asked:
         ]
 
     async def _judged(self, requests: list[Request]) -> list[Detection]:
+        if self._stage == "cascade":
+            decided = [self.detector.keywords.match(request) for request in requests]
+            if all(each.confidence >= EXACT for each in decided):
+                return decided  # nothing has to be learned for them
         with waiting("Learning the example prompts"):
             learn = import_module("toolgate.cli._classifier").learn
             meaning: JudgingStage = await learn(self.detector.intents, self._learned)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from toolgate.errors import PackError
-from toolgate.intent._keyword import KeywordStage
 from toolgate.intent._phrases import phrase
 from toolgate.intent._text import lowered
 from toolgate.intent.base import (
@@ -25,7 +24,7 @@ from toolgate.intent.base import (
     Keywords,
     Limits,
 )
-from toolgate.packfiles import PackFile, PackTable, Trying, files_in, files_named
+from toolgate.packfiles import PackFile, PackTable, Trying, files_in, files_named, pack_table
 
 __all__ = ["IntentFiles", "load_intent", "load_intents", "read_intents", "shipped", "with_names"]
 
@@ -84,12 +83,18 @@ def load_intents(folder: Path) -> tuple[Intent, ...]:
     return read_intents(folder).intents
 
 
-def read_intents(folder: Path, *, report: Callable[[PackError], None] | None = None) -> IntentFiles:
+def read_intents(
+    folder: Path,
+    *,
+    report: Callable[[PackError], None] | None = None,
+    table: PackTable | None = None,
+) -> IntentFiles:
     """What the files of a pack say of its intents.
 
     Args:
         folder: The pack's folder; one that has nothing but `.txt` files is a pack too.
         report: Is told of each file that cannot be used, which is left out then.
+        table: What `pack.toml` says, where that was read already.
 
     Raises:
         PackError: The folder or `pack.toml` cannot be used or, without `report`, any other file;
@@ -99,12 +104,17 @@ def read_intents(folder: Path, *, report: Callable[[PackError], None] | None = N
         raise PackError(
             f"{folder} is no folder.", hint="Give the folder that holds pack.toml or intents/."
         )
-    reader = _Reader(folder, Trying(report))
+    reader = _Reader(folder, pack_table(folder) if table is None else table, Trying(report))
     reader.read_prompts()
     reader.read_tables()
     reader.read_rest()
     return IntentFiles(
-        intents=KeywordStage(intent for intent, _ in reader.intents.values()).intents,
+        intents=tuple(
+            sorted(
+                (intent for intent, _ in reader.intents.values()),
+                key=lambda intent: (intent.order, intent.name),
+            )
+        ),
         unsupported=reader.unsupported(),
         limits=reader.limits,
         own_limits=reader.own_limits,
@@ -146,9 +156,7 @@ class _Prompts:
 class _Reader:
     """Puts the intents of a folder together."""
 
-    def __init__(self, folder: Path, trying: Trying) -> None:
-        path = folder / "pack.toml"
-        table = PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
+    def __init__(self, folder: Path, table: PackTable, trying: Trying) -> None:
         lists, subject = table.sub("lists"), table.sub("subject")
         self.intents: dict[str, tuple[Intent, Path]] = {}
         self.limits = _limits(table, Limits())

@@ -95,6 +95,7 @@ class SemanticStage:
         self._pack_limits: Mapping[str, Limits] = {}
         self._own_limits: Mapping[str, Limits] = {}
         self._names: frozenset[str] = frozenset()
+        self._languages: Mapping[str, str] = {}
         self._asked = self._found = 0
         self._remembered: OrderedDict[str, Judgement] = OrderedDict()
         self._fitting = anyio.Lock()
@@ -153,6 +154,7 @@ class SemanticStage:
             EmbedderError: The embedder failed, and nothing was learned.
         """
         async with self._fitting:
+            intents = tuple(intents)
             lessons = lessons_of(intents, unsupported)
             digest = self._digest_of(lessons)
             model = self._model
@@ -162,6 +164,12 @@ class SemanticStage:
             self._limits, self._own_limits = limits or Limits(), dict(own_limits or {})
             self._pack_limits = dict(pack_limits or {})
             self._names = frozenset(lessons.intents) - {UNSUPPORTED}
+            self._languages = {
+                text: language
+                for intent in intents
+                for language, texts in intent.prompts.items()
+                for text in texts
+            }
             self._remembered.clear()
 
     async def judge(self, request: Request) -> Detection:
@@ -186,6 +194,12 @@ class SemanticStage:
         )
         if not whole.accepted or whole.intent not in self._names:
             return _nothing(_why_not(whole), candidates)
+        language = self._languages.get(whole.nearest, "")
+        if language and request.languages and language not in request.languages:
+            return _nothing(
+                f"It is most like an example prompt in {language!r}, which is not asked for.",
+                candidates,
+            )
         intent, question = whole.intent, ""
         rivals = [name for name, _ in whole.ranked if name != UNSUPPORTED][:2]
         reason = (

@@ -204,7 +204,9 @@ async def open_app(
         def services_of(pack: Pack) -> ToolServices:
             """What the tools of a pack may use."""
             options = gateway.settings.packs.options.get(pack.name, {})
-            return ToolServices(settings=options, store=store)
+            return ToolServices(
+                settings=options, connections=schemas.connections, schemas=schemas, store=store
+            )
 
         packs = Packs(settings.packs, cwd=_here(), services=services_of)
         stack.push_async_callback(packs.aclose)
@@ -248,18 +250,22 @@ async def open_app(
         await permissions.open()
         permissions.on_change(gateway.access_changed)
         await packs.look()
-        _teach(packs.current, recognizer, rulebook, live)
+        _teach(packs.current, await schemas.names(), recognizer, rulebook, live)
         await catalog.load(await keeper.specs(settings))
 
         async def exchange(found: PackSet) -> None:
-            _teach(found, recognizer, rulebook, live)
+            _teach(found, await schemas.names(), recognizer, rulebook, live)
             try:
                 await catalog.become(await keeper.specs(gateway.settings))
             except ConfigError as error:
                 log.error("servers of packs cannot be used: %s", error)  # noqa: TRY400
             gateway.packs_changed()
 
+        async def rename() -> None:
+            _teach(packs.current, await schemas.names(), recognizer, rulebook, live)
+
         packs.on_change(exchange)
+        schemas.on_change(rename)
         watching = asyncio.create_task(packs.watch(stop=anyio.Event()))
         stack.push_async_callback(_end, watching)
         house = asyncio.create_task(
@@ -305,9 +311,15 @@ def _embedder(searching: Searching) -> Embedder | None:
         return None
 
 
-def _teach(found: PackSet, recognizer: Recognizer, rulebook: Rulebook, live: LiveVariables) -> None:
-    """Let intents and rules of these packs count from now on."""
-    packs = found.packs
+def _teach(
+    found: PackSet,
+    tables: Sequence[str],
+    recognizer: Recognizer,
+    rulebook: Rulebook,
+    live: LiveVariables,
+) -> None:
+    """Let intents and rules of these packs count from now on, with the names of these tables."""
+    packs = [with_live(pack, {"tables": tables}) for pack in found.packs]
     recognizer.take(taught_by(packs))
     rules = [
         PackRules(

@@ -15,18 +15,27 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from toolgate import jsontext
-from toolgate.access import Access
+from toolgate.access import Access, AccessAdmin, Admission, Limits, Mask
 from toolgate.audit import Receipts
-from toolgate.catalog import Catalog, CatalogChange, Entry, Menu, MenuRules, Snapshot
+from toolgate.catalog import (
+    Catalog,
+    CatalogChange,
+    Entry,
+    Menu,
+    MenuRules,
+    ServerEntries,
+    Snapshot,
+)
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
     HandleError,
+    LimitError,
     RpcError,
     ServerDownError,
     SettingError,
@@ -73,10 +82,12 @@ from toolgate.search import (
     indexed_texts,
     signature,
 )
-from toolgate.settings import Settings
+from toolgate.settings import ProjectTable, Settings
 from toolgate.signing import Signer
 from toolgate.store import Store, StoredResult
+from toolgate.tokens import estimate_tokens
 from toolgate.types import (
+    DEFAULT_PROJECT,
     Caller,
     Json,
     Peer,
@@ -99,6 +110,11 @@ _MAX_INSTRUCTIONS = 4000
 
 _FOR_RULES = ("processPrompt", "getKnowledge")
 """Meta-tools that are listed, first of all, while a pack with rules is loaded."""
+
+_NO_SEARCH = (
+    "The search for tools is switched off for this project. Its tools are in the list of tools"
+    " (tools/list): call them by their names."
+)
 
 _INVALID_PARAMS = -32602
 _QUERY_CHARS = 2_000
@@ -168,10 +184,22 @@ class Gateway:
         learning: Learning,
         relations: Relations,
         guide: Guide,
+        admission: Admission,
+        admin: AccessAdmin,
+        limits: Limits,
+        project: Callable[[str], ProjectTable],
+        projects_of: Callable[[str], tuple[str, ...]],
     ) -> None:
         self.settings = settings
+        self.admission = admission
+        """Tells who asks: doors get their callers from it."""
+        self.admin = admin
+        """Looks after tokens, projects and permissions."""
         self._catalog = catalog
         self._access = access
+        self._limits = limits
+        self._project = project
+        self._projects_of = projects_of
         self._index = index
         self._receipts = receipts
         self._store = store
@@ -181,6 +209,7 @@ class Gateway:
         self._relations = relations
         self._guide = guide
         self._listeners: list[Callable[[Change], None]] = []
+        self._access_listeners: list[Callable[[], None]] = []
         self._menu = Menu(catalog, {n: jsontext.dumps(d) for n, d in DEFINITIONS.items()})
         self._showed_all: bool | None = None
         self._has_paged = False
@@ -201,6 +230,17 @@ class Gateway:
         for task in self._background:
             task.cancel()
 
+    def access_changed(self) -> None:
+        """Other permissions are in place: what each client sees may be different."""
+        self.settings_changed()
+        for listener in list(self._access_listeners):
+            listener()
+
+    def on_access_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when permissions change; gives what ends that."""
+        self._access_listeners.append(listener)
+        return lambda: self._access_listeners.remove(listener)
+
     def settings_changed(self) -> None:
         """New settings are in place: what is listed may be different."""
         self._menu.forget()
@@ -215,21 +255,25 @@ class Gateway:
 
     @property
     def instructions(self) -> str:
+        """What the gateway says about its use to whoever may use all of it."""
+        return self.instructions_for(Caller())
+
+    def instructions_for(self, caller: Caller) -> str:
         """What the gateway says about its use, for `initialize` and `server/discover`."""
-        snapshot = self._catalog.snapshot
-        said = {n: e.instructions.strip() for n, e in snapshot.servers.items() if e.instructions}
+        servers = self._within_reach(caller, self._catalog.snapshot)
+        said = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
         if self.settings.expose == "flat":
             return next(iter(said.values()), "")
-        count = len(snapshot.servers)
+        count = len(servers)
         lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
         if "processPrompt" in self.settings.meta_tools and self._guide.has_rules:
             lines.append(CALL_FIRST)
-        if not self._lists_all():
+        if not self._lists_all(caller):
             # While the search is tried out, a part of the conversations has the real tools.
             where = "Where tool_discovery is listed: find" if self._is_mixed() else "Find"
             lines.append(
                 f"{where} tools with tool_discovery (one short capability phrase per step), run "
-                "them with tool_execute. Servers: " + ", ".join(snapshot.servers) + "."
+                "them with tool_execute. Servers: " + ", ".join(servers) + "."
             )
             if self.settings.groups:
                 lines.append(f"Groups (argument `group`): {', '.join(self.settings.groups)}.")
@@ -240,8 +284,8 @@ class Gateway:
 
     async def list_tools(self, caller: Caller) -> bytes:
         """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
-        keys = [tool.key for tool in self._catalog.snapshot.tools]
-        allowed = self._access.mask(caller, keys)
+        mask = self._access.mask(caller, self._catalog.snapshot)
+        allowed = None if mask is None else mask.tobytes()
         meta = self._listed_meta_tools(caller)
         return self._menu.listing(self._menu_rules(caller), allowed, meta)
 
@@ -272,19 +316,26 @@ class Gateway:
             if self._access.decide(caller, "list", tool.key).allowed
         ]
 
-    def input_schema(self, name: str) -> Json | None:
+    def input_schema(self, caller: Caller, name: str) -> Json | None:
         """Input schema of a tool by exposed name or of a meta-tool; None: no such tool."""
-        entry = self._catalog.snapshot.by_exposed.get(name)
+        entry = self._known_by(caller, name)
         if entry is not None:
             return json_object(entry.definition.get("inputSchema"))
         if self.settings.expose != "flat" and name in DEFINITIONS:
             return json_object(DEFINITIONS[name]["inputSchema"])
         return None
 
-    def mirrors(self, name: str) -> bool:
+    def mirrors(self, caller: Caller, name: str) -> bool:
         """Whether calls of a tool repeat arguments in headers (`x-mcp-header` in its schema)."""
-        entry = self._catalog.snapshot.by_exposed.get(name)
+        entry = self._known_by(caller, name)
         return entry is not None and b'"x-mcp-header"' in entry.raw
+
+    def _known_by(self, caller: Caller, name: str) -> Entry | None:
+        """A tool by exposed name, if the caller may know of it."""
+        entry = self._catalog.snapshot.by_exposed.get(name)
+        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
+            return None
+        return entry
 
     def on_change(self, listener: Callable[[Change], None]) -> Callable[[], None]:
         """Have a function called when something changes; gives what ends that."""
@@ -315,7 +366,7 @@ class Gateway:
             return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
             raise
-        except (UpstreamError, HandleError) as error:
+        except (UpstreamError, HandleError, LimitError) as error:
             return _problem(error)
 
     async def _call_meta(self, caller: Caller, name: str, params: Json, peer: Peer | None) -> Json:
@@ -433,7 +484,7 @@ class Gateway:
         began = perf_counter()
         snapshot = self._catalog.snapshot
         with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
-            self._check_servers(request.servers, snapshot)
+            self._check_servers(caller, request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
         arm = self._index.arms.of(caller.thread)
         strategy = arm.strategy
@@ -441,12 +492,13 @@ class Gateway:
         self._relations.look(snapshot.version, self._index.tools, strategy)
         down = self._catalog.down()
         with self._receipts.refusals(caller, "discover", request.group):
-            group = await self._group(request.group)
+            group = await self._group(caller, request.group)
         mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
         if group is not None:
             within = np.fromiter((key in group for key in strategy.keys), np.bool_)
             mask = within if mask is None else mask & within
-        settings = self.settings.discovery
+        settings, project = self.settings.discovery, self._project(caller.project_id)
+        is_off = project.optimization == "off" or arm.name == "off"
         raised = await self._guide.raised(caller, request.queries, _Tools(self, caller))
         wanted = SearchRequest(
             queries=request.queries,
@@ -461,19 +513,22 @@ class Gateway:
             learned=await self._learning.learned(caller),
         )
         with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
-            answer = await strategy.search(wanted)
+            if project.optimization == "off":
+                answer = SearchAnswer(hits=(), notices=(_NO_SEARCH,))
+            else:
+                answer = await strategy.search(wanted)
         answer = _with_intents(answer, raised)
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
-        if request.include_core and arm.name != "off":
+        if request.include_core and not is_off:
             answer = replace(answer, hits=(*answer.hits, *self._core(caller, answer, request)))
         with observe("answer", hits=len(answer.hits)):
             found = compose(
                 answer,
                 lambda key: _definition(snapshot, key),
                 siblings=self._siblings(caller, snapshot, answer),
-                budget_tokens=settings.budget_tokens,
+                budget_tokens=project.budget_tokens or settings.budget_tokens,
                 down=down,
                 notices=notices,
                 alternatives=self._alternatives(caller, answer),
@@ -496,13 +551,13 @@ class Gateway:
         found = {hit.key for hit in answer.hits}
         return [
             Hit(key=entry.key, relevance=0.0, explanation="is pinned", source="core")
-            for key in sorted(self._pinned() - found)
+            for key in sorted(self._pinned(self._project(caller.project_id)) - found)
             if (entry := self._catalog.snapshot.tool(key)) is not None
             if not request.servers or entry.server in request.servers
             if self._access.decide(caller, "list", key).allowed
         ]
 
-    async def _group(self, name: str) -> Collection[str] | None:
+    async def _group(self, caller: Caller, name: str) -> Collection[str] | None:
         """Keys of the tools of a capability group; None when none is asked for.
 
         Raises:
@@ -514,15 +569,20 @@ class Gateway:
         if group is None:
             await self._relations.settled()
             group = self._relations.groups.find(name)
-        if group is not None:
+        if group is not None and self._sees_any(caller, group):
             return group
-        groups = list(self._relations.groups.keys)
+        known = self._relations.groups.keys
+        groups = [one for one, keys in known.items() if self._sees_any(caller, keys)]
         near = nearest(name, groups)
         raise ArgumentError(
             f"There is no group {name[:60]!r}.",
             allowed=f"Groups: {', '.join(groups[:40]) or 'none'}.",
             hint=f"Did you mean {near[0]!r}?" if near else "Leave `group` out.",
         )
+
+    def _sees_any(self, caller: Caller, keys: Collection[str]) -> bool:
+        """Whether a group has anything for a caller; one without any tool is nobody's secret."""
+        return not keys or any(self._access.decide(caller, "list", key).allowed for key in keys)
 
     def _usable(self, caller: Caller, keys: Sequence[str]) -> list[str]:
         """Those of the keys that name a tool which the caller may see and which can run now."""
@@ -591,7 +651,7 @@ class Gateway:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._must_manage(caller, "usage")
+        self._must_manage(caller)
         forgotten = await self._learning.clear(caller.project_id)
         detail: Json = {"searches": forgotten}
         self._receipts.simple(caller, "forget", began=perf_counter(), detail=detail)
@@ -612,6 +672,8 @@ class Gateway:
                 if (entry := snapshot.tool(key)) is not None
                 if self._access.decide(caller, "list", key).allowed
             ]
+            if keys and not entries and not self._sees_any(caller, keys):
+                continue
             found.append(
                 {
                     "name": name,
@@ -784,10 +846,18 @@ class Gateway:
 
     def servers(self, caller: Caller) -> list[ServerStatus]:
         """State of every server that the caller may see."""
+        manages = self._access.decide(caller, "right", "manage").allowed
+        mask = None if manages else self._access.mask(caller, self._catalog.snapshot)
         return [
-            status
+            replace(
+                status,
+                projects=self._projects_of(status.name) if manages else (),
+                tools=status.tools
+                if mask is None
+                else self._count_of(self._catalog.snapshot, status.name, mask),
+            )
             for status in self._catalog.statuses()
-            if self._access.decide(caller, "list", status.name).allowed
+            if self._access.decide(caller, "server", status.name).allowed
         ]
 
     async def add_server(
@@ -804,7 +874,7 @@ class Gateway:
         Raises:
             SettingError: The configuration or the name does not fit.
         """
-        self._must_manage(caller, name)
+        self._must_manage(caller)
         await self._keeper.add(caller.project_id, name, config, save=save)
         return self._status(name)
 
@@ -815,7 +885,7 @@ class Gateway:
             UnknownServerError: There is none of this name.
             SettingError: It is kept in a file that Toolgate does not write.
         """
-        self._must_manage(caller, name)
+        self._must_manage(caller)
         self._catalog.server(name)
         await self._keeper.remove(caller.project_id, name)
         for _, search in self._index.keepers:
@@ -830,7 +900,7 @@ class Gateway:
         Raises:
             UnknownServerError: There is none of this name.
         """
-        self._must_manage(caller, name)
+        self._must_manage(caller)
         self._catalog.server(name)
         await self._keeper.enable(caller.project_id, name, enabled=enabled)
         return self._status(name)
@@ -841,7 +911,7 @@ class Gateway:
         Raises:
             UnknownServerError: There is none of this name.
         """
-        self._must_manage(caller, name)
+        self._must_manage(caller)
         await self._catalog.replace(self._catalog.server(name).spec)
         return self._status(name)
 
@@ -857,7 +927,7 @@ class Gateway:
             servers = [
                 row
                 for row in status["servers"]
-                if self._access.decide(caller, "list", row["name"]).allowed
+                if self._access.decide(caller, "server", row["name"]).allowed
             ]
             found.append({"search": name, **status, "servers": servers})
         return {"searches": found, "searched_by": [arm.name for arm in self._index.arms.all]}
@@ -871,7 +941,7 @@ class Gateway:
             UnknownServerError: There is none of this name.
             SettingError: No search here has vectors.
         """
-        self._must_manage(caller, server or "index")
+        self._must_manage(caller)
         if server is not None:
             self._catalog.server(server)
         began, snapshot = perf_counter(), self._catalog.snapshot
@@ -891,7 +961,7 @@ class Gateway:
             UnknownServerError: Nothing of this name is kept or served.
             SettingError: No search here has vectors.
         """
-        self._must_manage(caller, server)
+        self._must_manage(caller)
         began = perf_counter()
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
@@ -985,6 +1055,16 @@ class Gateway:
 
     async def _send(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
         """Audit, server, audit."""
+        with self._receipts.refusals(caller, "call", entry.key):
+            hold = self._limits.take(caller, entry.key)
+        if hold is None:
+            return await self._request(caller, entry, params, peer)
+        with hold as charge:
+            result = await self._request(caller, entry, params, peer)
+            charge(estimate_tokens(jsontext.dumps(result)))
+            return result
+
+    async def _request(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
         arguments = params.get("arguments")
         sent = {**params, "name": entry.name}
         async with self._receipts.around(
@@ -1053,6 +1133,8 @@ class Gateway:
         if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
             return entry
         server = key.partition(":")[0]
+        if not self._access.decide(caller, "reach", server).allowed:
+            raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
         disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
         if server in disabled:
             raise ServerDownError(
@@ -1103,26 +1185,48 @@ class Gateway:
         return entry
 
     def _resource(self, caller: Caller, uri: str) -> tuple[str, str]:
-        found = self._catalog.snapshot.resource_of(uri)
-        if found is None or not self._access.decide(caller, "read", f"{found[0]}:{uri}").allowed:
+        found = self._catalog.snapshot.resource_of(
+            uri,
+            allowed=lambda server, own: (
+                self._access.decide(caller, "read", f"{server}:{own}").allowed
+            ),
+        )
+        if found is None:
             raise UnknownResourceError(
                 f"No server offers the resource {uri[:200]!r}.",
                 hint="See resources/list and resources/templates/list for what there is.",
             )
         return found
 
-    def _check_servers(self, names: Sequence[str], snapshot: Snapshot) -> None:
+    def may_read(self, caller: Caller, uri: str) -> bool:
+        """Whether a caller may hear of changes of a resource."""
+        try:
+            self._resource(caller, uri)
+        except UnknownResourceError:
+            return False
+        return True
+
+    def _within_reach(self, caller: Caller, snapshot: Snapshot) -> dict[str, ServerEntries]:
+        """The servers of which a caller may use anything."""
+        return {
+            name: entries
+            for name, entries in snapshot.servers.items()
+            if self._access.decide(caller, "reach", name).allowed
+        }
+
+    def _check_servers(self, caller: Caller, names: Sequence[str], snapshot: Snapshot) -> None:
+        servers = self._within_reach(caller, snapshot) if names else {}
         for name in names:
-            if name not in snapshot.servers:
-                near = nearest(name, list(snapshot.servers))
+            if name not in servers:
+                near = nearest(name, list(servers))
                 raise UnknownServerError(
                     f"There is no server {name[:60]!r}.",
-                    allowed=f"Servers: {', '.join(snapshot.servers) or 'none'}.",
+                    allowed=f"Servers: {', '.join(servers) or 'none'}.",
                     hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
                 )
 
-    def _must_manage(self, caller: Caller, name: str) -> None:
-        if not self._access.decide(caller, "manage", name).allowed:
+    def _must_manage(self, caller: Caller) -> None:
+        if not self._access.decide(caller, "right", "manage").allowed:
             raise ForbiddenError(
                 f"{caller.caller_id!r} may not change servers.", hint="Ask an administrator."
             )
@@ -1138,35 +1242,48 @@ class Gateway:
         servers: Sequence[str],
         down: Collection[str],
         notices: list[str],
-    ) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
-        allowed = self._access.mask(caller, keys)
+    ) -> Mask | None:
+        allowed = self._access.mask(caller, snapshot)
         hidden = frozenset[str]() if self.settings.discovery.show_down else frozenset(down)
-        withheld = [name for name in hidden if not servers or name in servers]
+        withheld = [
+            name
+            for name in hidden
+            if not servers or name in servers
+            if self._access.decide(caller, "reach", name).allowed
+        ]
         for name in sorted(withheld):
-            count = len(snapshot.servers[name].tools) if name in snapshot.servers else 0
+            count = self._count_of(snapshot, name, allowed)
             what = f"its {count} tools are withheld" if count else "its tools are not known"
             notices.append(f"Server {name} is down; {what}.")
         notices.extend(
             f"Server {name} is still starting; its tools are not known yet."
             for name in sorted(self._catalog.never_listed())
+            if self._access.decide(caller, "reach", name).allowed
         )
         if self._index.is_at(snapshot.version) and len(keys) == len(snapshot.tools):
             if not hidden:
-                return None if allowed is None else np.asarray(allowed, dtype=np.bool_)
-            shown = np.ones(len(keys), np.bool_) if allowed is None else np.array(allowed, np.bool_)
+                return allowed
+            shown = np.ones(len(keys), np.bool_) if allowed is None else allowed.copy()
             for name in hidden & snapshot.spans.keys():
                 shown[snapshot.spans[name]] = False
             return shown
         # Another request has brought a newer version of the catalog into the index meanwhile.
-        mask = np.fromiter(
+        return np.fromiter(
             (
-                snapshot.tool(key) is not None and key.partition(":")[0] not in hidden
+                snapshot.tool(key) is not None
+                and key.partition(":")[0] not in hidden
+                and self._access.decide(caller, "list", key).allowed
                 for key in keys
             ),
             dtype=np.bool_,
             count=len(keys),
         )
-        return mask if allowed is None else mask & np.asarray(allowed, dtype=np.bool_)
+
+    @staticmethod
+    def _count_of(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
+        """Tools of a server that a caller may see."""
+        span = snapshot.spans.get(server, slice(0, 0))
+        return span.stop - span.start if allowed is None else int(allowed[span].sum())
 
     def _siblings(
         self, caller: Caller, snapshot: Snapshot, answer: SearchAnswer
@@ -1194,17 +1311,20 @@ class Gateway:
 
     def _menu_rules(self, caller: Caller | None) -> MenuRules:
         settings = self.settings
-        mode = "all" if settings.expose == "flat" else settings.mode
+        project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
+        mode = "all" if settings.expose == "flat" else project.mode or settings.mode
         if mode == "auto" and self._is_unsearched(caller):
             mode = "all"  # or its tools could not be reached
         return MenuRules(
             mode=mode,
             auto_tokens=settings.discovery.auto_tokens,
-            pinned=self._pinned(),
+            pinned=self._pinned(project),
         )
 
     def _is_unsearched(self, caller: Caller | None) -> bool:
         """Whether the search is off for a caller; None: for everybody."""
+        if caller is not None and self._project(caller.project_id).optimization == "off":
+            return True
         if "off" not in self.settings.optimizations:
             return False
         if caller is None:
@@ -1233,11 +1353,12 @@ class Gateway:
 
     def callable_name(self, caller: Caller, entry: Entry) -> str:
         """How a caller's model names a tool: by exposed name if it is listed, else by key."""
-        is_listed = self._lists_all(caller) or entry.key in self._pinned()
+        pinned = self._pinned(self._project(caller.project_id))
+        is_listed = self._lists_all(caller) or entry.key in pinned
         return entry.exposed if is_listed else entry.key
 
-    def _pinned(self) -> frozenset[str]:
-        pinned = set(self.settings.pinned)
+    def _pinned(self, project: ProjectTable | None = None) -> frozenset[str]:
+        pinned = {*self.settings.pinned, *(project.pinned if project is not None else ())}
         for spec in self._catalog.specs:
             pinned.update(f"{spec.name}:{name}" for name in spec.pinned)
         return frozenset(pinned)

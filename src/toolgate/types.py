@@ -188,8 +188,8 @@ class ServerStatus:
     source: str = "store"
     """Where it is configured."""
 
-    project: str = DEFAULT_PROJECT
-    """The project it belongs to; the default one is nobody's and shared by all."""
+    projects: tuple[str, ...] = ()
+    """The projects it belongs to; none: all see it."""
 
     retry_in_s: float | None = None
     """Seconds until the next attempt to connect, when down."""

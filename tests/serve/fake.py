@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from toolgate.access import Admission
 from toolgate.errors import (
     ConnectionLostError,
     RpcError,
@@ -64,6 +65,9 @@ class FakeGateway:
     release: asyncio.Event = field(default_factory=asyncio.Event)
     listeners: list[Callable[[Change], None]] = field(default_factory=list)
     enabled: dict[str, bool] = field(default_factory=dict)
+    admission: Admission = field(
+        default_factory=lambda: Admission((), required=False, projects=lambda: ())
+    )
 
     async def list_tools(self, caller: Caller) -> bytes:
         return orjson.dumps(self.listed)
@@ -178,10 +182,19 @@ class FakeGateway:
         for listener in list(self.listeners):
             listener(Change(kind=kind, uri=uri))
 
-    def mirrors(self, exposed_name: str) -> bool:
-        return b"x-mcp-header" in orjson.dumps(self.input_schema(exposed_name))
+    def on_access_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
 
-    def input_schema(self, exposed_name: str) -> Json | None:
+    def may_read(self, caller: Caller, uri: str) -> bool:
+        return True
+
+    def instructions_for(self, caller: Caller) -> str:
+        return self.instructions
+
+    def mirrors(self, caller: Caller, exposed_name: str) -> bool:
+        return b"x-mcp-header" in orjson.dumps(self.input_schema(caller, exposed_name))
+
+    def input_schema(self, caller: Caller, exposed_name: str) -> Json | None:
         return next((t["inputSchema"] for t in self.listed if t["name"] == exposed_name), None)
 
     # REST

@@ -62,7 +62,7 @@ class AccessAdmin:
         *,
         of_file: Callable[[], Mapping[str, ProjectTable]],
         rules_of_file: Callable[[], Sequence[Rule]],
-        servers: Callable[[], Sequence[tuple[str, str, str]]],
+        servers_of: Callable[[str], Sequence[str]],
         config_file: Callable[[], str],
         record: Callable[[Caller, str, Json], None],
     ) -> None:
@@ -71,7 +71,7 @@ class AccessAdmin:
         self._access = access
         self._of_file = of_file
         self._rules_of_file = rules_of_file
-        self._servers = servers
+        self._servers_of = servers_of
         self._config_file = config_file
         self._record = record
 
@@ -298,9 +298,10 @@ class AccessAdmin:
             )
         servers = self._servers_of(name)
         if servers:
+            # Removed with its project, a server of it would be everybody's.
             raise ArgumentError(
                 f"The project {name!r} has servers: {', '.join(servers)}.",
-                hint="Remove them, or move them: toolgate projects assign PROJECT SERVER",
+                hint=f"Remove them, or run: toolgate projects set {name} --no-servers",
             )
         await self._store.delete_project(name)
         await self._done(caller, "project_delete", {"project": name})
@@ -430,15 +431,12 @@ class AccessAdmin:
                 else f"Make it with: toolgate projects create {name[:60]}",
             )
 
-    def _servers_of(self, name: str) -> tuple[str, ...]:
-        return tuple(server for server, project, _ in self._servers() if project == name)
-
     def _view(self, name: str) -> ProjectView:
         of_file = self._of_file().get(name)
         stored = self._book.pages.projects.get(name)
         return ProjectView(
             name=name,
-            servers=self._servers_of(name),
+            servers=tuple(self._servers_of(name)),
             settings=of_file or project_table(stored.settings if stored else {}),
             source=self._config_file() if of_file is not None else "store",
         )
@@ -495,7 +493,8 @@ def _expiry(in_s: float | None) -> str | None:
 
 
 _PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
-    "optimization": (str, "a text"),
+    "servers": (list, "a list of names of servers"),
+    "optimization": (str, "hybrid, bm25, off or another search that is configured"),
     "mode": (str, "auto, meta or all"),
     "pinned": (list, "a list of tool keys"),
     "budget_tokens": (int, "a whole number"),
@@ -518,6 +517,8 @@ def _check_project(settings: Json) -> None:
             fits = value in {"auto", "meta", "all"}
         if name == "budget_tokens":
             fits = fits and (value == 0 or 200 <= value <= 100_000)
+        if name == "servers":
+            fits = fits and all(isinstance(one, str) and one for one in json_array(value))
         if name == "pinned":
             keys = json_array(value)
             fits = fits and all(isinstance(key, str) and ":" in key for key in keys)

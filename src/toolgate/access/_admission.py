@@ -59,11 +59,13 @@ class Admission:
         *,
         required: bool,
         projects: Callable[[], Collection[str]],
-        local: Authenticator,
+        local: Authenticator | None = None,
     ) -> None:
         self._authenticators = authenticators
         self._projects = projects
         self._local = local
+        self.local_key = ""
+        """What commands of the same user show; empty: nobody can."""
         self.required = required
         """Whether a credential is needed."""
         self._failures: dict[str, list[float]] = {}
@@ -98,7 +100,7 @@ class Admission:
         """
         if not self.required:
             return LOCAL
-        if shown.local_key:
+        if shown.local_key and self._local is not None:
             local = await self._local.identify(shown.local_key)
             if local is not None:
                 return local

@@ -118,8 +118,8 @@ class Book:
 def project_table(settings: Json) -> ProjectTable:
     """What a stored project sets; keys that this version does not know count for nothing."""
     known = {name: value for name, value in settings.items() if name in _KEYS}
-    if "pinned" in known:
-        known["pinned"] = tuple(known["pinned"])
+    for name in ("pinned", "servers"):
+        known[name] = tuple(known.get(name, ()))
     return ProjectTable(**known)
 
 

@@ -5,9 +5,10 @@ moment at which everybody may start again; a day begins at midnight, UTC.
 """
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeAlias
 
 from toolgate.access._rules import glob
 from toolgate.errors import LimitError
@@ -19,6 +20,9 @@ __all__ = ["LIMITS", "Limits"]
 
 LIMITS = ("calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day")
 """What can be limited for a caller."""
+
+Charge: TypeAlias = Callable[[int], None]
+"""Takes estimated tokens."""
 
 _MINUTE_S = 60.0
 _REMEMBERED = 50_000
@@ -72,38 +76,27 @@ class Limits:
         self._callers: dict[str, _Count] = {}
         self._tools: dict[str, _Count] = {}
 
-    @contextmanager
-    def around(self, caller: Caller, key: str) -> Generator[Callable[[int], None]]:
-        """Hold a call of a tool; gives what takes the estimated tokens of its result.
+    def take(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
+        """Hold a call of a tool: gives what takes the estimated tokens of its result.
+
+        None: nothing limits this call, and nothing is counted.
 
         Raises:
             LimitError: It is one too many.
         """
         limits, of_tool = self._of(caller), self._of_tool(key)
         if not limits and of_tool is None:
-            yield _ignore
-            return
+            return None
         who = self._count(self._callers, caller.caller_id)
         tool = self._count(self._tools, key)
-        self._check(limits, who, "You have", "of yours")
         if of_tool is not None:
             per_tool = {
                 "calls_per_minute": of_tool.calls_per_minute,
                 "concurrent_calls": of_tool.concurrent_calls,
             }
             self._check(per_tool, tool, f"The tool {key!r} has", "of it")
-        who.calls += 1
-        who.running += 1
-        tool.running += 1
-
-        def charge(tokens: int) -> None:
-            who.tokens += tokens
-
-        try:
-            yield charge
-        finally:
-            who.running -= 1
-            tool.running -= 1
+        self._check(limits, who, "You have", "of yours")
+        return _held(who, tool)
 
     def _of(self, caller: Caller) -> dict[str, int]:
         """The limits of a caller that are set: its own, else its project's, else those of all."""
@@ -159,5 +152,17 @@ class Limits:
         return found
 
 
-def _ignore(tokens: int) -> None:
-    del tokens
+@contextmanager
+def _held(who: _Count, tool: _Count) -> Generator[Charge]:
+    who.calls += 1
+    who.running += 1
+    tool.running += 1
+
+    def charge(tokens: int) -> None:
+        who.tokens += tokens
+
+    try:
+        yield charge
+    finally:
+        who.running -= 1
+        tool.running -= 1

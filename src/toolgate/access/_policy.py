@@ -55,6 +55,9 @@ class Place(Protocol):
 class ProjectRules:
     """What a project says about access."""
 
+    servers: tuple[str, ...] = ()
+    """Names of its servers."""
+
     read_only: bool = False
     """Whether only tools run that are marked read-only."""
 
@@ -104,15 +107,17 @@ class _Who:
 class _Tools:
     """The tools of one snapshot, for matching patterns against all of them at once."""
 
-    def __init__(self, things: Things) -> None:
+    def __init__(self, things: Things, distrusted: frozenset[str]) -> None:
         self.version = things.version
+        self.distrusted = distrusted
         tools = things.tools
         self.count = len(tools)
         self.keys = [tool.key for tool in tools]
         self.order = sorted(range(self.count), key=self.keys.__getitem__)
         self.sorted = [self.keys[at] for at in self.order]
-        self.read_only = _bits([tool.read_only for tool in tools])
-        self.destructive = _bits([tool.destructive for tool in tools])
+        hints = [_hints(tool, distrusted) for tool in tools]
+        self.read_only = _bits([read_only for read_only, _ in hints])
+        self.destructive = _bits([destructive for _, destructive in hints])
         spans: dict[str, list[int]] = {}
         for at, tool in enumerate(tools):
             spans.setdefault(tool.server, []).append(at)
@@ -180,7 +185,7 @@ class _Set:
         self._masks: dict[int, Mask | None] = {}
 
     @property
-    def _is_bound(self) -> bool:
+    def is_bound(self) -> bool:
         """Whether rules count for it at all."""
         return self._policy.grounds.required and not self._who.is_local
 
@@ -201,7 +206,7 @@ class _Set:
             bits &= ~tools.of_keys(policy.taken_away)
         if who.read_only:
             bits &= tools.read_only
-        if not self._is_bound:
+        if not self.is_bound:
             return bits
         about = ("any", "server", "tool")
         allowed = [tools.row(rule) for rule in self.allow if rule.kind in about]
@@ -228,7 +233,7 @@ class _Set:
                     + ("says false." if gone else "does not take it away."),
                 )
             )
-            held = who.read_only and not (thing is not None and thing.read_only)
+            held = who.read_only and not _hints(thing, policy.distrusted)[0]
             reason = "Nothing is limited to read-only tools."
             if who.read_only:
                 marked = "is not" if held else "is"
@@ -243,11 +248,12 @@ class _Set:
             return Step(stage="rules", passed=True, reason="The local user may do everything.")
         if not self._policy.grounds.required:
             return Step(stage="rules", passed=True, reason='auth = "local" allows everything.')
+        hints = _hints(thing, self._policy.distrusted)
         for rule in self.deny:
-            if _is_about(rule, kind, key, thing):
+            if _is_about(rule, kind, key, hints):
                 return Step(stage="rules", passed=False, reason=f"{rule}")
         for rule in self.allow:
-            if _is_about(rule, kind, key, thing):
+            if _is_about(rule, kind, key, hints):
                 return Step(stage="rules", passed=True, reason=f"{rule}")
         return Step(
             stage="rules", passed=False, reason="No rule allows it, and what none allows is denied."
@@ -260,14 +266,17 @@ class Policy:
     def __init__(self, place: Place, grounds: Grounds | None = None) -> None:
         self._place = place
         self._generation = -1
+        self._specs: Sequence[ServerSpec] = ()
         self._tools: _Tools | None = None
         self._compiling: asyncio.Task[None] | None = None
         self._sets: dict[_Who, _Set] = {}
         self._of_callers: dict[tuple[object, str], _Set] = {}
-        self._project_of: dict[str, str] = {}
+        self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
         self.taken_away: frozenset[str] = frozenset()
         """Keys that `tool_permissions` of their servers take away."""
+        self.distrusted: frozenset[str] = frozenset()
+        """Servers whose annotations are not believed."""
         self.by_subject: dict[str, list[Rule]] = {}
         """Rules by whom they are for."""
         self.grounds = grounds or Grounds()
@@ -279,6 +288,7 @@ class Policy:
         self.by_subject = {}
         for rule in (*BUILT_IN, *grounds.rules):
             self.by_subject.setdefault(rule.who, []).append(rule)
+        self._claim()
         self._forget()
 
     async def aclose(self) -> None:
@@ -324,6 +334,20 @@ class Policy:
             or (rule.kind == "tool" and rule.pattern != "*" and not tools.row(rule).any())
         ]
 
+    def contradictions(self) -> list[tuple[Rule, Rule]]:
+        """Rules that allow what another denies to the same in the same words: they do nothing."""
+        denied = {
+            (rule.who, rule.kind, rule.pattern, rule.hint): rule
+            for rule in self.grounds.rules
+            if rule.effect == "deny"
+        }
+        return [
+            (rule, denied[words])
+            for rule in self.grounds.rules
+            if rule.effect == "allow"
+            if (words := (rule.who, rule.kind, rule.pattern, rule.hint)) in denied
+        ]
+
     def compile_soon(self) -> None:
         """Match all patterns against the tools in the background, for masks to be quick."""
         if not self.grounds.required or self._compiling is not None:
@@ -334,7 +358,7 @@ class Policy:
         try:
             while self._tools is None or self._tools.version != self._place.snapshot.version:
                 things, rules = self._place.snapshot, self.grounds.rules
-                tools = await asyncio.to_thread(_matched, things, rules)
+                tools = await asyncio.to_thread(_matched, things, rules, self.distrusted)
                 self._tools = tools
         finally:
             self._compiling = None
@@ -343,23 +367,29 @@ class Policy:
 
     def servers_of(self, project: str) -> list[str]:
         """Servers that requests of a project reach."""
-        return [name for name in self._project_of if self.project_step(project, name).passed]
+        return [name for name in self._projects_of if self.project_step(project, name).passed]
+
+    def projects_of(self, server: str) -> tuple[str, ...]:
+        """The projects of a server; none: all see it."""
+        self._look()
+        return tuple(sorted(self._projects_of.get(server, ())))
 
     def project_step(self, project: str, server: str) -> Step:
         """Whether a server is within reach of a project."""
-        own = self._project_of.get(server, DEFAULT_PROJECT)
-        shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+        own = self._projects_of.get(server, frozenset())
         asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
-        if own == project:
-            return Step(stage="project", passed=True, reason=f"Server and request have {asked}.")
-        if own == DEFAULT_PROJECT:
-            said = "is shared by all projects" if shares else "is not shared with this project"
-            return Step(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
-        return Step(
-            stage="project",
-            passed=False,
-            reason=f"Server {server!r} belongs to project {own!r}, the request to {asked}.",
-        )
+        if project in own:
+            return Step(stage="project", passed=True, reason=f"Server {server!r} is of {asked}.")
+        if own:
+            names = ", ".join(map(repr, sorted(own)))
+            return Step(
+                stage="project",
+                passed=False,
+                reason=f"Server {server!r} is of project {names}, the request of {asked}.",
+            )
+        shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+        said = "is shared by all projects" if shares else f"is not shared with {asked}"
+        return Step(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
 
     def _verdict(self, found: _Set, caller: Caller, kind: str, key: str) -> Verdict:
         if kind in {"server", "reach"}:
@@ -380,6 +410,8 @@ class Policy:
         step = self.project_step(caller.project_id, name)
         if not step.passed:
             return Verdict(allowed=False, rule=step.reason)
+        if not found.is_bound:
+            return Verdict(allowed=True, rule=step.reason)
         mask = self.mask(caller, self._place.snapshot)
         tools = self._tools_of(self._place.snapshot)
         if mask is None or mask[tools.by_server.get(name, [])].any():
@@ -438,16 +470,29 @@ class Policy:
         if self._generation != self._place.generation:
             self._generation = self._place.generation
             specs = self._place.specs
-            self._project_of = {spec.name: spec.project_id for spec in specs}
+            self._specs = specs
+            self._claim()
             self.taken_away = frozenset(
                 f"{spec.name}:{tool}"
                 for spec in specs
                 for tool, may in spec.tool_permissions.items()
                 if not may
             )
-            self._has_projects = any(spec.project_id != DEFAULT_PROJECT for spec in specs)
+            self.distrusted = frozenset(spec.name for spec in specs if not spec.trust)
             self._forget()
             self.compile_soon_if_running()
+
+    def _claim(self) -> None:
+        """Find out which projects each server is of."""
+        found: dict[str, set[str]] = {spec.name: set() for spec in self._specs}
+        for spec in self._specs:
+            if spec.project_id != DEFAULT_PROJECT:
+                found[spec.name].add(spec.project_id)
+        for name, project in self.grounds.projects.items():
+            for server in project.servers:
+                found.setdefault(server, set()).add(name)
+        self._projects_of = {name: frozenset(projects) for name, projects in found.items()}
+        self._has_projects = any(found.values())
 
     def compile_soon_if_running(self) -> None:
         """As `compile_soon`, where there is a loop to do it in."""
@@ -462,11 +507,13 @@ class Policy:
         self._of_callers = {}
 
     def _tools_of(self, things: Things) -> _Tools:
-        if self._tools is None or self._tools.version != things.version:
-            fresh = _Tools(things)
-            if self._tools is None or fresh.version > self._tools.version:
-                self._tools = fresh
-            return fresh
+        known = self._tools
+        if known is not None and known.version == things.version:
+            if known.distrusted == self.distrusted:
+                return known
+        elif known is not None and known.version > things.version:
+            return _Tools(things, self.distrusted)
+        self._tools = _Tools(things, self.distrusted)
         return self._tools
 
 
@@ -483,20 +530,19 @@ _KIND_OF = {
 }
 
 
-def _matched(things: Things, rules: Iterable[Rule]) -> _Tools:
-    tools = _Tools(things)
+def _matched(things: Things, rules: Iterable[Rule], distrusted: frozenset[str]) -> _Tools:
+    tools = _Tools(things, distrusted)
     for rule in (*BUILT_IN, *rules):
         if rule.kind in {"any", "server", "tool"}:
             tools.row(rule)
     return tools
 
 
-def _is_about(rule: Rule, kind: str, key: str, thing: Thing | None) -> bool:
+def _is_about(rule: Rule, kind: str, key: str, hints: tuple[bool, bool]) -> bool:
+    read_only, destructive = hints
     if rule.hint:
         if kind != "tool":
             return False
-        destructive = thing is None or thing.destructive
-        read_only = thing is not None and thing.read_only
         if not (read_only if rule.hint == "read_only" else destructive):
             return False
     if rule.kind == "any":
@@ -504,6 +550,13 @@ def _is_about(rule: Rule, kind: str, key: str, thing: Thing | None) -> bool:
     if rule.kind == "server":
         return kind != "right" and _fits(rule.pattern, key.partition(":")[0])
     return rule.kind == kind and _fits(rule.pattern, key)
+
+
+def _hints(thing: Thing | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
+    """Whether a tool is read-only, and destructive; who is not trusted is not believed."""
+    if thing is None or thing.server in distrusted:
+        return False, True
+    return thing.read_only, thing.destructive
 
 
 def _fits(pattern: str, text: str) -> bool:

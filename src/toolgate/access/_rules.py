@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias, cast
 
-from toolgate.errors import ArgumentError
+from toolgate.errors import ArgumentError, SettingError
 from toolgate.settings import PermissionTable
 from toolgate.store import StoredPermission
 
@@ -126,12 +126,17 @@ def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[Rule]:
     """The rules of the configuration.
 
     Raises:
-        ArgumentError: A pattern is none.
+        SettingError: A pattern is none.
     """
     for table in tables:
         for effect, patterns in (("allow", table.allow), ("deny", table.deny)):
             for text in patterns:
-                kind, pattern = parse_pattern(text)
+                try:
+                    kind, pattern = parse_pattern(text)
+                except ArgumentError as error:
+                    raise SettingError(
+                        f"{table.source}: {error.failed}", allowed=error.allowed, hint="Correct it."
+                    ) from error
                 for who in table.to:
                     yield Rule(
                         effect=cast("Literal['allow', 'deny']", effect),

@@ -65,6 +65,7 @@ class Catalog:
         self._name_limit = name_limit
         self._flat = flat
         self._snapshot = Snapshot()
+        self._generation = 0
         self._known: dict[str, ServerEntries] = {}
         self._listeners: list[Callable[[CatalogChange], None]] = []
         self._updates: list[Callable[[str, str], None]] = []
@@ -82,6 +83,11 @@ class Catalog:
     def snapshot(self) -> Snapshot:
         """The present one; hold on to it for the time of a request."""
         return self._snapshot
+
+    @property
+    def generation(self) -> int:
+        """Grows with each change of servers, of their settings, or of what they offer."""
+        return self._generation
 
     # Servers
 
@@ -348,6 +354,7 @@ class Catalog:
     def _publish(self) -> None:
         """A new snapshot of the enabled servers; listeners hear which lists are different."""
         self._forget_states()
+        self._generation += 1
         old = self._snapshot
         servers = {
             spec.name: self._known.get(spec.name, ServerEntries())

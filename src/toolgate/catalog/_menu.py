@@ -59,18 +59,18 @@ class Menu:
         return self._shows_all
 
     def listing(
-        self, rules: MenuRules, allowed: Sequence[bool] | None, meta: Sequence[str]
+        self, rules: MenuRules, allowed: bytes | None, meta: Sequence[str]
     ) -> bytes:
         """A JSON array of definitions.
 
         Args:
             rules: What the settings say.
-            allowed: For each tool of the snapshot, whether the caller may see it; None: all.
+            allowed: For each tool of the snapshot a byte, 1 where the caller may see it; None: all.
             meta: Names of the meta-tools to show before the real tools.
         """
         snapshot = self._catalog.snapshot
         every = self.shows_all(rules)
-        mask = None if allowed is None else bytes(allowed)
+        mask = allowed
         key = (snapshot.version, every, tuple(meta), mask, rules.pinned)
         found = self._listings.get(key)
         if found is None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -43,6 +43,12 @@ class Entry:
 
     repeatable: bool = False
     """Marked read-only or idempotent: a call that was cut off may be sent again."""
+
+    read_only: bool = False
+    """Marked so that it changes nothing."""
+
+    destructive: bool = True
+    """Whether it may destroy something: what is not marked otherwise is taken for that."""
 
     @property
     def definition(self) -> Json:
@@ -99,9 +105,13 @@ class Snapshot:
     servers: Mapping[str, ServerEntries] = field(default_factory=dict[str, ServerEntries])
     """By server name, in the order of the servers; disabled servers are not in it."""
 
-    @cached_property
+    @property
     def tools(self) -> tuple[Entry, ...]:
         """All tools, in the order of servers and of their lists."""
+        return self._tools
+
+    @cached_property
+    def _tools(self) -> tuple[Entry, ...]:
         return tuple(chain.from_iterable(entries.tools for entries in self.servers.values()))
 
     @cached_property
@@ -166,22 +176,33 @@ class Snapshot:
         """Estimated tokens of all tool definitions."""
         return sum(entries.menu_tokens for entries in self.servers.values())
 
-    def resource_of(self, uri: str) -> tuple[str, str] | None:
+    def resource_of(
+        self, uri: str, *, allowed: Callable[[str, str], bool] | None = None
+    ) -> tuple[str, str] | None:
         """Server and its own URI for a URI that a client reads; None when nobody offers it.
 
         Listed resources first, then templates that match, then the explicit form
         `toolgate://SERVER/URI`.
+
+        Args:
+            uri: As the client writes it.
+            allowed: Whether a resource (server and its own URI) counts; None: all do.
         """
+        for server, own in self._offers(uri):
+            if allowed is None or allowed(server, own):
+                return server, own
+        return None
+
+    def _offers(self, uri: str) -> Iterator[tuple[str, str]]:
         listed = self.resources.get(uri)
         if listed is not None:
-            return listed.server, listed.name
+            yield listed.server, listed.name
         explicit = re.fullmatch(r"toolgate://([A-Za-z0-9_.-]{1,32})/(.+)", uri, re.DOTALL)
         if explicit and explicit[1] in self.servers:
-            return explicit[1], explicit[2]
+            yield explicit[1], explicit[2]
         for server, entries in self.servers.items():
             if any(_template_pattern(t.name).fullmatch(uri) for t in entries.templates):
-                return server, uri
-        return None
+                yield server, uri
 
 
 def build_entries(
@@ -224,7 +245,7 @@ def _named_entries(
             exposed=exposed,
             raw=jsontext.dumps({**definition, "name": exposed}),
             digest=_digest(definition),
-            repeatable=_repeatable(definition),
+            **_hints(definition),
         )
         for definition, name, exposed in zip(definitions, names, shown, strict=True)
     )
@@ -261,9 +282,15 @@ def _digest(definition: Json) -> str:
     return hashlib.sha256(jsontext.dumps(definition)).hexdigest()
 
 
-def _repeatable(definition: Json) -> bool:
+def _hints(definition: Json) -> dict[str, bool]:
+    """What a definition says of itself in its annotations."""
     hints = json_object(definition.get("annotations"))
-    return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+    read_only = hints.get("readOnlyHint") is True
+    return {
+        "repeatable": read_only or hints.get("idempotentHint") is True,
+        "read_only": read_only,
+        "destructive": not read_only and hints.get("destructiveHint") is not False,
+    }
 
 
 def _template_pattern(template: str) -> re.Pattern[str]:

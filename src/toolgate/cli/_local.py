@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -47,6 +48,7 @@ def quiet(loaded: Settings) -> None:
 def _within(app: App) -> Exchange:
     """The REST interface of `app`, without a network."""
     rest = Rest(app)
+    key = app.gateway.admission.local_key = token_urlsafe(32)
 
     async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
         parts = urlsplit(path)
@@ -65,7 +67,11 @@ def _within(app: App) -> Exchange:
             else:
                 answer.extend(message.get("body", b""))
 
-        headers = [(b"content-type", b"application/json"), (b"user-agent", b"toolgate-cli")]
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"user-agent", b"toolgate-cli"),
+            (b"x-toolgate-key", key.encode()),
+        ]
         scope: dict[str, Any] = {
             "type": "http",
             "method": method,

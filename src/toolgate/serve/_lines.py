@@ -37,15 +37,21 @@ _Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 async def serve_lines(
-    gateway: Gateway, reader: LineReader, writer: LineWriter, settings: ServeSettings
+    gateway: Gateway,
+    reader: LineReader,
+    writer: LineWriter,
+    settings: ServeSettings,
+    *,
+    token: str = "",
+    project: str = "",
 ) -> None:
-    """Serve one client until it closes its side."""
+    """Serve one client until it closes its side; `token` and `project` hold unless it names own."""
     to_server, from_client = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_read, reader, writer, to_server, settings)
         tasks.start_soon(_write, from_server, writer)
-        await Front(gateway).run(from_client, to_client)
+        await Front(gateway, token=token, project=project).run(from_client, to_client)
         tasks.cancel_scope.cancel()
 
 

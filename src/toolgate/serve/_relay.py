@@ -30,7 +30,7 @@ from toolgate.types import Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.serve._pipes import LineReader, LineWriter
-    from toolgate.settings import ServeSettings
+    from toolgate.settings import ServeSettings, own_credentials
 
 __all__ = ["relay"]
 
@@ -58,6 +58,7 @@ async def relay(
         "Accept": "application/json, text/event-stream",
         "Content-Type": "application/json",
         **({"Authorization": f"Bearer {key}"} if key else {}),
+        **_own_credentials(),
     }
     async with (
         aiohttp.ClientSession(
@@ -74,6 +75,13 @@ async def relay(
             await work.take(line)
         tasks.cancel_scope.cancel()
         await work.leave()
+
+
+def _own_credentials() -> dict[str, str]:
+    """Headers for a client that names neither token nor project itself."""
+    token, project = own_credentials()
+    headers = {"X-Toolgate-Token": token} if token else {}
+    return headers | ({"X-Toolgate-Project": project} if project else {})
 
 
 class _GoneError(Exception):

@@ -11,8 +11,10 @@ from toolgate.serve._message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_F
 from toolgate.types import Era, Json
 
 __all__ = [
+    "ACCESS_CODE",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
+    "FORBIDDEN_CODE",
     "HEADER_MISMATCH",
     "LOG_LEVEL",
     "PROTOCOL_VERSION",
@@ -55,14 +57,21 @@ _CACHED = frozenset(
 )
 """Methods whose modern results must say how long they hold."""
 
+ACCESS_CODE = -31001
+"""Nobody is known to ask."""
+
+FORBIDDEN_CODE = -31003
+"""Who asks may not."""
+
 _RPC_CODES: Mapping[str, int] = {
     "unknown_tool": INVALID_PARAMS,
     "unknown_prompt": INVALID_PARAMS,
     "unknown_resource": INVALID_PARAMS,
     "argument": INVALID_PARAMS,
     "handle": INVALID_PARAMS,
-    "access": -31001,
-    "forbidden": -31003,
+    "access": ACCESS_CODE,
+    "limit": -31005,
+    "forbidden": FORBIDDEN_CODE,
     "unknown_server": -31004,
     "unreachable": -31010,
     "connection_lost": -31011,

@@ -14,7 +14,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -24,8 +24,9 @@ import anyio.to_thread
 import uvicorn
 from anyio.abc import TaskStatus
 
+from toolgate.access import Shown
 from toolgate.app import App
-from toolgate.errors import PortTakenError
+from toolgate.errors import AccessError, CredentialError, PortTakenError
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
 from toolgate.serve._asgi import (
@@ -41,7 +42,18 @@ from toolgate.serve._asgi import (
     send_json,
     with_header,
 )
-from toolgate.serve._caller import RELAYED, request_id_of
+from toolgate.serve._caller import (
+    CALLER,
+    METADATA,
+    RELAYED,
+    authenticate,
+    path_project,
+    refusal_data,
+    refusal_status,
+    request_id_of,
+    resource_metadata,
+    shown_by,
+)
 from toolgate.serve._explain import explained, media_type_fault
 from toolgate.serve._guard import Guard, header
 from toolgate.serve._message import (
@@ -56,11 +68,14 @@ from toolgate.serve._message import (
 )
 from toolgate.serve._parser import HttpParser
 from toolgate.serve._prepared import with_prepared
+from toolgate.serve._shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
 from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
+from toolgate.serve._verbs import client_name
 from toolgate.serve.catalog_search import CatalogSearch
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
+from toolgate.types import Caller, Identity, Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.serve.mcp import Front
@@ -82,6 +97,18 @@ _TWICE = (
     " Allowed: an id that no running request has. Count the ids up."
 )
 _ID = "toolgate.id"
+_CALLER = "toolgate.caller"
+_UNKNOWN_MAX_BYTES = 4 * 2**20
+"""Largest body that is read of somebody who shows no token in a header."""
+_LOOK_S = 30.0
+"""Seconds between two looks whether those who have streams open may still have them."""
+_SESSIONS = 100_000
+_IN_URL = (
+    " A token in the address is not read: addresses stand in logs. Send it as a header instead."
+)
+_NOBODY = Identity(caller_id="", kind="notice", projects=())
+"""Sends a notice and may do nothing else."""
+_OTHER_SESSION = "Session not found"
 _SIZE = "toolgate.size"
 _MUCH_BYTES = 4 * 2**20
 _FAILED = "Internal error; the log of the gateway says more."
@@ -169,7 +196,13 @@ class Door:
             hosts=self._settings.allowed_hosts,
             origins=self._settings.allowed_origins,
         )
+        self._authn = app.settings.authn
         self._lane = Lane(app.gateway)
+        self._owners: dict[str, str] = {}
+        """Who opened a session, by its id."""
+        self._streams: dict[asyncio.Task[Any], tuple[Shown, str]] = {}
+        """Open streams: what their request showed, and who that was."""
+        self._revoked: set[asyncio.Task[Any] | None] = set()
         self._rest = Rest(app)
         self._catalog_search = CatalogSearch(app, refuse=self._rest.refuse)
         self._front: Front | None = None
@@ -183,17 +216,30 @@ class Door:
         self._is_draining = False
         self._is_ending = False
         self._trimming: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | asyncio.TimerHandle | None = None
         self.key = key
-        """What a relay of the same user shows; empty: nobody can be one."""
+
+    @property
+    def key(self) -> str:
+        """What relays and commands of the same user show; empty: nobody can be one."""
+        return self._key
+
+    @key.setter
+    def key(self, key: str) -> None:
+        self._key = self._gateway.admission.local_key = key
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Hold what serves requests; needed around any of them."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._load)
+            forget = self._gateway.on_access_change(self._look_soon)
             try:
                 yield
             finally:
+                forget()
+                if self._looking is not None:
+                    self._looking.cancel()
                 self._stop.set()
                 if not self._has_sdk.is_set():
                     tasks.cancel_scope.cancel()
@@ -241,6 +287,10 @@ class Door:
                     answer = response if page is None else _readable(response, page)
                     await self._route(scope, receive, answer, request_id)
             except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task in self._revoked:
+                    task.uncancel()
+                    return  # the connection closes: nothing more for who may not listen any more
                 if not self._is_ending:
                     raise
                 await self._fail(response, scope, 503, _ENDED, "shutting_down")
@@ -252,6 +302,7 @@ class Door:
                 log.exception("request failed")
                 await self._fail(response, scope, 500, _FAILED, "internal")
             finally:
+                self._revoked.discard(asyncio.current_task())
                 if response.sent_bytes + scope.get(_SIZE, 0) > _MUCH_BYTES:
                     self._trim_soon()
 
@@ -281,7 +332,7 @@ class Door:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         path: str = scope["path"]
-        if path == "/mcp":
+        if path_project(path) is not None:
             await self._mcp(scope, receive, send, request_id)
             return
         send = with_header(send, b"x-request-id", request_id.encode("ascii"))
@@ -290,6 +341,8 @@ class Door:
         elif path == "/readyz":
             ready = not self._is_draining
             await send_json(send, 200 if ready else 503, {"ready": ready})
+        elif path.startswith(METADATA) and (found := self._metadata(scope)) is not None:
+            await send_json(send, 200, found)
         elif path.startswith("/api/v1/"):
             await self._api(self._rest, scope, receive, send)
         elif path == "/catalog/search":
@@ -322,17 +375,22 @@ class Door:
             body = error_bytes(None, INVALID_REQUEST, refusal.message)
             await send_json(tagged, refusal.status, body)
             return
+        is_relay = self._is_relay(headers)
         if scope["method"] != "POST":
-            await self._to_sdk(scope, receive, explained(tagged, scope, None))
+            shown = shown_by(scope, {}, is_relay=is_relay)
+            if await self._admit(scope, tagged, shown, None):
+                with self._stream_of(scope, shown):
+                    await self._to_sdk(scope, receive, explained(tagged, scope, None))
             return
+        max_bytes = self._max_bytes(headers)
         try:
-            body = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
+            body = await read_body(scope, receive, max_bytes=max_bytes)
             scope[_SIZE] = len(body)
             message = check_envelope(await read_aside(body, max_depth=self._settings.max_depth))
         except DisconnectedError:
             return
         except TooLargeError:
-            error = too_long(self._settings.max_body_bytes)
+            error = too_long(max_bytes)
             body = error_bytes(None, error.rpc_code, error.message)
             closing = ((b"connection", b"close"),)
             await send_json(draining(tagged, scope, receive), 413, body, headers=closing)
@@ -349,12 +407,15 @@ class Door:
             body = error_bytes(asked, -31040, _SHUTTING_DOWN)
             await send_json(tagged, 503, body, headers=((b"retry-after", b"5"),))
             return
-        RELAYED.set(self._is_relay(headers))
-        with self._counted():
+        meta = json_object(json_object(message.get("params")).get("_meta"))
+        shown = shown_by(scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay)
+        if not await self._admit(scope, tagged, shown, message):
+            return
+        RELAYED.set(is_relay)
+        with self._counted(), self._stream_of(scope, shown, message):
             request = None
             if self._lane.wants(headers):
-                thread = header(headers, b"x-toolgate-thread")
-                request = self._lane.recognise(message, headers, thread)
+                request = self._lane.recognise(message, headers, scope[_CALLER])
             if request is not None:
                 await self._lane.serve(request, receive, send, request_id)
             else:
@@ -396,9 +457,127 @@ class Door:
         finally:
             self._asked.discard(key)
 
+    def _max_bytes(self, headers: list[tuple[bytes, bytes]]) -> int:
+        """The largest body that is read."""
+        most = self._settings.max_body_bytes
+        if not self._gateway.admission.required or header(headers, b"authorization") is not None:
+            return most
+        return min(most, _UNKNOWN_MAX_BYTES)
+
+    async def _admit(self, scope: Scope, send: Send, shown: Shown, message: Json | None) -> bool:
+        """Leave in the scope who sends a request; False when it was refused.
+
+        A refusal is answered at once and whole: some clients wait for ever otherwise.
+        """
+        try:
+            caller = await self._gateway.admission.admit(shown)
+        except AccessError as error:
+            owner = self._owner_of_notice(scope, shown, message)
+            if owner is None:
+                await self._turn_away(scope, send, error, message)
+                return False
+            caller = owner
+        if not self._is_of_session(scope, caller):
+            body = error_bytes(scope.get(_ID), INVALID_REQUEST, _OTHER_SESSION)
+            await send_json(send, 404, body)
+            return False
+        scope[_CALLER] = caller
+        CALLER.set(caller)
+        return True
+
+    async def _turn_away(
+        self, scope: Scope, send: Send, error: AccessError, message: Json | None
+    ) -> None:
+        text = str(error)
+        if isinstance(error, CredentialError) and b"token=" in scope.get("query_string", b""):
+            text += _IN_URL
+        code = ACCESS_CODE if isinstance(error, CredentialError) else FORBIDDEN_CODE
+        body = error_bytes(
+            None if message is None else message.get("id"), code, text, refusal_data(error)
+        )
+        headers = authenticate(error, scope, self._authn.resource)
+        await send_json(send, refusal_status(error), body, headers=headers)
+
+    def _owner_of_notice(self, scope: Scope, shown: Shown, message: Json | None) -> Caller | None:
+        """Who opened a session, for a notice in it from a client that shows tokens in `_meta`.
+
+        A notice starts nothing and gets no answer; anything else needs a token of its own.
+        """
+        if message is None or "id" in message or shown.authorization is not None:
+            return None
+        owner = self._owners.get(header(scope["headers"], b"mcp-session-id") or "")
+        return None if owner is None else Caller(caller_id=owner, identity=_NOBODY)
+
+    def _is_of_session(self, scope: Scope, caller: Caller) -> bool:
+        """Whether a session, if the request names one, was opened by the same caller."""
+        if not self._gateway.admission.required:
+            return True
+        session = header(scope["headers"], b"mcp-session-id")
+        return session is None or self._owners.get(session) == caller.caller_id
+
+    def _noting_session(self, send: Send, caller: Caller) -> Send:
+        """A `send` that remembers who opened the session that an answer names."""
+
+        async def send_noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                session = header(message.get("headers", ()), b"mcp-session-id")
+                if session is not None and session not in self._owners:
+                    self._owners[session] = caller.caller_id
+                    if len(self._owners) > _SESSIONS:
+                        del self._owners[next(iter(self._owners))]
+            await send(message)
+
+        return send_noting
+
+    @contextlib.contextmanager
+    def _stream_of(
+        self, scope: Scope, shown: Shown, message: Json | None = None
+    ) -> Generator[None]:
+        """Have a request that stays open ended when its caller may not be here any more."""
+        stays = message is None or message.get("method") == "subscriptions/listen"
+        task = asyncio.current_task()
+        if not stays or not self._gateway.admission.required or task is None:
+            yield
+            return
+        self._streams[task] = (shown, scope[_CALLER].caller_id)
+        if self._looking is None:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.call_later(_LOOK_S, self._look_soon)
+        try:
+            yield
+        finally:
+            del self._streams[task]
+
+    def _look_soon(self) -> None:
+        """Look at open streams now, and again after a while as long as there are any."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        if self._streams:
+            self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        for task, (shown, caller_id) in list(self._streams.items()):
+            try:
+                caller = await self._gateway.admission.admit(shown)
+            except AccessError:
+                caller = None
+            if task in self._streams and (caller is None or caller.caller_id != caller_id):
+                self._revoked.add(task)
+                task.cancel()
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(_LOOK_S, self._look_soon) if self._streams else None
+
+    def _metadata(self, scope: Scope) -> Json | None:
+        """How clients log in here (RFC 9728)."""
+        issuers = self._gateway.admission.issuers
+        return resource_metadata(scope, self._authn.resource, issuers)
+
     async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._has_sdk.wait()
         assert self._sdk is not None
+        if self._gateway.admission.required:
+            send = self._noting_session(send, scope[_CALLER])
         await self._sdk(scope, receive, with_prepared(send, scope))
 
     def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:
@@ -436,6 +615,24 @@ class Door:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+_SECURITY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+"""What every answer says to browsers; none of it is a page."""
+
+_NO_STORE = (b"cache-control", b"no-store")
+
+
+def _guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    found = [*headers, *_SECURITY]
+    if all(name != b"cache-control" for name, _ in found):
+        found.append(_NO_STORE)
+    return found
 
 
 def _readable(send: Send, page: bytes) -> Send:
@@ -482,6 +679,7 @@ class _Response:
         """Send (ASGI)."""
         self.has_begun = True
         if message["type"] == "http.response.start":
+            message = {**message, "headers": _guarded(message.get("headers", ()))}
             kind = header(message.get("headers", ()), b"content-type") or ""
             self.is_stream = kind.startswith("text/event-stream")
         elif body := message.get("body"):

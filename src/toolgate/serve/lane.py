@@ -15,7 +15,7 @@ from toolgate.errors import CannotAskError
 from toolgate.gateway import Gateway
 from toolgate.jsontext import dumps
 from toolgate.serve._asgi import Receive, Send
-from toolgate.serve._caller import RELAYED, caller_of
+from toolgate.serve._caller import RELAYED
 from toolgate.serve._message import BadMessageError, error_bytes
 from toolgate.serve._shape import (
     CLIENT_CAPABILITIES,
@@ -27,7 +27,7 @@ from toolgate.serve._shape import (
     rpc_error,
     shape,
 )
-from toolgate.serve._verbs import check_call, check_list, client_name
+from toolgate.serve._verbs import check_call, check_list
 from toolgate.types import MODERN_VERSION, Caller, Era, Json, json_object
 
 __all__ = ["Lane", "Request"]
@@ -147,7 +147,7 @@ class Lane:
         )
 
     def recognise(
-        self, message: object, headers: list[tuple[bytes, bytes]], thread: str | None
+        self, message: object, headers: list[tuple[bytes, bytes]], caller: Caller
     ) -> Request | None:
         """The request in a message; None when the SDK has to look at it."""
         body = json_object(message)
@@ -171,9 +171,8 @@ class Lane:
             or LOG_LEVEL in meta
         ):
             return None
-        if not self._agrees(cast("str", method), params, headers):
+        if not self._agrees(cast("str", method), params, headers, caller):
             return None
-        caller = caller_of(client_name(meta.get(CLIENT_INFO)), thread=thread)
         return Request(
             request_id=request_id, method=cast("str", method), params=params, caller=caller
         )
@@ -201,7 +200,7 @@ class Lane:
                 listing = await self._gateway.list_tools(request.caller)
                 return 200, (head, self._frame[0], listing, self._frame[1], b"}")
             if request.method == "server/discover":
-                found = self._discovery()
+                found = self._discovery(request.caller)
                 return 200, (head, dumps(shape(found, request.method, "modern")), b"}")
             check_call(request.params)
             declared = request.params["_meta"][CLIENT_CAPABILITIES]
@@ -213,16 +212,18 @@ class Lane:
             code, message, data = rpc_error(error, "modern")
         return http_status(code), (error_bytes(request.request_id, code, message, data),)
 
-    def _discovery(self) -> Json:
+    def _discovery(self, caller: Caller) -> Json:
         found: Json = {
             "supportedVersions": [MODERN_VERSION],
             "capabilities": capabilities("modern"),
         }
-        if self._gateway.instructions:
-            found["instructions"] = self._gateway.instructions
+        if instructions := self._gateway.instructions_for(caller):
+            found["instructions"] = instructions
         return found
 
-    def _agrees(self, method: str, params: Json, headers: list[tuple[bytes, bytes]]) -> bool:
+    def _agrees(
+        self, method: str, params: Json, headers: list[tuple[bytes, bytes]], caller: Caller
+    ) -> bool:
         """Whether the headers say the same as the body, or are not asked to."""
         name = None
         for key, value in headers:
@@ -238,7 +239,7 @@ class Lane:
         return (
             name.decode("ascii") == wanted
             and not wanted.startswith("=?")
-            and (RELAYED.get() or not self._gateway.mirrors(wanted))
+            and (RELAYED.get() or not self._gateway.mirrors(caller, wanted))
         )
 
 

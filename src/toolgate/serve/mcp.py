@@ -7,7 +7,7 @@ see, check or rebuild a result. What is the SDK's: transports, sessions, the han
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -31,9 +31,10 @@ from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResul
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolgate
-from toolgate.errors import ToolgateError
+from toolgate.access import Shown
+from toolgate.errors import AccessError, ToolgateError
 from toolgate.gateway import Change, Gateway
-from toolgate.serve._caller import RELAYED, caller_of
+from toolgate.serve._caller import CALLER, RELAYED
 from toolgate.serve._message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -80,6 +81,9 @@ _EVENTS: dict[str, ServerEvent] = {
 
 _SESSION_KEY = "toolgate.session"
 
+SCOPE_CALLER = "toolgate.caller"
+"""The key of a scope under which the door leaves who sends a request."""
+
 Context = ServerRequestContext[Any, Any]
 
 
@@ -101,8 +105,12 @@ class _Session:
 class Front:
     """Serves MCP over the transports of the SDK."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, *, token: str = "", project: str = "") -> None:
+        """A front; `token` and `project` are those of a client that names none itself."""
         self._gateway = gateway
+        self._token = token
+        self._project = project
+        self._open: set[_Held] = set()
         self._verbs = Verbs(gateway)
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus, max_subscriptions=MAX_LISTENERS)
@@ -143,10 +151,12 @@ class Front:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             unsubscribe = self._gateway.on_change(self._on_change)
+            forget = self._gateway.on_access_change(self._on_access_change)
             try:
                 yield None
             finally:
                 unsubscribe()
+                forget()
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
@@ -198,7 +208,7 @@ class Front:
         if era == "handshake" and peer.log_level is not None:
             # A level set for the session is, for a modern server, the wish of each request.
             params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
-        caller = self._caller(ctx, params)
+        caller = await self._caller(ctx, params)
         if era == "handshake" and ctx.request is not None and ctx.method in LISTS:
             listing = await self._verbs.checked_listing(ctx.method, params, caller)
             return {LISTS[ctx.method]: stand_in(ctx.request.scope, listing)}
@@ -218,18 +228,23 @@ class Front:
         connection.state[_SESSION_KEY] = session
         answered = dict(result) if isinstance(result, dict) else {}
         answered |= {"capabilities": capabilities("handshake"), "serverInfo": SERVER_INFO}
-        if self._gateway.instructions:
-            answered["instructions"] = self._gateway.instructions
+        answered |= await self._instructions(ctx, params)
         return answered
 
-    async def _discover(self, _ctx: Context, era: Era) -> Json:
+    async def _instructions(self, ctx: Context, params: Json) -> Json:
+        """What to say of the gateway, as a member; who is not known hears how to get in."""
+        try:
+            text = self._gateway.instructions_for(await self._caller(ctx, params))
+        except AccessError as error:
+            text = str(error)
+        return {"instructions": text} if text else {}
+
+    async def _discover(self, ctx: Context, era: Era) -> Json:
         found: Json = {
             "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
             "capabilities": capabilities(era),
         }
-        if self._gateway.instructions:
-            found["instructions"] = self._gateway.instructions
-        return found
+        return found | await self._instructions(ctx, dict(ctx.params or {}))
 
     async def _set_level(self, ctx: Context, _era: Era) -> Json:
         level = (ctx.params or {}).get("level")
@@ -257,29 +272,35 @@ class Front:
             log_level=level,
         )
 
-    def _caller(self, ctx: Context, params: Json) -> Caller:
-        session = _session(ctx)
-        if session is not None:
-            client = session.client
-        else:
-            client = client_name(json_object(params.get("_meta")).get(CLIENT_INFO))
-        headers: Mapping[str, str] = ctx.request.headers if ctx.request is not None else {}
-        return caller_of(
-            client,
-            thread=headers.get("x-toolgate-thread"),
-            session=_connection(ctx).session_id,
+    async def _caller(self, ctx: Context, params: Json) -> Caller:
+        """Who sends a request; over HTTP the door has found out."""
+        session, meta = _session(ctx), json_object(params.get("_meta"))
+        client = session.client if session is not None else client_name(meta.get(CLIENT_INFO))
+        if ctx.request is not None:
+            caller: Caller = ctx.request.scope[SCOPE_CALLER]
+            return replace(caller, client=client, conversation=caller.conversation or client)
+        return await self._gateway.admission.admit(
+            Shown(
+                meta_token=meta.get("token") or self._token,
+                meta_project=meta.get("projectId") or self._project,
+                client=client,
+                conversation=_connection(ctx).session_id or "",
+            )
         )
 
     def _input_schema(self, name: str) -> Json | None:
         """The schema that mirrored headers are checked by; a relay sends none of them."""
-        return None if RELAYED.get() else self._gateway.input_schema(name)
+        caller = CALLER.get()
+        if caller is None or RELAYED.get():
+            return None
+        return self._gateway.input_schema(caller, name)
 
     # Subscriptions
 
     async def _subscribe(self, ctx: Context, _era: Era) -> Json:
         uri, session = _uri(ctx), _session(ctx)
         if session is not None and uri not in session.uris:
-            caller = self._caller(ctx, {})
+            caller = await self._caller(ctx, dict(ctx.params or {}))
             await self._gateway.subscribe(caller, uri)
             session.uris[uri] = caller
         return {}
@@ -293,14 +314,22 @@ class Front:
     async def _listen(
         self, ctx: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        caller = self._caller(ctx, dict(ctx.params or {}))
+        caller = await self._caller(ctx, dict(ctx.params or {}))
         held = _Held(caller=caller)
-        uris = params.notifications.resource_subscriptions or ()
+        wanted = params.notifications.resource_subscriptions or ()
+        # What the caller may not read is asked for in vain, as what there is not.
+        uris = [uri for uri in wanted if self._gateway.may_read(caller, uri)]
+        params.notifications.resource_subscriptions = uris
         # Beside the stream, whose first frame must not wait for a server.
         self._spawn(self._hold, uris, held)
+        held.uris_asked = uris
+        self._open.add(held)
         try:
-            return await self._listeners(ctx, params)
+            with held.scope:
+                return await self._listeners(ctx, params)
+            return SubscriptionsListenResult()
         finally:
+            self._open.discard(held)
             held.has_left = True
             for uri in held.uris:
                 self._spawn(self._gateway.unsubscribe, caller, uri)
@@ -322,6 +351,12 @@ class Front:
 
     # Changes
 
+    def _on_access_change(self) -> None:
+        """End streams about what their callers may not read any more; they can listen anew."""
+        for held in list(self._open):
+            if not all(self._gateway.may_read(held.caller, uri) for uri in held.uris_asked):
+                held.scope.cancel()
+
     def _on_change(self, change: Change) -> None:
         self._spawn(self._announce, change)
 
@@ -334,7 +369,7 @@ class Front:
         for session in list(self._sessions):
             if change.kind != "resource":
                 self._push(session, f"notifications/{change.kind}/list_changed", uri, None)
-            elif uri in session.uris:
+            elif uri in session.uris and self._gateway.may_read(session.uris[uri], uri):
                 self._push(session, "notifications/resources/updated", uri, {"uri": uri})
 
     def _push(self, session: _Session, method: str, uri: str, params: Json | None) -> None:
@@ -374,11 +409,13 @@ class Front:
             self._tasks.start_soon(_contained, work, *args)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Held:
     """What is subscribed for one listener."""
 
     caller: Caller
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    uris_asked: list[str] = field(default_factory=list[str])
     uris: list[str] = field(default_factory=list[str])
     has_left: bool = False
 

@@ -12,7 +12,13 @@ from urllib.parse import parse_qsl
 
 import toolgate
 from toolgate.app import App
-from toolgate.errors import ArgumentError, RpcError, ToolgateError
+from toolgate.errors import (
+    ArgumentError,
+    CredentialError,
+    LimitError,
+    RpcError,
+    ToolgateError,
+)
 from toolgate.gateway import ToolView
 from toolgate.logs import REQUEST_ID
 from toolgate.metatools import (
@@ -34,7 +40,7 @@ from toolgate.serve._asgi import (
     send_json,
     with_header,
 )
-from toolgate.serve._caller import caller_of
+from toolgate.serve._caller import CALLER, authenticate, refusal_status, shown_by
 from toolgate.serve._guard import header
 from toolgate.serve._message import BadMessageError, read_aside
 from toolgate.serve._optimization import optimization, or_null
@@ -141,6 +147,20 @@ class Rest:
             await self.refuse(
                 send, 502, "rpc", error.message, rpc={"code": error.rpc_code, "data": error.data}
             )
+        except (CredentialError, LimitError) as error:
+            if isinstance(error, CredentialError):
+                status = refusal_status(error)
+                further = authenticate(error, scope, self._app.settings.authn.resource)
+            else:
+                status = 429
+                further = ((b"retry-after", str(max(1, round(error.wait_s))).encode()),)
+            for name, value in further:
+                send = with_header(send, name, value)
+            if isinstance(error, CredentialError):
+                send = draining(send, scope, receive)  # its body was not read
+            await self.refuse(
+                send, status, error.code, error.failed, hint=error.hint, retryable=error.retryable
+            )
         except ToolgateError as error:
             await self.refuse(
                 send,
@@ -183,15 +203,13 @@ class Rest:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, object]:
         method: str = scope["method"]
         path = cast("str", scope["path"]).removeprefix("/api/v1/").rstrip("/")
+        client = (header(scope["headers"], b"user-agent") or "")[:100]
+        caller = await self._gateway.admission.admit(shown_by(scope, {}, client=client))
+        CALLER.set(caller)
         handler, names = _route(method, path)
         body: Json = {}
         if method == "POST":
             body = await self._body(scope, receive)
-        headers = scope["headers"]
-        caller = caller_of(
-            (header(headers, b"user-agent") or "")[:100],
-            thread=header(headers, b"x-toolgate-thread"),
-        )
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         return await handler(self, _Call(caller=caller, names=names, query=query, body=body))
 

@@ -12,7 +12,7 @@ import anyio
 
 from toolgate.serve._pipes import LineReader, LineWriter, claim_standard_streams
 from toolgate.serve._signals import received
-from toolgate.settings import ServeSettings
+from toolgate.settings import ServeSettings, own_credentials
 
 if TYPE_CHECKING:
     from toolgate.app import App
@@ -29,7 +29,8 @@ async def serve_stdio(app: "App") -> None:
     lines: Any = await anyio.to_thread.run_sync(import_module, "toolgate.serve._lines")
 
     async def work(reader: LineReader, writer: LineWriter) -> None:
-        await lines.serve_lines(app.gateway, reader, writer, settings)
+        token, project = own_credentials()
+        await lines.serve_lines(app.gateway, reader, writer, settings, token=token, project=project)
 
     await _with_client(work, settings.max_body_bytes)
 

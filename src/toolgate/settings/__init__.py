@@ -18,6 +18,7 @@ from toolgate.settings._folders import (
     expand_home,
     home_dir,
     learned_dir,
+    own_credentials,
     run_dir,
 )
 from toolgate.settings._foreign import project_folder, server_tables, translate
@@ -107,6 +108,7 @@ __all__ = [
     "load",
     "load_errors",
     "migrate_text",
+    "own_credentials",
     "parse_document",
     "project_folder",
     "read_document",

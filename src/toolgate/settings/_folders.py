@@ -15,6 +15,7 @@ __all__ = [
     "expand_home",
     "home_dir",
     "learned_dir",
+    "own_credentials",
     "run_dir",
 ]
 
@@ -38,6 +39,12 @@ _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 def current_environment() -> Mapping[str, str]:
     """The environment of this process; the one place where it is read."""
     return os.environ
+
+
+def own_credentials(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Token and project that `toolgate stdio` shows for a client that names none, or empty."""
+    known = _of(environ)
+    return known.get("TOOLGATE_TOKEN", ""), known.get("TOOLGATE_PROJECT", "")
 
 
 def base_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:

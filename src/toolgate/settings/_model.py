@@ -166,7 +166,11 @@ class PermissionTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectTable:
-    """Table `[project.NAME]`: what differs for a project. Keys left out are as for all."""
+    """Table `[project.NAME]`: its servers, and what differs. Keys left out are as for all."""
+
+    servers: tuple[str, ...] = ()
+    """Names of its servers, which requests of other projects do not see. A server can be in
+    several; `project` in the table of a server does the same for that one."""
 
     optimization: str = ""
     """As at the top of the file: `off`, or what is configured there; empty: as there."""

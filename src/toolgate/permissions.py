@@ -1,0 +1,179 @@
+"""Settings, store and catalog become one decision, and are asked again when any of them changes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+from toolgate.access import (
+    AccessAdmin,
+    Admission,
+    Book,
+    Grounds,
+    Limits,
+    Policy,
+    ProjectRules,
+    Rule,
+    project_table,
+    rules_of_file,
+)
+from toolgate.audit import Receipts
+from toolgate.authn import Authenticator
+from toolgate.catalog import Catalog
+from toolgate.errors import StoreError
+from toolgate.plugins import make
+from toolgate.settings import ProjectTable, Settings
+from toolgate.store import Store
+from toolgate.types import Caller, Json, PluginSpec
+
+__all__ = ["Permissions"]
+
+log = logging.getLogger(__name__)
+
+_PLAIN = ProjectTable()
+
+
+class Permissions:
+    """All about access for one gateway: who asks, what it may, how much, and looking after it."""
+
+    def __init__(
+        self, settings: Settings, store: Store, catalog: Catalog, receipts: Receipts
+    ) -> None:
+        self._settings = settings
+        self._book = Book(store)
+        self._rules_of_file: tuple[Rule, ...] = tuple(rules_of_file(settings.permission))
+        self._tables: dict[str, ProjectTable] = dict(settings.project)
+        self._looking: asyncio.Task[None] | None = None
+        self._warned: set[str] = set()
+        self._listeners: list[Callable[[], None]] = []
+        self.policy = Policy(catalog)
+        """The decision."""
+        self.limits = Limits(lambda: self._settings.limits, lambda name: self.project(name).limits)
+        """Counts calls."""
+        required = settings.auth == "required"
+        self._authenticators = self._made(settings) if required else []
+        self.admission = Admission(
+            self._authenticators,
+            required=required,
+            projects=lambda: self.admin.project_names(),
+            local=self._make("local", {}),
+        )
+        """Tells who asks."""
+        self.admin = AccessAdmin(
+            store,
+            self._book,
+            self.policy,
+            of_file=lambda: self._settings.project,
+            rules_of_file=lambda: self._rules_of_file,
+            servers_of=self._servers_of,
+            config_file=lambda: str(self._settings.config_file or "the configuration"),
+            record=lambda caller, action, detail: _record(receipts, caller, action, detail),
+        )
+        """Looks after tokens, projects and permissions."""
+        self._catalog = catalog
+        self._book.on_change(self._refresh)
+        self._refresh()
+
+    async def open(self) -> None:
+        """Read what the store has, and look for changes from now on."""
+        try:
+            await self._book.look()
+        except StoreError as error:
+            if self.admission.required:
+                raise
+            log.warning("projects cannot be read", extra={"error": str(error)})
+        self._looking = asyncio.create_task(self._book.keep_looking(), name="toolgate access")
+
+    async def aclose(self) -> None:
+        """Stop looking, and write down when tokens were used."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+            await self._book.write_uses()
+        await self.policy.aclose()
+        for one in self._authenticators:
+            await one.aclose()
+
+    def become(self, settings: Settings) -> None:
+        """Take other settings over; `auth` and `authn` stay as they were started with.
+
+        Raises:
+            SettingError: A rule is none; nothing was changed.
+        """
+        rules = tuple(rules_of_file(settings.permission))
+        self._settings, self._rules_of_file = settings, rules
+        self._refresh()
+
+    def project(self, name: str) -> ProjectTable:
+        """What a project sets; of one that there is not, nothing."""
+        return self._tables.get(name, _PLAIN)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called after anything of it has changed."""
+        self._listeners.append(listener)
+
+    def warn(self) -> None:
+        """Log rules that do nothing, each once."""
+        if self._catalog.never_listed():
+            return
+        said = [
+            ("permission rule fits nothing", str(rule)) for rule in self.policy.without_effect()
+        ]
+        said += [
+            ("permission rule is denied by another", f"{allowed} / {denied}")
+            for allowed, denied in self.policy.contradictions()
+        ]
+        for event, rule in said:
+            if rule not in self._warned:
+                self._warned.add(rule)
+                log.warning(event, extra={"rule": rule})
+
+    def _refresh(self) -> None:
+        pages = self._book.pages
+        stored = {
+            name: project_table(project.settings)
+            for name, project in pages.projects.items()
+            if name not in self._settings.project
+        }
+        self._tables = {**stored, **self._settings.project}
+        grounds = Grounds(
+            required=self.admission.required,
+            rules=(*self._rules_of_file, *pages.rules),
+            projects={name: _rules_of(table) for name, table in self._tables.items()},
+        )
+        if grounds != self.policy.grounds:
+            self.policy.become(grounds)
+        for listener in list(self._listeners):
+            listener()
+
+    def _servers_of(self, project: str) -> list[str]:
+        own = {spec.name for spec in self._catalog.specs if spec.project_id == project}
+        return sorted(own | set(self.project(project).servers))
+
+    def _made(self, settings: Settings) -> list[Authenticator]:
+        options = settings.authn.options
+        return [self._make(name, options.get(name, {})) for name in settings.authn.order]
+
+    def _make(self, name: str, options: Mapping[str, object]) -> Authenticator:
+        spec = PluginSpec(
+            name=name,
+            setting="authn.order",
+            options=options,
+            options_at=f"authn.options.{name}",
+        )
+        services = {
+            "find_token": self._book.token_by_prefix,
+            "note_use": self._book.note_use,
+            "local_key": lambda: self.admission.local_key,
+        }
+        return make("authn", Authenticator, spec, services)
+
+
+def _rules_of(table: ProjectTable) -> ProjectRules:
+    return ProjectRules(
+        servers=table.servers, read_only=table.read_only, shared_servers=table.shared_servers
+    )
+
+
+def _record(receipts: Receipts, caller: Caller, action: str, detail: Json) -> None:
+    receipts.simple(caller, action, began=perf_counter(), detail=detail)

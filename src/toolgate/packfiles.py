@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 
 from toolgate.errors import PackError
 
-__all__ = ["MOST_BYTES", "PackFile", "PackTable", "Trying", "files_in", "files_named"]
+__all__ = ["MOST_BYTES", "PackFile", "PackTable", "Trying", "files_in", "files_named", "pack_table"]
 
 MOST_BYTES: Final = 5_000_000
 """Longest text of a pack; some hundred prompts take 20 kB."""
@@ -197,6 +197,16 @@ class PackTable:
         if not all(isinstance(each, dict) for each in plain):
             self.fail(key, f"{key!r} is no list of tables", f"Write each as: [[{key}]]")
         return [PackTable(cast("dict[str, Any]", each), self.file) for each in plain]
+
+
+def pack_table(folder: Path) -> PackTable:
+    """What the `pack.toml` of a folder says; nothing where there is none.
+
+    Raises:
+        PackError: It cannot be used.
+    """
+    path = folder / "pack.toml"
+    return PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
 
 
 class Trying:

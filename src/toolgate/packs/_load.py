@@ -11,7 +11,15 @@ from typing import Final, TypeAlias, cast
 
 from toolgate.errors import PackError
 from toolgate.intent import read_intents
-from toolgate.packfiles import MOST_BYTES, PackFile, PackTable, Trying, files_in, files_named
+from toolgate.packfiles import (
+    MOST_BYTES,
+    PackFile,
+    PackTable,
+    Trying,
+    files_in,
+    files_named,
+    pack_table,
+)
 from toolgate.packs.base import Pack
 from toolgate.types import Json, json_object
 
@@ -56,8 +64,9 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         problems.append(str(error).encode(errors="replace").decode())
 
     folder = folder.absolute()
-    read = read_intents(folder, report=report)
-    about = read_about(folder)
+    table = pack_table(folder)
+    about = _about(table, folder)
+    read = read_intents(folder, report=report, table=table)
     trying = Trying(report)
     rules = _rules(folder, trying)
     texts = _texts(folder, trying)
@@ -108,8 +117,10 @@ def read_about(folder: Path) -> About:
     Raises:
         PackError: It cannot be used.
     """
-    path = folder / "pack.toml"
-    table = PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
+    return _about(pack_table(folder), folder)
+
+
+def _about(table: PackTable, folder: Path) -> About:
     table.only(_PACK_KEYS)
     name = table.take("name", str, folder.name)
     if not _NAME.fullmatch(name) or "__" in name:

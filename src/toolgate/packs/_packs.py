@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -342,14 +343,14 @@ def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
     """A place anew, if anything there is different; of a pack that is off, what it is about."""
     stamps = stamps_of(place.folder)
     try:
-        about = read_about(place.folder)
+        about = _about(place.folder, stamps)
         on = _is_on(about.name, place, settings)
         stamps = (*stamps, (f"{on} {settings.dev}", 0, 0, 0))
         if before is not None and before.stamps == stamps:
             return before
         if not on:
             return _Read(stamps=stamps, about=about)
-        pack = load_pack(place.folder, dev=settings.dev)
+        pack = _loaded(place.folder, stamps, dev=settings.dev)
     except PackError as error:
         about = before.about if before is not None else About(name=place.folder.name)
         kept = before.pack if before is not None else None
@@ -364,6 +365,19 @@ def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
     if pack.problems and before is not None and before.pack is not None and was_whole:
         return replace(before, stamps=stamps, is_kept=True, problems=pack.problems)
     return _Read(stamps=stamps, about=about, pack=pack, problems=pack.problems)
+
+
+@lru_cache(maxsize=32)
+def _about(folder: Path, stamps: Stamps) -> About:
+    del stamps
+    return read_about(folder)
+
+
+@lru_cache(maxsize=32)
+def _loaded(folder: Path, stamps: Stamps, *, dev: bool) -> Pack:
+    """A pack; gateways of one process share it as long as its files stay as they are."""
+    del stamps
+    return load_pack(folder, dev=dev)
 
 
 def _is_on(name: str, place: Place, settings: PackSettings) -> bool:

@@ -9,7 +9,7 @@ async with open_app(load()) as app:
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from toolgate.gateway import Gateway
 from toolgate.guidance import Guide
 from toolgate.ids import new_id
 from toolgate.intent import DetectionNotes, Recognizer
-from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by
+from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_live
 from toolgate.permissions import Permissions
 from toolgate.plugins import make
 from toolgate.rules import PackRules, Rulebook, Workspace
@@ -250,11 +250,12 @@ async def open_app(
         await permissions.open()
         permissions.on_change(gateway.access_changed)
         await packs.look()
-        _teach(packs.current, await schemas.names(), recognizer, rulebook, live)
+        tables = await schemas.names()
+        _teach(packs.current, tables, recognizer, rulebook, live)
         await catalog.load(await keeper.specs(settings))
 
         async def exchange(found: PackSet) -> None:
-            _teach(found, await schemas.names(), recognizer, rulebook, live)
+            _teach(found, tables, recognizer, rulebook, live)
             try:
                 await catalog.become(await keeper.specs(gateway.settings))
             except ConfigError as error:
@@ -262,7 +263,10 @@ async def open_app(
             gateway.packs_changed()
 
         async def rename() -> None:
-            _teach(packs.current, await schemas.names(), recognizer, rulebook, live)
+            nonlocal tables
+            if (found := await schemas.names()) != tables:
+                tables = found
+                _teach(packs.current, tables, recognizer, rulebook, live)
 
         packs.on_change(exchange)
         schemas.on_change(rename)

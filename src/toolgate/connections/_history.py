@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -114,6 +114,11 @@ class SchemaHistory:
         self._looking: dict[str, anyio.Lock] = {}
         self._looked: dict[str, tuple[float, Version]] = {}
         self._schemas: dict[str, tuple[str, Schema]] = {}
+        self._listeners: list[Callable[[], Awaitable[None]]] = []
+
+    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Have a function awaited whenever a schema was seen first, or is another one."""
+        self._listeners.append(listener)
 
     async def look(self, connection: Connection) -> Version:
         """The version as it is now; what is new in it is kept.
@@ -135,8 +140,12 @@ class SchemaHistory:
             began = time.monotonic()
             schema = await connection.schema()
             version = await self._kept(connection.name, schema)
+            before = self._looked.get(connection.name)
             self._looked[connection.name] = (began, version)
-            return version
+        if before is None or before[1].digest != version.digest:
+            for listener in self._listeners:
+                await listener()
+        return version
 
     async def latest(self, connection: Connection) -> Version:
         """As `look`; the last known version with its problem where the database does not answer.
@@ -206,20 +215,27 @@ class SchemaHistory:
             since=stored[-1].at if stored else present.at,
         )
 
-    async def names(self) -> tuple[str, ...]:
+    async def names(self, *, look: bool = False) -> tuple[str, ...]:
         """Names of the tables and types of all connections, as they were seen last.
 
-        A connection that was never looked at is looked at now; one that does not answer has none.
+        Args:
+            look: Whether a connection that was never looked at is looked at now.
+
+        Gives:
+            Names without their schemas; none of a connection that does not answer.
         """
         found: dict[str, None] = {}
         for connection in list(self.connections.values()):
             try:
-                version = await self.known(connection.name) or await self.look(connection)
+                version = await self.known(connection.name)
+                if version is None and look:
+                    version = await self.look(connection)
             except ToolgateError as error:
                 _warn(connection.name, error)
                 continue
-            for each in (*version.schema.tables, *version.schema.types):
-                found[each.name.rpartition(".")[2]] = None
+            if version is not None:
+                for each in (*version.schema.tables, *version.schema.types):
+                    found[each.name.rpartition(".")[2]] = None
         return tuple(found)
 
     async def watch(self) -> None:
@@ -231,7 +247,6 @@ class SchemaHistory:
         due: dict[str, float] = {}
         quiet: set[str] = set()
         while True:
-            await anyio.sleep(_TICK_S)
             for connection in list(self.connections.values()):
                 name, every_s = connection.name, connection.table.snapshot_every_minutes * 60
                 if not every_s or due.get(name, 0.0) > time.monotonic():
@@ -251,6 +266,7 @@ class SchemaHistory:
                     left_s = every_s
                     log.exception("schema not read", extra={"connection": name})
                 due[name] = time.monotonic() + left_s
+            await anyio.sleep(_TICK_S)
 
     async def _left_s(self, name: str, every_s: float) -> float:
         """Seconds until a look is due; none when it was never looked at."""

@@ -46,8 +46,9 @@ __all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "Toolbox"]
 
 log = logging.getLogger(__name__)
 
-_LOOKED_AT_CHARS: Final = 8_000
-"""Characters of a message by which it is told what it is about; it is answered whole."""
+_FIRST_CHARS: Final = 6_000
+_LAST_CHARS: Final = 2_000
+"""Of a long message: people paste, and ask before or after it."""
 
 _WITHOUT_PAUSE: Final = 50
 """Messages that are looked at before others get a turn."""
@@ -256,7 +257,7 @@ class Guide:
     async def enrich(self, caller: Caller, prompt: str, tools: Toolbox) -> Enrichment:
         """The prompt with the rules for it, or `PASS_THROUGH`."""
         before = self._talks.of(caller)
-        remembered = self.recognizer.remembers(prompt[:_LOOKED_AT_CHARS])
+        remembered = self.recognizer.remembers(_looked_at(prompt))
         with observe("intent", chars=len(prompt)):
             found = await self._detect(prompt, before.previous)
         self._note(caller, prompt, found, "enrich", remembered=remembered)
@@ -335,7 +336,7 @@ class Guide:
 
     async def _detect(self, message: str, previous: tuple[str, ...]) -> Detection:
         await self.recognizer.learned_once()
-        return await self.recognizer.detect(message[:_LOOKED_AT_CHARS], previous=previous)
+        return await self.recognizer.detect(_looked_at(message), previous=previous)
 
     def _note(
         self, caller: Caller, message: str, found: Detection, asked: Asked, *, remembered: bool
@@ -411,7 +412,7 @@ class Guide:
         }
         with observe("intent", queries=len(queries)):
             for query in queries:
-                one = await self.recognizer.detect(query[:_LOOKED_AT_CHARS])
+                one = await self.recognizer.detect(_looked_at(query))
                 for name in _intents(one):
                     weights[name] = max(weights.get(name, 0.0), _RAISED_ASKED * one.confidence)
         for name, weight in weights.items():
@@ -492,6 +493,13 @@ class Guide:
             intent=next(iter(rules)),
             reason=reason,
         )
+
+
+def _looked_at(message: str) -> str:
+    """The beginning and the end of a message; of most, all."""
+    if len(message) <= _FIRST_CHARS + _LAST_CHARS:
+        return message
+    return f"{message[:_FIRST_CHARS]}\n\n{message[-_LAST_CHARS:]}"
 
 
 def _verdict(tool: str, topic: str, owners: Sequence[str], reason: str, *, withheld: bool) -> str:

@@ -133,15 +133,18 @@ async def _answering(run: RunFile | None) -> "Door | None":
 
 
 @asynccontextmanager
-async def open_door(loaded: Settings, *, connect: Connect = "unknown") -> AsyncGenerator["Door"]:
+async def open_door(
+    loaded: Settings, *, connect: Connect = "unknown", own: bool = False
+) -> AsyncGenerator["Door"]:
     """A gateway to ask: the running one, else one of our own that ends with the block.
 
     Args:
         loaded: Settings of the command.
         connect: Which servers a gateway of our own connects: `all`, those that were never listed
             (`unknown`), or those of these names; what was last known of the others is there too.
+        own: Whether it has to be one of our own: these settings are not those that it runs with.
     """
-    remote = await find_running(loaded)
+    remote = None if own else await find_running(loaded)
     if remote is not None:
         yield remote
         return

@@ -1,6 +1,8 @@
 """`toolgate enrich`: what a model gets for a message, rules and tools included."""
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, cast
 
 import anyio
@@ -29,18 +31,28 @@ def enrich(
             "--query", metavar="ACTION", help="Give the rules for a short action. Repeatable."
         ),
     ] = None,
+    packs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--pack", metavar="DIR", help="Also use this pack, or the packs in DIR. Repeatable."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Show a message with the rules and tools that a model gets for it."""
     if queries and text:
         raise ArgumentError("A message and --query were both given.", hint="Give one of them.")
     wanted: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}
-    return anyio.run(_enrich, wanted, as_json)
+    return anyio.run(_enrich, wanted, packs or [], as_json)
 
 
-async def _enrich(wanted: Json, as_json: bool) -> int:
+async def _enrich(wanted: Json, packs: list[Path], as_json: bool) -> int:
+    loaded = load_settings()
+    if packs:
+        paths = (*loaded.packs.paths, *(str(folder.absolute()) for folder in packs))
+        loaded = replace(loaded, packs=replace(loaded.packs, paths=paths))
     with waiting("Looking for the rules"):
-        async with open_door(load_settings()) as door:
+        async with open_door(loaded, own=bool(packs)) as door:
             answer = await door.enrich(wanted)
     rules = cast("list[Json]", answer["rules"])
     if as_json:

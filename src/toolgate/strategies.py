@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from zlib import crc32
 
 from toolgate.embed import Embedder, Proven
 from toolgate.plugins import make
 from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex, end
-from toolgate.settings import SearchSettings, Settings
+from toolgate.settings import SearchSettings, Settings, data_dir
 from toolgate.store import SqlAccess, Store, kind_of
 from toolgate.types import PluginSpec
 from toolgate.vectors import VectorStore
@@ -182,6 +184,16 @@ class Strategies:
             self._vectors = make("vectors", VectorStore, spec, {"store": store})
         return self._vectors
 
+    def index_file(self) -> Path | None:
+        """The path beside the store to whose name searches add what they keep; None: nowhere."""
+        store = self._services.get("store")
+        if self._settings.vectors == "off" or not isinstance(store, Store):
+            return None
+        if kind_of(store.url) != "sqlite":
+            return data_dir() / f"store-{crc32(store.url.encode()):08x}"
+        path = store.url.removeprefix("sqlite:///")
+        return Path(path) if path != store.url else None  # one in memory
+
     async def aclose(self) -> None:
         """End the embedder."""
         await end(self._embedder)
@@ -214,11 +226,13 @@ class _Services(Mapping[str, object]):
                 return partial(self._strategies.make, keeps=self._keeps)
             case "vectors":
                 return self._strategies.vectors() if self._keeps else None
+            case "index_file":
+                return self._strategies.index_file() if self._keeps else None
             case _:
                 return self._others[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("embedder", "make_search", "vectors", *self._others))
+        return iter(("embedder", "make_search", "vectors", "index_file", *self._others))
 
     def __len__(self) -> int:
-        return 3 + len(self._others)
+        return 4 + len(self._others)

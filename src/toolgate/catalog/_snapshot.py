@@ -243,7 +243,7 @@ def _named_entries(
             server=server,
             name=name,
             exposed=exposed,
-            raw=jsontext.dumps({**definition, "name": exposed}),
+            raw=jsontext.dumps_to_keep({**definition, "name": exposed}),
             digest=_digest(definition),
             **_hints(definition),
         )
@@ -258,7 +258,7 @@ def _uri_entry(server: str, definition: Json, member: str) -> Entry:
         server=server,
         name=uri,
         exposed=uri,
-        raw=jsontext.dumps(definition),
+        raw=jsontext.dumps_to_keep(definition),
         digest=_digest(definition),
     )
 
@@ -273,7 +273,7 @@ def _renamed(entry: Entry, member: str, uri: str) -> Entry:
         server=entry.server,
         name=entry.name,
         exposed=uri,
-        raw=jsontext.dumps({**entry.definition, member: uri}),
+        raw=jsontext.dumps_to_keep({**entry.definition, member: uri}),
         digest=entry.digest,
     )
 

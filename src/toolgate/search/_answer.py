@@ -265,7 +265,8 @@ def _card(definition: bytes) -> _Card:
     schema, output = read.get("inputSchema"), read.get("outputSchema")
     texts = (read.get("description"), read.get("title"), hints.get("title"))
     text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-    returns = clean(shape(output)) if isinstance(output, dict) and output else ""
+    output = cast("Json", output) if isinstance(output, dict) else None
+    returns = clean(shape(output)) if output else ""
     return _Card(
         description=cut(summary(text), 2_000),
         annotations={
@@ -275,7 +276,7 @@ def _card(definition: bytes) -> _Card:
         },
         input_schema=schema,
         parameters=clean(signature("", schema, max_chars=_SIGNATURE_CHARS)),
-        output_schema=cast("Json", output) if isinstance(output, dict) else None,
+        output_schema=output,
         returns="" if returns in _SAYS_NOTHING else returns,
     )
 

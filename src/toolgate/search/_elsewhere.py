@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from toolgate.search._lexical import asked_of, covered, highest
 from toolgate.search._looks import DECIMALS, Cosines, State
+from toolgate.search._vectors import rows_of
 from toolgate.vectors import Space, VectorStore
 
 __all__ = ["Elsewhere"]
@@ -122,8 +123,9 @@ def _best_by_words(state: State, text: str) -> list[int]:
 def _rows_of(state: State, hashes: Sequence[bytes]) -> list[int]:
     vectors = state.vectors
     assert vectors is not None
-    rows = [vectors.row_of.get(text, -1) for text in hashes]
-    return [row for row in rows if 0 <= row < len(vectors.digests)]
+    wanted = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
+    rows = rows_of(vectors.digests, wanted)
+    return rows[rows >= 0].tolist()
 
 
 def _cosines(

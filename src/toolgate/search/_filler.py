@@ -15,7 +15,15 @@ from toolgate.embed import Embedder, Vectors, embedded
 from toolgate.ids import utc_now
 from toolgate.search._kept import KeptVectors
 from toolgate.search._metrics import SearchMetrics
-from toolgate.search._vectors import ToolVectors, Wanted, aligned, wanted_of
+from toolgate.search._vectors import (
+    TextHashes,
+    ToolVectors,
+    Wanted,
+    aligned,
+    empty_rows,
+    rows_of,
+    wanted_of,
+)
 from toolgate.search.base import SearchableTool
 from toolgate.vectors import Space
 
@@ -66,11 +74,13 @@ class Filler:
         size: int,
         *,
         elsewhere: bool = False,
-    ) -> tuple[ToolVectors | None, list[Wanted]]:
-        """The vectors of these tools as far as they are known, and what is missing.
+        texts: TextHashes | None = None,
+    ) -> ToolVectors | None:
+        """The vectors of these tools as far as they are known.
 
         None when the embedder cannot be asked at all; words go on without it. With `elsewhere`
-        rows have no numbers: vectors stay where they are kept.
+        rows have no numbers: vectors stay where they are kept. `texts` are the hashes of their
+        texts that are known.
         """
 
         def ask() -> Space:
@@ -81,15 +91,14 @@ class Filler:
         except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on without it
             log.warning("embedder failed", extra={"error": str(error)})
             self._metrics.failed(str(error), utc_now())
-            return None, []
+            return None
         self._kept.use(self.space)
         dim = 0 if elsewhere and self._kept.is_there else self.space.dim
-        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim)
+        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim, texts)
 
     async def start(
         self,
         vectors: ToolVectors,
-        missing: Sequence[Wanted],
         grown: Callable[[ToolVectors], Awaitable[None]],
         *,
         wait_s: float,
@@ -98,19 +107,18 @@ class Filler:
         """Read or compute what is missing; waits for it, or for a failure, at most `wait_s`.
 
         Args:
-            vectors: Of the tools; rows are filled as they come.
-            missing: What they lack.
+            vectors: Of the tools; empty rows are filled as they come.
             grown: Called when further rows are filled.
             wait_s: Seconds to wait.
             places: Those of `vectors` that have a tool; None: all.
         """
-        if not missing and not self._kept.is_there and not self._distrusted:
+        if vectors.there.all() and not self._kept.is_there and not self._distrusted:
             return
         if self._house is None and self._kept.is_there:
             self._house = asyncio.create_task(self._keep_house())
         tried = asyncio.Event()
         self._has_vectors = asyncio.Event()
-        self._task = asyncio.create_task(self._fill(vectors, missing, grown, tried, places))
+        self._task = asyncio.create_task(self._fill(vectors, grown, tried, places))
         with anyio.move_on_after(wait_s):
             await tried.wait()
 
@@ -155,16 +163,16 @@ class Filler:
     async def _fill(
         self,
         vectors: ToolVectors,
-        missing: Sequence[Wanted],
         grown: Callable[[ToolVectors], Awaitable[None]],
         tried: asyncio.Event,
         places: NDArray[np.int32] | None,
     ) -> None:
         try:
             self.phase = "loading"
-            left = await self._load(vectors, missing, grown)
+            left = await self._load(vectors, grown)
             self.phase = "embedding"
-            await self._compute(vectors, left, grown, tried)
+            if len(left):
+                await self._compute(vectors, left, grown, tried)
         except Exception:
             # Whatever it is, who waits must not wait for ever.
             log.exception("vectors of tools failed")
@@ -192,38 +200,38 @@ class Filler:
             pause_s = _CLEAN_UP_S
 
     async def _load(
-        self,
-        vectors: ToolVectors,
-        missing: Sequence[Wanted],
-        grown: Callable[[ToolVectors], Awaitable[None]],
-    ) -> list[Wanted]:
-        """What is missing after all that is kept was read, and what is not trusted."""
-        anew: list[Wanted] = []
+        self, vectors: ToolVectors, grown: Callable[[ToolVectors], Awaitable[None]]
+    ) -> NDArray[np.int64]:
+        """Rows that are empty after all that is kept was read, and those that are not trusted."""
+        missing, anew = empty_rows(vectors), np.zeros(0, np.int64)
         if self._distrusted:
-            known = {row.tobytes(): at for at, row in enumerate(vectors.digests)}
-            self._distrusted.intersection_update(known)
-            anew = wanted_of(vectors, [known[text] for text in self._distrusted])
-            missing = [wanted for wanted in missing if wanted.digest not in self._distrusted]
+            texts = list(self._distrusted)
+            wanted = np.frombuffer(b"".join(texts), np.uint64).reshape(-1, 2)
+            anew = rows_of(vectors.digests, wanted)
+            known = zip(texts, anew.tolist(), strict=True)
+            self._distrusted = {text for text, row in known if row >= 0}
+            anew = anew[anew >= 0]
+            missing = np.setdiff1d(missing, anew)
         left = await self._kept.load(vectors, missing)
         if len(left) < len(missing):
             await grown(vectors)
-        return [*left, *anew]
+        return np.concatenate([left, anew])
 
     async def _compute(
         self,
         vectors: ToolVectors,
-        missing: Sequence[Wanted],
+        rows: NDArray[np.int64],
         grown: Callable[[ToolVectors], Awaitable[None]],
         tried: asyncio.Event,
     ) -> None:
         """Texts of like length go together: what is padded costs."""
-        waiting = deque(sorted(missing, key=lambda wanted: (wanted.size, wanted.row)))
+        waiting = deque(await anyio.to_thread.run_sync(_by_size, vectors, rows))
         failures = 0
         self.left = len(waiting)
         while waiting:
             batch = [waiting.popleft() for _ in range(min(_BATCH, len(waiting)))]
             try:
-                rows = await self._rows_of(batch)
+                found = await self._rows_of(batch)
             except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
                 log.warning(
                     "vectors of tools failed", extra={"error": str(error), "texts": len(batch)}
@@ -236,7 +244,7 @@ class Filler:
                 continue
             failures = 0
             # As they are kept, so that a restart changes no score.
-            halves = rows.astype(np.float16)
+            halves = found.astype(np.float16)
             places = [wanted.row for wanted in batch]
             digests = [wanted.digest for wanted in batch]
             self._kept.add(digests, halves)
@@ -262,3 +270,7 @@ class Filler:
         row_of = {text: row for row, text in enumerate(texts)}
         split = found[[row_of[wanted.split] for wanted in batch]]
         return (split + found[[row_of[wanted.rich] for wanted in batch]]) * np.float32(0.5)
+
+
+def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Wanted]:
+    return sorted(wanted_of(vectors, rows), key=lambda wanted: (wanted.size, wanted.row))

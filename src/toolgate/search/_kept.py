@@ -17,7 +17,7 @@ from toolgate.observe import observe
 from toolgate.search._elsewhere import Elsewhere
 from toolgate.search._looks import State
 from toolgate.search._metrics import SearchMetrics
-from toolgate.search._vectors import ToolVectors, Wanted, texts_of
+from toolgate.search._vectors import ToolVectors, split_hashes, texts_of
 from toolgate.types import DEFAULT_PROJECT
 from toolgate.vectors import Space, TextLink, VectorCounts, VectorStore
 
@@ -90,19 +90,18 @@ class KeptVectors:
 
     # ------------------------------------------------------------------ vectors
 
-    async def load(self, vectors: ToolVectors, missing: Sequence[Wanted]) -> list[Wanted]:
-        """Fill rows that are in the place; gives what is missing after that."""
+    async def load(self, vectors: ToolVectors, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Fill rows that are in the place; gives those that are empty after that."""
         store, space = self._vectors, self._space
-        if store is None or space is None or not missing:
-            return list(missing)
-        rows = np.array([wanted.row for wanted in missing], np.int64)
-        hashes = [wanted.digest for wanted in missing]
+        if store is None or space is None or not len(rows):
+            return rows
+        hashes = split_hashes(vectors.digests[rows])
         if not vectors.rows.shape[1]:
             with observe("vectors_known", texts=len(hashes)):
                 known = await self._tried(lambda: _within(_LOAD_S, store.known(space, hashes)))
             if known is not None:
                 vectors.there[rows[known]] = True
-            return [wanted for wanted in missing if not vectors.there[wanted.row]]
+            return rows[~vectors.there[rows]]
 
         def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
             at = rows[places]
@@ -111,8 +110,8 @@ class KeptVectors:
 
         with observe("vectors_load", texts=len(hashes)):
             await self._tried(lambda: _within(_LOAD_S, store.load(space, hashes, put)))
-        left = [wanted for wanted in missing if not vectors.there[wanted.row]]
-        self._metrics.loaded += len(missing) - len(left)
+        left = rows[~vectors.there[rows]]
+        self._metrics.loaded += len(rows) - len(left)
         return left
 
     async def near(

@@ -5,11 +5,12 @@ One index over all tools; who may see which is a mask at the moment of the reque
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from heapq import nsmallest
 from itertools import chain
 from typing import Literal, TypedDict
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,7 @@ __all__ = [
     "missing_words",
     "nothing",
     "quoting",
+    "restored",
 ]
 
 _FIELDS = ("name", "title", "server", "description", "parameters", "parameter texts")
@@ -178,15 +180,18 @@ class LexicalState:
 
 @dataclass(frozen=True)
 class Names:
-    """What tools are called, as sorted hashes: a dictionary would be larger than all the rest."""
+    """What tools are called, as sorted hashes: a dictionary would be larger than all the rest.
 
-    hashes: NDArray[np.int64]
+    Checksums, the same in each process; two names with the same one are told apart by the tools.
+    """
+
+    hashes: NDArray[np.uint32]
     ranks: NDArray[np.uint8]
     places: NDArray[np.int32]
 
     def find(self, way: str) -> list[tuple[int, int]]:
         """Rank and place of what has this hash."""
-        wanted = np.int64(hash(way))
+        wanted = np.uint32(_checksum(way))
         begin, end = (int(self.hashes.searchsorted(wanted, side)) for side in _SIDES)
         return list(
             zip(self.ranks[begin:end].tolist(), self.places[begin:end].tolist(), strict=True)
@@ -197,11 +202,15 @@ _SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 def _names_of(tools: Iterable[SearchableTool], first: int) -> Names:
-    hashes = [[hash(way) for way in _ways(tool)] for tool in tools]
-    table = np.array(hashes, np.int64).reshape(-1, _WAYS)
+    hashes = [[_checksum(way) for way in _ways(tool)] for tool in tools]
+    table = np.array(hashes, np.uint32).reshape(-1, _WAYS)
     ranks = np.tile(np.arange(_WAYS, dtype=np.uint8), len(table))
     places = np.repeat(np.arange(first, first + len(table), dtype=np.int32), _WAYS)
     return _sorted(Names(table.reshape(-1), ranks, places))
+
+
+def _checksum(way: str) -> int:
+    return crc32(way.encode(errors="surrogatepass"))
 
 
 def _sorted(names: Names) -> Names:
@@ -230,12 +239,52 @@ def build_state(
     if not tools:
         return LexicalState(vocabulary=last.vocabulary)
     change = _change(last, tools)
-    live = last.index.live - len(change.gone) if last.index else 0
-    if last.index and live + len(change.fresh) > SEGMENTED_FROM:
-        state = _appended(last, tools, change, weights)
+    if last.index and len(tools) > SEGMENTED_FROM:
+        # What is gone counts no more in how rare its words are.
+        away = _read(last.vocabulary, last.index.patterns, change.leaving(last), 0)
+        state = _appended(last, tools, change, weights, terms_of(away.keys))
         if state is not None:
             return state
     return _rebuilt(last, tools, change, weights)
+
+
+def restored(
+    kept: LexicalState,
+    tools: tuple[SearchableTool, ...],
+    places: NDArray[np.int32],
+    weights: WordWeights,
+) -> LexicalState:
+    """The index of these tools, of which most are in a segment that was read before.
+
+    Args:
+        kept: That segment, without its tools.
+        tools: All tools.
+        places: Where each of them is in it; -1: it is to be read.
+        weights: Those that the segment was weighed with.
+    """
+    assert kept.index is not None
+    listed = [_NOBODY] * kept.size
+    for place, tool in zip(places.tolist(), tools, strict=True):
+        if place >= 0:
+            listed[place] = tool
+    there = np.zeros(kept.size, np.bool_)
+    there[places[places >= 0]] = True
+    gone = np.flatnonzero(~there)
+    fresh = tuple(tools[at] for at in np.flatnonzero(places < 0).tolist())
+    last = replace(kept, tools=listed)
+    if not len(gone) and not fresh and bool((np.diff(places) == 1).all()):
+        return replace(last, given=tools, keys=tuple(tool.key for tool in tools))
+    change = _Change(places, fresh, gone, 0, 0)
+    if len(tools) > SEGMENTED_FROM:
+        away = kept.index.segments[0].terms_at(gone)
+        state = _appended(last, tools, change, weights, away)
+        if state is not None:
+            return state
+    return _rebuilt(last, tools, change, weights)
+
+
+_NOBODY = SearchableTool(key="", server="", name="")
+"""At a place whose tool is gone since it was read."""
 
 
 @dataclass(frozen=True)
@@ -388,9 +437,16 @@ def _placed(read: Counts, places: NDArray[np.int32], size: int) -> Counts:
 
 
 def _appended(
-    last: LexicalState, tools: tuple[SearchableTool, ...], change: _Change, weights: WordWeights
+    last: LexicalState,
+    tools: tuple[SearchableTool, ...],
+    change: _Change,
+    weights: WordWeights,
+    away: NDArray[np.int64],
 ) -> LexicalState | None:
-    """The state before with new tools at its end; None where all is better put together anew."""
+    """The state before with new tools at its end; None where all is better put together anew.
+
+    `away` are the terms of the tools that are gone, each as often as tools have it.
+    """
     index = last.index
     assert index is not None
     base = index.segments[0]
@@ -400,9 +456,7 @@ def _appended(
     if added > n_base * _DELTA_MOST or dead > n_base * _GONE_MOST:
         return None
     patterns, vocabulary = index.patterns, last.vocabulary
-    # What is gone counts no more in how rare its words are.
-    away = _read(vocabulary, patterns, change.leaving(last), 0)
-    gone_df = np.bincount(terms_of(away.keys), minlength=len(vocabulary))
+    gone_df = np.bincount(away, minlength=len(vocabulary))
     gone_df[: len(index.gone_df)] += index.gone_df
     counts = [Counts(part.keys(), part.lengths) for part in index.segments[1:]]
     if change.fresh:

@@ -50,12 +50,16 @@ Weights: TypeAlias = tuple[float, ...]
 class Patterns:
     """Numbers for how often a term is in each field: few of all possible cases occur."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[Sequence[int]] = ()) -> None:
+        """Take the rows of a table that others gave, in their order; nothing begins with few."""
         self._codes: dict[int, int] = {}
         self._counts: list[tuple[int, ...]] = []
         self._table = np.zeros((0, FIELDS), np.float32)
-        for fields in range(1 << FIELDS):
-            self._add(tuple(fields >> row & 1 for row in range(FIELDS)))
+        each_once = (
+            tuple(fields >> row & 1 for row in range(FIELDS)) for fields in range(1 << FIELDS)
+        )
+        for counts in known or each_once:
+            self._add(tuple(counts))
 
     def code(self, packed: int) -> int:
         """Number of counts that are packed, 16 bits a field, the first field lowest."""
@@ -194,6 +198,13 @@ class Segment:
     def terms(self) -> int:
         """Numbers of terms that it knows of."""
         return len(self.begins) - 1
+
+    def terms_at(self, gone: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The terms of the tools at some places, each as often as tools have it."""
+        wanted = np.zeros(self.lengths.shape[1], np.bool_)
+        wanted[gone - self.first] = True
+        postings = np.flatnonzero(wanted[self.places - self.first])
+        return np.searchsorted(self.begins, postings, "right") - 1
 
     def keys(self) -> NDArray[np.uint64]:
         """Its postings as `Counts` has them."""

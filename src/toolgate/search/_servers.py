@@ -14,7 +14,8 @@ from toolgate.search._vectors import ToolVectors, singles
 
 __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
 
-_BLOCK = 65_536
+_BLOCK = 2_048
+"""Vectors that are added at a time: what is computed on the way stays in the processor's cache."""
 _LEAST = 1e-5
 """Smallest spread of cosines that tells servers apart."""
 _DECIMALS = 5

@@ -1,28 +1,36 @@
 """Vectors of tools: one per distinct text, kept while the text stays, whatever else changes."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.search._text import split_identifier
 from toolgate.search.base import SearchableTool
+from toolgate.vectors import HASH_BYTES
 
 __all__ = [
     "HALF_FROM",
     "Heads",
+    "TextHashes",
     "ToolVectors",
     "Wanted",
     "aligned",
+    "empty_rows",
+    "rows_of",
     "singles",
+    "split_hashes",
     "texts_of",
     "wanted_of",
     "with_heads",
 ]
+
+TextHashes: TypeAlias = NDArray[np.uint64]
+"""Shape (texts, 2): hashes of the texts that are embedded; 0 where one is not known."""
 
 _MAKING = b"split+rich 1"
 """How a vector is made of a text: part of its hash, since vectors are kept. At most 16 bytes."""
@@ -39,7 +47,8 @@ _SHORT_FROM = 500_000
 _SAMPLE_NUMBERS = 1 << 22
 _SPARE = 16
 _ROUNDS = 4
-_BLOCK = 65_536
+_BLOCK = 2_048
+"""Vectors that are turned at a time: what is computed on the way stays in the processor's cache."""
 _HALF_BITS = np.int32(-0x7000_2000)
 """All but the copies of the sign."""
 _HALF_SCALE = np.float32(2.0**112)
@@ -132,121 +141,124 @@ class ToolVectors:
     tools: Sequence[SearchableTool] = ()
     """The tools by place; later states may share and lengthen it."""
 
-    digests: NDArray[np.uint64] = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
+    digests: TextHashes = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
     """Hash of each row's text."""
-
-    row_of: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """Row of each text, by its hash; later states share it and add to it."""
 
     heads: Heads | None = None
     """For a large index."""
 
 
 def aligned(
-    last: ToolVectors | None, tools: Sequence[SearchableTool], size: int, dim: int
-) -> tuple[ToolVectors, list[Wanted]]:
-    """The vectors of these tools as far as `last` has them, and the texts that lack one.
+    last: ToolVectors | None,
+    tools: Sequence[SearchableTool],
+    size: int,
+    dim: int,
+    texts: TextHashes | None = None,
+) -> ToolVectors:
+    """The vectors of these tools as far as `last` has them; the other rows are empty.
 
     Args:
         last: The vectors of the state before.
         tools: The tools by place.
         size: How many of these count.
         dim: Numbers of a vector.
+        texts: Hashes of their texts that are known.
     """
     if last is not None and last.rows.shape[1] == dim and last.tools is tools:
         return _lengthened(last, tools, size)
-    return _renewed(last if last is None or last.rows.shape[1] == dim else None, tools, size, dim)
+    if last is not None and last.rows.shape[1] != dim:
+        last = None
+    return _renewed(last, tools, size, dim, _hashes(last, tools, size, texts))
+
+
+def _hashes(
+    last: ToolVectors | None,
+    tools: Sequence[SearchableTool],
+    size: int,
+    texts: TextHashes | None,
+) -> TextHashes:
+    """Hashes of the texts of the tools; those that are not known are read."""
+    found = np.zeros((size, 2), np.uint64) if texts is None else texts[:size].copy()
+    if last is not None:
+        before = zip(last.tools[: len(last.of_tool)], last.of_tool.tolist(), strict=True)
+        row_of = {id(tool): row for tool, row in before}
+        known = [(at, row_of[id(tools[at])]) for at in range(size) if id(tools[at]) in row_of]
+        if known:
+            places, rows = np.array(known, np.int64).T
+            found[places] = last.digests[rows]
+    for at in np.flatnonzero(~found.any(axis=1)).tolist():
+        found[at] = np.frombuffer(_digest(tools[at]), np.uint64)
+    return found
+
+
+def split_hashes(hashes: TextHashes) -> list[bytes]:
+    """Each hash by itself."""
+    raw = hashes.tobytes()
+    return [raw[at : at + HASH_BYTES] for at in range(0, len(raw), HASH_BYTES)]
 
 
 def _renewed(
-    last: ToolVectors | None, tools: Sequence[SearchableTool], size: int, dim: int
-) -> tuple[ToolVectors, list[Wanted]]:
+    last: ToolVectors | None,
+    tools: Sequence[SearchableTool],
+    size: int,
+    dim: int,
+    hashes: TextHashes,
+) -> ToolVectors:
     """Vectors without the texts that no tool has any more."""
-    known: dict[int, int] = {}
-    if last is not None:
-        known = {
-            id(tool): row
-            for tool, row in zip(
-                last.tools[: len(last.of_tool)], last.of_tool.tolist(), strict=True
-            )
-        }
-    digest_of = last.digests if last is not None else None
-    row_of: dict[bytes, int] = {}
-    of_tool = np.zeros(size, np.int32)
-    first: list[SearchableTool] = []
-    for place in range(size):
-        tool = tools[place]
-        old = known.get(id(tool))
-        digest = _digest(tool) if old is None or digest_of is None else digest_of[old].tobytes()
-        row = of_tool[place] = row_of.setdefault(digest, len(row_of))
-        if row == len(first):
-            first.append(tool)
-    count = len(row_of)
+    every = split_hashes(hashes)
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(every))}
+    of_tool = np.fromiter(map(row_of.__getitem__, every), np.int32, size)
+    digests = np.frombuffer(b"".join(row_of), np.uint64).reshape(-1, 2)
+    count = len(digests)
     kind = np.float32 if size < HALF_FROM else np.float16
     rows = np.zeros((int(count * _SLACK) + 64 if size >= HALF_FROM else count, dim), kind)[:count]
     there = np.zeros(count, np.bool_)
-    digests = np.frombuffer(b"".join(row_of), np.uint64).reshape(-1, 2)
     if last is not None:
-        kept = [
-            (row, old)
-            for digest, row in row_of.items()
-            if (old := _row(last, digest)) is not None and last.there[old]
-        ]
-        if kept:
-            new, old = np.array(kept, np.int64).T
-            rows[new] = last.rows[old]
-            there[new] = True
-    missing = [
-        _wanted(int(row), first[row], digests[row].tobytes()) for row in np.flatnonzero(~there)
-    ]
-    return ToolVectors(rows, there, of_tool, tools, digests, row_of), missing
+        old = rows_of(last.digests, digests)
+        new = np.flatnonzero((old >= 0) & last.there[old])
+        rows[new] = last.rows[old[new]]
+        there[new] = True
+    return ToolVectors(rows, there, of_tool, tools, digests)
 
 
-def _lengthened(
-    last: ToolVectors, tools: Sequence[SearchableTool], size: int
-) -> tuple[ToolVectors, list[Wanted]]:
+def _lengthened(last: ToolVectors, tools: Sequence[SearchableTool], size: int) -> ToolVectors:
     """The same vectors, and those of the tools at the end; what was before is not looked at."""
-    count = len(last.rows)
-    of_tool = np.zeros(size, np.int32)
-    of_tool[: len(last.of_tool)] = last.of_tool
-    digests: list[bytes] = []
-    firsts: list[SearchableTool] = []
-    fresh: dict[bytes, int] = {}
-    for place in range(len(last.of_tool), size):
-        digest = _digest(tools[place])
-        row = _row(last, digest)
-        if row is None:
-            row = fresh.get(digest)
-        if row is None:
-            row = fresh[digest] = count + len(digests)
-            digests.append(digest)
-            firsts.append(tools[place])
-        of_tool[place] = row
-    total = count + len(digests)
-    last.row_of.update(fresh)
-    new = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
+    count, before = len(last.digests), len(last.of_tool)
+    every = [_digest(tools[place]) for place in range(before, size)]
+    texts = list(dict.fromkeys(every))
+    hashes = np.frombuffer(b"".join(texts), np.uint64).reshape(-1, 2)
+    known = rows_of(last.digests, hashes)
+    fresh = np.flatnonzero(known < 0)
+    known[fresh] = np.arange(count, count + len(fresh))
+    row_of = dict(zip(texts, known.tolist(), strict=True))
+    of_tool = np.concatenate([last.of_tool, np.array([row_of[text] for text in every], np.int32)])
+    total = count + len(fresh)
     heads = last.heads
     if heads is not None:
         heads = replace(heads, rows=_longer(heads.rows, total), there=_flags(heads.there, total))
-    vectors = ToolVectors(
+    return ToolVectors(
         _longer(last.rows, total),
         _flags(last.there, total),
         of_tool,
         tools,
-        np.concatenate([last.digests, new]),
-        last.row_of,
+        np.concatenate([last.digests, hashes[fresh]]),
         heads,
     )
-    wanted = [_wanted(count + at, tool, digests[at]) for at, tool in enumerate(firsts)]
-    # Rows that an update before this one wanted and did not get.
-    waiting = np.flatnonzero(~last.there)
-    if len(waiting):
-        rows = set(waiting.tolist())
-        for place, row in enumerate(last.of_tool.tolist()):
-            if row in rows:
-                rows.discard(row)
-                wanted.append(_wanted(row, tools[place], last.digests[row].tobytes()))
-    return vectors, wanted
+
+
+def rows_of(digests: TextHashes, wanted: TextHashes) -> NDArray[np.int64]:
+    """The row of each of the wanted hashes, -1 where there is none.
+
+    No dictionary, which would take more memory than all else that is kept of a text.
+    """
+    order = np.argsort(wanted[:, 0], kind="stable")
+    ordered = wanted[order]
+    found = np.full(len(wanted), -1, np.int64)
+    if len(wanted):
+        at = np.minimum(ordered[:, 0].searchsorted(digests[:, 0]), len(wanted) - 1)
+        same = np.flatnonzero((ordered[at] == digests).all(axis=1))
+        found[order[at[same]]] = same
+    return found
 
 
 def _flags(flags: NDArray[np.bool_], total: int) -> NDArray[np.bool_]:
@@ -267,32 +279,27 @@ def _longer(rows: NDArray[Any], total: int) -> NDArray[Any]:
     return owner[:total]
 
 
-def _row(vectors: ToolVectors, digest: bytes) -> int | None:
-    row = vectors.row_of.get(digest)
-    if row is None or row >= len(vectors.rows) or vectors.digests[row].tobytes() != digest:
-        return None  # of a later state
-    return row
+def empty_rows(vectors: ToolVectors) -> NDArray[np.int64]:
+    """Rows that are not filled."""
+    return np.flatnonzero(~vectors.there)
 
 
-def wanted_of(vectors: ToolVectors, rows: Collection[int]) -> list[Wanted]:
-    """The texts of some rows, to be embedded."""
-    left = set(rows)
-    wanted: list[Wanted] = []
-    for place, row in enumerate(vectors.of_tool.tolist()):
-        if row in left:
-            left.discard(row)
-            wanted.append(_wanted(row, vectors.tools[place], vectors.digests[row].tobytes()))
-    return wanted
-
-
-def _wanted(row: int, tool: SearchableTool, digest: bytes) -> Wanted:
-    return Wanted(row, tool, digest)
+def wanted_of(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Wanted]:
+    """The texts of some rows, to be embedded; none of a row whose tools are gone."""
+    is_wanted = np.zeros(len(vectors.digests), np.bool_)
+    is_wanted[rows] = True
+    found: dict[int, Wanted] = {}
+    for place in np.flatnonzero(is_wanted[vectors.of_tool]).tolist():
+        row, tool = int(vectors.of_tool[place]), vectors.tools[place]
+        if row not in found and tool.key:
+            found[row] = Wanted(row, tool, vectors.digests[row].tobytes())
+    return list(found.values())
 
 
 def _digest(tool: SearchableTool) -> bytes:
     text = "\0".join(texts_of(tool))
     data = text.encode(errors="surrogatepass")
-    return hashlib.blake2b(data, digest_size=16, person=_MAKING).digest()
+    return hashlib.blake2b(data, digest_size=HASH_BYTES, person=_MAKING).digest()
 
 
 def singles(rows: NDArray[Any]) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@ exactly (`server:tool`, `server__tool`, `tool`) come first, then quoted strings,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
 import anyio
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from toolgate.ranges import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search._kept_words import KeptWords
 from toolgate.search._lexical import (
     QUERIES,
     QUERY_CHARS,
@@ -60,9 +62,9 @@ class Options(WordWeights):
         check_ranges(self, {"context_weight": (0, 100)})
 
 
-def build(options: Options) -> "Bm25Search":
-    """A lexical search with an empty index."""
-    return Bm25Search(options)
+def build(options: Options, *, index_file: Path | None = None) -> "Bm25Search":
+    """A lexical search with an empty index; without `index_file` each start reads all tools."""
+    return Bm25Search(options, index_file)
 
 
 class Bm25Search:
@@ -73,9 +75,10 @@ class Bm25Search:
     not yet calibrated as a probability.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, index_file: Path | None = None) -> None:
         self._options = options
         self._state = LexicalState()
+        self._words = KeptWords(index_file, options)
         self._updating = anyio.Lock()
 
     @property
@@ -89,9 +92,17 @@ class Bm25Search:
         async with self._updating:
             if is_current(self._state, wanted):
                 return
-            self._state = await anyio.to_thread.run_sync(
-                build_state, self._state, wanted, self._options
+            restored = None if self._state.keys else await self._words.read(wanted)
+            self._state = (
+                restored.words
+                if restored
+                else await anyio.to_thread.run_sync(build_state, self._state, wanted, self._options)
             )
+            self._words.changed(self._state)
+
+    async def aclose(self) -> None:
+        """Write what is to be kept."""
+        await self._words.aclose()
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best."""

@@ -10,6 +10,7 @@ How the weights were chosen and what each part is worth: `docs/search.md`.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
 
 import anyio
@@ -32,6 +33,7 @@ from toolgate.search._calibration import COMPETITORS, Evidence, crowd_of, read_c
 from toolgate.search._clauses import clauses_of, readable_share
 from toolgate.search._filler import Filler
 from toolgate.search._kept import KeptVectors
+from toolgate.search._kept_words import KeptWords
 from toolgate.search._lexical import (
     QUERIES,
     QUERY_CHARS,
@@ -69,7 +71,7 @@ from toolgate.search._servers import nearness
 from toolgate.search._text import fold
 from toolgate.search._upkeep import VectorIndex, per_server, places_of
 from toolgate.search._usage import Lift, UsageWeights, explored, lifted
-from toolgate.search._vectors import ToolVectors, Wanted, wanted_of
+from toolgate.search._vectors import ToolVectors
 from toolgate.types import Json
 from toolgate.vectors import VectorStore
 
@@ -163,10 +165,18 @@ class Options:
 
 
 def build(
-    options: Options, *, embedder: Embedder, vectors: VectorStore | None = None
+    options: Options,
+    *,
+    embedder: Embedder,
+    vectors: VectorStore | None = None,
+    index_file: Path | None = None,
 ) -> "HybridSearch":
-    """A hybrid search with an empty index; without `vectors` each start computes them anew."""
-    return HybridSearch(options, embedder, vectors)
+    """A hybrid search with an empty index.
+
+    Without `vectors` each start computes them anew; without `index_file`, a path that it puts
+    something to its own name, each start reads the words of all tools.
+    """
+    return HybridSearch(options, embedder, vectors, index_file)
 
 
 @dataclass(frozen=True)
@@ -187,7 +197,11 @@ class HybridSearch:
     """Ranks tools by meaning and words. `relevance` is a calibrated probability."""
 
     def __init__(
-        self, options: Options, embedder: Embedder, vectors: VectorStore | None = None
+        self,
+        options: Options,
+        embedder: Embedder,
+        vectors: VectorStore | None = None,
+        index_file: Path | None = None,
     ) -> None:
         self._options = options
         self._embedder = embedder
@@ -199,6 +213,7 @@ class HybridSearch:
         counting = CountingEmbedder(embedder, self.metrics)
         self._kept = KeptVectors(vectors, self.metrics)
         self._filler = Filler(counting, self._kept, self.metrics)
+        self._words = KeptWords(index_file, options.lexical)
         self._asked = QueryVectors(
             counting,
             timeout_s=options.embed_timeout_s,
@@ -225,23 +240,29 @@ class HybridSearch:
             if is_current(self._state.words, wanted):
                 return
             await self._filler.stop()
-            words = await anyio.to_thread.run_sync(
-                build_state, self._state.words, wanted, self._options.lexical
+            restored = None if self._state.words.keys else await self._words.read(wanted)
+            words = (
+                restored.words
+                if restored
+                else await anyio.to_thread.run_sync(
+                    build_state, self._state.words, wanted, self._options.lexical
+                )
             )
-            vectors, missing = await self._filler.aligned(
+            vectors = await self._filler.aligned(
                 self._state.vectors,
                 words.tools,
                 words.size,
                 elsewhere=len(wanted) > self._options.database_above,
+                texts=restored.texts if restored else None,
             )
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
+            self._words.changed(words, vectors)
             if vectors is not None:
-                await self._fill(vectors, missing)
+                await self._fill(vectors)
 
-    async def _fill(self, vectors: ToolVectors, missing: Sequence[Wanted]) -> None:
+    async def _fill(self, vectors: ToolVectors) -> None:
         await self._filler.start(
             vectors,
-            missing,
             self._grown,
             wait_s=self._options.wait_s,
             places=self._state.words.places,
@@ -263,6 +284,7 @@ class HybridSearch:
     async def aclose(self) -> None:
         """Stop computing vectors."""
         await self._filler.aclose()
+        await self._words.aclose()
 
     async def ready(self) -> None:
         """Wait until every tool has its vector."""
@@ -307,12 +329,12 @@ class HybridSearch:
             places = places_of(state, servers)
             self._kept.remember(servers)
             self._filler.distrust(state.vectors, places.tolist())
-            missing = wanted_of(state.vectors, np.flatnonzero(~state.vectors.there).tolist())
-            await self._fill(state.vectors, missing)
+            await self._fill(state.vectors)
             return len(places)
 
     async def forget(self, server: str) -> int:
         """Remove what is kept of a server; what is in memory serves on."""
+        await self._words.forget()
         return await self._kept.forget(server)
 
     # ------------------------------------------------------------------ searching

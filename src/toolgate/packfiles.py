@@ -79,10 +79,13 @@ class PackFile:
             return PackTable(tomllib.loads(self.text), self)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             match = re.search(r"at line (\d+)", str(error))
+            line = int(match[1]) if match else None
+            if "at end of document" in str(error):
+                line = self.text.rstrip().count("\n") + 1
             reason = re.sub(r" \(at .*\)$", "", str(error)) or "it is nested too deeply"
+            where = "" if line is None else f":{line}"
             raise PackError(
-                f"{self.path}{f':{match[1]}' if match else ''}: this is no valid TOML: {reason}.",
-                hint="Correct the line.",
+                f"{self.path}{where}: this is no valid TOML: {reason}.", hint="Correct the line."
             ) from error
 
     def fail(self, line: int | None, reason: str, hint: str) -> NoReturn:

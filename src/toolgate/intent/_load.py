@@ -224,16 +224,17 @@ class _Reader:
         name, language = path.stem, ""
         if match := _IN_LANGUAGE.fullmatch(name):
             name, language = match[1], match[2]
-        known = self._prompts.setdefault(
-            name.casefold(), _Prompts(name=name, first=path, by_language={})
-        )
-        if known.name != name:
+        known = self._prompts.get(name.casefold())
+        if known is not None and known.name != name:
             _taken(path, name, known.first)
         lines = PackFile(path).lines()
         if not lines:
             PackFile(path).fail(
                 None, "there are no prompts in it", "Write one a line, or remove the file."
             )
+        if known is None:
+            known = _Prompts(name=name, first=path, by_language={})
+            self._prompts[name.casefold()] = known
         known.by_language[language] = lines
 
     def _add_table(self, path: Path, prompts: Mapping[str, tuple[str, ...]]) -> None:
@@ -322,18 +323,36 @@ def _intent(
     )
 
 
-def with_names(intent: Intent, name: str, more: tuple[str, ...]) -> Intent:
-    """The intent with more entries in one of its lists: the tables of a connected database."""
+def with_names(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -> Intent:
+    """The intent with more entries in one of its lists: the tables of a connected database.
+
+    Args:
+        intent: As its file says.
+        name: The list.
+        more: Entries, each with other words for it. A word that the arguments of the intent never
+            take for a value is left out.
+    """
     known = intent.names.get(name, ())
-    folded = {lowered(each) for each in known}
-    added = tuple(each for each in dict.fromkeys(more) if lowered(each) not in folded)
+    never = frozenset(word for spec in intent.arguments for word in spec.stop)
+    seen = {lowered(each) for each in known}
+    added: dict[str, tuple[str, ...]] = {}
+    for entry, others in more.items():
+        words = [
+            word
+            for word in dict.fromkeys((entry, *others))
+            if (key := lowered(word)) and key not in seen and key not in never
+        ]
+        seen.update(map(lowered, words))
+        if words:
+            added[entry] = tuple(words)
     arguments = tuple(
-        replace(spec, values={**spec.values, **dict.fromkeys(added, ())})
+        replace(spec, values={**spec.values, **added})
         if spec.values and set(spec.values) == set(known)
         else spec
         for spec in intent.arguments
     )
-    return replace(intent, names={**intent.names, name: (*known, *added)}, arguments=arguments)
+    said = dict.fromkeys(word for words in added.values() for word in words)
+    return replace(intent, names={**intent.names, name: (*known, *said)}, arguments=arguments)
 
 
 def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keywords:

@@ -1,0 +1,133 @@
+"""Where packs are found, and which of them are used."""
+
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.packs.writing import write
+from toolgate.packs import Packs, PackSet, find_packs
+from toolgate.settings import PackSettings
+
+
+def found(settings: PackSettings, cwd: Path) -> PackSet:
+    packs = Packs(settings, cwd=cwd)
+    anyio.run(packs.look)
+    return packs.current
+
+
+def small(folder: Path, name: str = "") -> Path:
+    about = f'name = "{name}"' if name else ""
+    return write(folder, {"pack.toml": about, f"intents/{folder.name}.txt": f"do {folder.name}"})
+
+
+def used(packs: PackSet) -> list[str]:
+    return [pack.name for pack in packs.packs]
+
+
+def test_a_path_is_a_pack_or_holds_packs(tmp_path: Path) -> None:
+    small(tmp_path / "one")
+    small(tmp_path / "many" / "two")
+    small(tmp_path / "many" / "three")
+    write(tmp_path / "many", {"readme.txt": "no pack", "notes/x.md": "no pack"})
+
+    packs = found(
+        PackSettings(paths=(str(tmp_path / "one"), str(tmp_path / "many"))), tmp_path / "here"
+    )
+
+    assert used(packs) == ["one", "three", "two", "schema"]
+    assert packs.problems == ()
+
+
+def test_the_working_folder_has_packs_or_is_one(tmp_path: Path) -> None:
+    small(tmp_path / "packs" / "sales")
+    inside = small(tmp_path / "house")
+
+    assert used(found(PackSettings(), tmp_path)) == ["sales", "schema"]
+    assert used(found(PackSettings(), inside)) == ["house", "schema"]
+
+
+def test_a_path_without_a_pack_is_a_problem_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    gone, empty = str(tmp_path / "gone"), str(tmp_path / "empty")
+
+    packs = found(PackSettings(paths=(gone, empty)), tmp_path)
+
+    assert used(packs) == ["schema"]
+    assert [problem.partition(". ")[0] for problem in packs.problems] == [
+        f"{gone} is no folder",
+        f"{empty} is no pack and holds none",
+    ]
+
+
+def test_shipped_packs_are_off_until_they_are_enabled(tmp_path: Path) -> None:
+    off = found(PackSettings(), tmp_path)
+    on = found(PackSettings(enable=("servoy",), disable=("schema",)), tmp_path)
+
+    assert used(off) == ["schema"]
+    assert [state.name for state in off.states if not state.on] == ["servoy"]
+    assert used(on) == ["servoy"]
+
+
+def test_a_pack_that_nobody_has_cannot_be_enabled(tmp_path: Path) -> None:
+    packs = found(PackSettings(enable=("sevroy",)), tmp_path)
+
+    (problem,) = packs.problems
+    assert "The settings name the pack 'sevroy', which was not found." in problem
+    assert "Found: schema, servoy." in problem
+
+
+def test_of_two_packs_with_one_name_the_first_is_used(tmp_path: Path) -> None:
+    first, second = small(tmp_path / "a", "sales"), small(tmp_path / "b", "Sales")
+
+    packs = found(PackSettings(paths=(str(first), str(second))), tmp_path)
+
+    assert packs.packs[0].folder == first
+    (problem,) = packs.problems
+    assert problem.startswith(f"{second}: there is a pack 'Sales' already, in {first};")
+
+
+def test_an_intent_of_two_packs_belongs_to_the_first(tmp_path: Path) -> None:
+    first, second = small(tmp_path / "a"), small(tmp_path / "b")
+    write(second, {"intents/A.txt": "do it too"})
+
+    packs = found(PackSettings(paths=(str(first), str(second))), tmp_path)
+
+    names = [intent.name for pack in packs.packs for intent in pack.intents]
+    assert names[:2] == ["a", "b"]
+    (problem,) = packs.problems
+    assert problem.startswith(
+        f"{second / 'intents' / 'A.txt'}: the intent 'A' is in the pack 'a' already ({first})"
+    )
+
+
+def test_a_pack_is_found_where_a_package_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        tmp_path / "site",
+        {
+            "acme_pack/__init__.py": "raise RuntimeError('imported')",
+            "acme_pack/pack.toml": 'name = "acme"',
+            "acme_pack/intents/acme.txt": "do acme",
+            "acme-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: acme\nVersion: 1\n",
+            "acme-1.dist-info/entry_points.txt": (
+                "[toolgate.packs]\nacme = acme_pack\ngone = no_such_package_here\n"
+            ),
+        },
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "site")])
+
+    packs = found(PackSettings(), tmp_path)
+
+    assert used(packs) == ["acme", "schema"]
+    (problem,) = packs.problems
+    assert "The installed pack 'gone' names 'no_such_package_here'" in problem
+
+
+def test_a_link_to_a_pack_is_no_second_pack(tmp_path: Path) -> None:
+    folder = small(tmp_path / "packs" / "sales")
+    (tmp_path / "packs" / "zales").symlink_to(folder)
+
+    assert len(find_packs([str(folder)], cwd=tmp_path, local=True)) == 1

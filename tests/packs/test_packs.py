@@ -1,0 +1,165 @@
+"""Packs that change while they are used: all at once, and never to something that is broken."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.packs.writing import SALES, write
+from toolgate.packs import Packs, PackSet
+from toolgate.settings import PackSettings
+from toolgate.upstream import ToolServices
+
+pytestmark = pytest.mark.anyio
+
+
+async def reading(folder: Path, files: Mapping[str, str | bytes] = SALES) -> Packs:
+    """Packs over one folder, read once; their code may run."""
+    write(folder, files)
+    settings = PackSettings(paths=(str(folder),), disable=("schema",))
+    packs = Packs(settings, cwd=folder.parent, services=lambda _: ToolServices())
+    await packs.look()
+    return packs
+
+
+def prompts(packs: Packs) -> list[str]:
+    return [text for pack in packs.current.packs for text in pack.prompts["refunds"][""]]
+
+
+async def test_a_change_is_told_with_all_packs_at_once(tmp_path: Path) -> None:
+    packs = await reading(tmp_path / "sales")
+    told: list[PackSet] = []
+
+    async def listen(found: PackSet) -> None:
+        told.append(found)
+
+    packs.on_change(listen)
+    before = packs.current
+    write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
+
+    assert await packs.look()
+    assert not await packs.look()
+
+    assert told == [packs.current]
+    assert before.packs[0].prompts["refunds"][""][0] == "money back", "the old set is untouched"
+    assert prompts(packs) == ["pay me back"]
+    assert packs.current.version != before.version
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("intents/orders.toml", "tool = = 1", "orders.toml:1: this is no valid TOML"),
+        ("intents/refunds.txt", b"\xff\xfe", "refunds.txt:1: this is no UTF-8 text"),
+        ("pack.toml", "name = [", "pack.toml:1: this is no valid TOML"),
+        ("rules/refunds.md", b"\0", "refunds.md:1: this is no text"),
+        ("tools/orders.py", "def order(:\n", "orders.py:1: SyntaxError: invalid syntax"),
+        ("tools/orders.py", "\n\nimport nope_x\n", "orders.py:3: ModuleNotFoundError: No module"),
+        ("tools/orders.py", "x = 1\n", "orders.py: it has neither a function marked with @tool"),
+        ("tools/orders.py", "raise SystemExit(3)\n", "orders.py:1: SystemExit: 3"),
+    ],
+    ids=range(8),
+)
+async def test_a_broken_file_keeps_the_version_before(
+    tmp_path: Path, name: str, content: str | bytes, said: str
+) -> None:
+    packs = await reading(tmp_path / "sales")
+    (server,) = packs.specs((), has_connections=False)
+    good = packs.current.packs[0]
+
+    write(tmp_path / "sales", {name: content, "unsupported.txt": "where is my parcel\n"})
+    assert await packs.look()
+
+    (state,) = [each for each in packs.current.states if each.name == "sales"]
+    assert state.is_kept
+    assert state.pack == good
+    (problem,) = state.problems
+    assert said in problem
+    assert packs.specs((), has_connections=False) == [server]
+
+    write(tmp_path / "sales", {name: SALES[name]})
+    assert await packs.look()
+
+    (state,) = [each for each in packs.current.states if each.name == "sales"]
+    assert not state.is_kept
+    assert state.problems == ()
+    assert state.pack is not None
+    assert state.pack.unsupported == ("where is my parcel",)
+
+
+async def test_a_pack_that_starts_broken_is_used_as_far_as_it_goes(tmp_path: Path) -> None:
+    packs = await reading(tmp_path / "sales", {**SALES, "intents/orders.toml": "="})
+    write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
+
+    assert await packs.look()
+
+    assert prompts(packs) == ["pay me back"], "there was no better version to keep"
+    assert len(packs.current.problems) == 1
+
+
+async def test_one_broken_pack_leaves_the_others_alone(tmp_path: Path) -> None:
+    write(tmp_path / "packs" / "bad", {"pack.toml": "name = ["})
+    packs = await reading(tmp_path / "packs" / "sales")
+    await packs.become(PackSettings(paths=(str(tmp_path / "packs"),), disable=("schema",)))
+
+    assert [pack.name for pack in packs.current.packs] == ["sales"]
+    (problem,) = packs.current.problems
+    assert "bad/pack.toml:1: this is no valid TOML" in problem
+
+
+async def test_packs_come_and_go_with_their_folders(tmp_path: Path) -> None:
+    packs = Packs(PackSettings(disable=("schema",)), cwd=tmp_path)
+    await packs.look()
+    write(tmp_path / "packs" / "sales", SALES)
+    assert await packs.look()
+    assert [pack.name for pack in packs.current.packs] == ["sales"]
+
+    (tmp_path / "packs").rename(tmp_path / "away")
+    assert await packs.look()
+    assert packs.current.packs == ()
+
+
+async def test_what_is_watched_is_read_once_it_is_still(tmp_path: Path) -> None:
+    packs = await reading(tmp_path / "sales")
+    changed, stop = anyio.Event(), anyio.Event()
+
+    async def listen(found: PackSet) -> None:
+        if "pay me back" in found.packs[0].prompts["refunds"][""]:
+            changed.set()
+
+    packs.on_change(listen)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: packs.watch(stop=stop, interval_s=0.02))
+            write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
+            await changed.wait()
+            stop.set()
+
+
+async def test_new_options_of_a_pack_are_a_new_version_of_its_server(tmp_path: Path) -> None:
+    packs = await reading(tmp_path / "sales")
+    before = packs.specs((), has_connections=False)
+    settings = PackSettings(paths=(str(tmp_path / "sales"),), disable=("schema",))
+
+    await packs.become(settings)
+    same = packs.specs((), has_connections=False)
+    await packs.become(
+        PackSettings(
+            paths=settings.paths, disable=settings.disable, options={"sales": {"region": "north"}}
+        )
+    )
+
+    assert same == before
+    assert packs.specs((), has_connections=False) != before
+
+
+async def test_changed_prompts_leave_the_server_of_a_pack_running(tmp_path: Path) -> None:
+    packs = await reading(tmp_path / "sales")
+    before = packs.specs((), has_connections=False)
+    write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n", "rules/refunds.md": "new"})
+
+    assert await packs.look()
+
+    assert packs.specs((), has_connections=False) == before
+    assert packs.current.packs[0].rules_of("refunds") == "new"

@@ -182,6 +182,20 @@ def build_0006(connection: Connection) -> None:
     )
 
 
+def build_0007(connection: Connection) -> None:
+    """With a tool that was seen."""
+    build_0006(connection)
+    _schema.migrate(connection, to="0007")
+    connection.execute(
+        text(
+            "INSERT INTO seen_tools (project_id, server, tool, digest, definition,"
+            " accepted_digest, accepted, state, findings, seen_at, decided_at, decided_by) VALUES"
+            " ('default', 'git', 'log', 'd', :packed, 'd', :packed, 'accepted', '[]', :now, '', '')"
+        ),
+        {"now": "2026-11-22T12:00:00.000Z", "packed": zlib.compress(b"{}")},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -189,5 +203,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0004": build_0004,
     "0005": build_0005,
     "0006": build_0006,
+    "0007": build_0007,
 }
 """By revision; a new schema that is released gets a line here."""

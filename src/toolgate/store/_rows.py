@@ -10,6 +10,7 @@ from sqlalchemy import RowMapping
 from toolgate.store._keepable import UNKEEPABLE, keepable, kept
 from toolgate.store.base import (
     DetectionCount,
+    SeenTool,
     StoredDetection,
     StoredPermission,
     StoredProject,
@@ -41,6 +42,8 @@ __all__ = [
     "schema_row",
     "search_from",
     "search_row",
+    "seen_tool_from",
+    "seen_tool_row",
     "server_from",
     "server_row",
     "snapshot_from",
@@ -154,6 +157,21 @@ def detection_from(row: RowMapping) -> StoredDetection:
 def detection_count_from(row: RowMapping) -> DetectionCount:
     """A row of counts."""
     return DetectionCount(**_unescaped(row))
+
+
+_PACKED_OF_TOOL = ("definition", "accepted")
+
+
+def seen_tool_row(tool: SeenTool) -> dict[str, Any]:
+    """Columns of a tool that was seen; packed, since schemas repeat themselves."""
+    packed = {name: zlib.compress(getattr(tool, name), 6) for name in _PACKED_OF_TOOL}
+    return _escaped(vars(tool) | packed)
+
+
+def seen_tool_from(row: RowMapping) -> SeenTool:
+    """The tool of a row."""
+    packed = {name: zlib.decompress(row[name]) for name in _PACKED_OF_TOOL}
+    return SeenTool(**_unescaped(row) | packed)
 
 
 def schema_row(schema: StoredSchema) -> dict[str, Any]:

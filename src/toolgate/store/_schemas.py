@@ -37,7 +37,9 @@ def add(connection: Connection, insert: Callable[[Table], Any], schema: StoredSc
     """Write a version; False when its number is taken."""
     row = _rows.schema_row(schema) | {"version_id": new_id()}
     statement = insert(_tables.schema_versions).on_conflict_do_nothing()
-    return connection.execute(statement, row).rowcount == 1
+    # The number of rows of an INSERT is kept only when it is asked for.
+    written = connection.execute(statement, row, execution_options={"preserve_rowcount": True})
+    return written.rowcount == 1
 
 
 def see(connection: Connection, project_id: str, name: str, number: int, at: str) -> None:

@@ -33,7 +33,17 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
-from toolgate.store import _access, _copies, _detections, _rows, _schema, _schemas, _tables, _usage
+from toolgate.store import (
+    _access,
+    _copies,
+    _detections,
+    _rows,
+    _schema,
+    _schemas,
+    _seen,
+    _tables,
+    _usage,
+)
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditFilter,
@@ -43,6 +53,7 @@ from toolgate.store.base import (
     Logged,
     Pruned,
     Retention,
+    SeenTool,
     StoredDetection,
     StoredPermission,
     StoredProject,
@@ -325,6 +336,19 @@ class SqlStore:
     async def see_schema(self, project_id: str, connection: str, number: int, at: str) -> None:
         """Note that a version was seen again."""
         await self._write(lambda opened: _schemas.see(opened, project_id, connection, number, at))
+
+    async def seen_tools(self, project_id: str, server: str | None = None) -> list[SeenTool]:
+        """Tools as they were seen, of a server or of all, by server and name."""
+        return await self._read(lambda opened: _seen.find(opened, project_id, server))
+
+    async def save_seen_tools(self, tools: Sequence[SeenTool]) -> None:
+        """Write tools as they were seen, over what is there; all or nothing."""
+        if tools:
+            await self._write(lambda opened: _seen.save(opened, self._insert, tools))
+
+    async def forget_seen_tools(self, project_id: str, server: str) -> None:
+        """Forget the tools of a server."""
+        await self._write(lambda opened: _seen.forget(opened, project_id, server))
 
     async def save_result(self, result: StoredResult) -> None:
         """Keep a large result."""

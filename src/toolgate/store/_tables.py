@@ -34,6 +34,7 @@ __all__ = [
     "results",
     "schema_versions",
     "secrets",
+    "seen_tools",
     "servers",
     "snapshots",
     "tokens",
@@ -45,7 +46,7 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -306,6 +307,24 @@ detections = Table(
     Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
     Index(None, "project_id", "at"),
     Index(None, "at", "detection_id"),
+)
+
+# No foreign key: servers of files have no row.
+seen_tools = Table(
+    "seen_tools",
+    metadata,
+    Column("project_id", _TEXT, primary_key=True),
+    Column("server", _TEXT, primary_key=True),
+    Column("tool", _TEXT, primary_key=True),
+    Column("digest", _TEXT, nullable=False),
+    Column("definition", LargeBinary, nullable=False),  # zlib
+    Column("accepted_digest", _TEXT, nullable=False),  # empty: none was accepted yet
+    Column("accepted", LargeBinary, nullable=False),  # zlib
+    Column("state", _TEXT, nullable=False),
+    Column("findings", Text, nullable=False),
+    Column("seen_at", _TEXT, nullable=False),
+    Column("decided_at", _TEXT, nullable=False),
+    Column("decided_by", _TEXT, nullable=False),
 )
 
 versions = Table(

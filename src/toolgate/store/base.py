@@ -326,6 +326,47 @@ class StoredPermission:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenTool:
+    """A tool of a server as it was seen last, beside what was accepted of it."""
+
+    project_id: str
+    """The tenant."""
+
+    server: str
+    """Name of its server."""
+
+    tool: str
+    """Its name on that server."""
+
+    digest: str
+    """Of the definition that was seen last."""
+
+    definition: bytes
+    """As the server sent it last, JSON. Compressed by the store."""
+
+    accepted_digest: str = ""
+    """Of the definition that callers may see and use; empty: none yet."""
+
+    accepted: bytes = b""
+    """That definition, JSON. Compressed by the store."""
+
+    state: Literal["accepted", "held", "rejected"] = "accepted"
+    """What holds for the definition that was seen last; `held`: nobody has decided yet."""
+
+    findings: str = "[]"
+    """What is suspicious about it, JSON."""
+
+    seen_at: str = ""
+    """When this definition was seen first; UTC, ISO 8601."""
+
+    decided_at: str = ""
+    """When somebody decided; UTC, ISO 8601; empty: nobody did."""
+
+    decided_by: str = ""
+    """Who decided."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredSchema:
     """A version of the schema of a connected database."""
 
@@ -702,6 +743,18 @@ class Store(Protocol):
 
     async def see_schema(self, project_id: str, connection: str, number: int, at: str) -> None:
         """Note that a version was seen again; an earlier moment changes nothing."""
+        ...
+
+    async def seen_tools(self, project_id: str, server: str | None = None) -> list[SeenTool]:
+        """Tools as they were seen, of a server or of all, by server and name."""
+        ...
+
+    async def save_seen_tools(self, tools: Sequence[SeenTool]) -> None:
+        """Write tools as they were seen, over what is there; all or nothing."""
+        ...
+
+    async def forget_seen_tools(self, project_id: str, server: str) -> None:
+        """Forget the tools of a server."""
         ...
 
     async def save_result(self, result: StoredResult) -> None:

@@ -30,6 +30,7 @@ from toolgate.store import (
     Logged,
     Pruned,
     Retention,
+    SeenTool,
     Store,
     StoredDetection,
     StoredPermission,
@@ -165,6 +166,19 @@ def _detection(minute: int, **changes: object) -> StoredDetection:
         confidence=0.75,
     )
     return replace(detection, **changes)
+
+
+def _seen(tool: str, **changed: Any) -> SeenTool:
+    values: dict[str, Any] = {
+        "project_id": DEFAULT_PROJECT,
+        "server": "git",
+        "digest": "d",
+        "definition": b'{"name":"log"}',
+        "accepted_digest": "d",
+        "accepted": b'{"name":"log"}',
+        "seen_at": NOW,
+    }
+    return SeenTool(tool=tool, **values | changed)
 
 
 def _version(number: int, **changes: object) -> StoredSchema:
@@ -661,6 +675,7 @@ class StoreContract:
         assert [(each.count, each.remembered) for each in counts] == [(4, 0), (1, 1), (1, 0)]
 
     async def test_detections_are_forgotten_by_project_age_and_size(self, store: Store) -> None:
+        """Each limit by itself, and a project at once."""
         await store.append_detections(
             [_detection(minute, message="x" * 900) for minute in range(9)]
         )
@@ -695,6 +710,7 @@ class StoreContract:
         assert await store.schema(DEFAULT_PROJECT, "shop") == _version(1)
 
     async def test_a_version_of_a_schema_is_seen_again(self, store: Store) -> None:
+        """The latest moment stays, in whatever order they come."""
         await store.save_schema(_version(1))
         for day in ("03", "02"):
             at = f"2026-07-{day}T12:00:00.000Z"
@@ -704,6 +720,7 @@ class StoreContract:
         assert found == _version(1, seen_at="2026-07-03T12:00:00.000Z")
 
     async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
+        """Not by age, and not by size."""
         for version in (*map(_version, (1, 20, 21, 22)), _version(1, connection="old")):
             await store.save_schema(version)
 
@@ -714,6 +731,23 @@ class StoreContract:
         left = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
         assert [version.number for version in left] == [22]
         assert await store.schema(DEFAULT_PROJECT, "old") is not None
+
+    async def test_tools_come_back_as_they_were_seen_last(self, store: Store) -> None:
+        """By server and name; those of another project or server are not among them."""
+        log, hostile = _seen("log"), _seen(HOSTILE, state="held", accepted_digest="", accepted=b"")
+        other = _seen("log", server="other")
+        await store.save_seen_tools([hostile, log, other])
+        assert await store.seen_tools(DEFAULT_PROJECT, "git") == sorted(
+            [log, hostile], key=lambda tool: tool.tool
+        )
+        assert len(await store.seen_tools(DEFAULT_PROJECT)) == 3
+        assert await store.seen_tools("another") == []
+
+        decided = replace(hostile, state="accepted", accepted=b"{}", decided_by="anna")
+        await store.save_seen_tools([decided])
+        assert decided in await store.seen_tools(DEFAULT_PROJECT, "git")
+        await store.forget_seen_tools(DEFAULT_PROJECT, "git")
+        assert await store.seen_tools(DEFAULT_PROJECT) == [other]
 
     async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
         """Bytes count as they are read."""

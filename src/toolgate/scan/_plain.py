@@ -1,0 +1,172 @@
+"""What a text says to a model, whatever it is hidden in.
+
+A model reads letters of other alphabets that look like Latin ones, letters with something invisible
+between them, entities and Base64. Rules are written for plain text, so text is made plain first,
+and what had to be taken away is told: hiding is a finding of its own.
+"""
+
+import base64
+import binascii
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import unquote
+
+__all__ = ["MOST_CHARS", "decoded_parts", "hidden_kinds", "plain", "skeleton"]
+
+MOST_CHARS: Final = 200_000
+"""So much of a text is read; definitions of real tools have less than a tenth of it."""
+
+_LOOK_ALIKE: Final = str.maketrans(
+    {
+        **dict(zip("АВЕЅІЈКМНОРСТУХЗҮԌԚԜ", "ABESIJKMHOPCTYX3YGQW", strict=True)),
+        **dict(zip("аеѕіјорсухһԁԛԝѵкмнтвгпч", "aesijopcyxhdqwvkmhtbrn4", strict=True)),
+        **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
+        **dict(zip("αεικνορτυχγωηζ", "aeikvoptuxywnz", strict=True)),
+        **dict(zip("ıɩɡɑƅցօսհոռ", "iigabgouhnn", strict=True)),
+    }
+)
+"""Cyrillic, Greek and Armenian letters that are drawn like Latin ones, a choice from the table of
+https://www.unicode.org/reports/tr39/#Confusable_Detection."""
+
+_SAME_SHAPE: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "|": "l", "$": "s"})
+"""Further characters that names, unlike sentences, are faked with."""
+
+_INVISIBLE: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_BIDI: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_TAGS: Final = re.compile("[\U000e0020-\U000e007e]")
+_MORE_SELECTORS: Final = re.compile("[\U000e0100-\U000e01ef]")
+_ZERO_WIDTH: Final = re.compile(
+    "[\u200b\u2060-\u2064\u206a-\u206f\u180e\ufeff\u115f\u1160\u3164\uffa0]"
+)
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_PRIVATE: Final = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
+_JOINED_LATIN: Final = re.compile("[A-Za-z][\u200c\u200d\u00ad][A-Za-z]")
+_FLAG: Final = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{2,6}\U000e007f")
+_GAP: Final = re.compile(r"(?:[ \t\u00a0\u2000-\u200a\u3000]{120,}|(?:\s*\n){25,})")
+_MIXED_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+
+_BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{24,}={0,2}")
+_HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){16,}")
+_ESCAPES: Final = re.compile(
+    r"(?:\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}|&#x?[0-9a-fA-F]+;|%[0-9A-Fa-f]{2}){8,}"
+)
+_READABLE: Final = 0.85
+_ROT13: Final = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM",
+)
+
+
+def plain(text: str) -> str:
+    """A text as a model reads it: Latin letters for their doubles, nothing invisible, one blank."""
+    seen = _tags_read(html.unescape(text[:MOST_CHARS]))
+    seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", seen))
+    seen = _CONTROL.sub(lambda match: " " if match[0] in "\x0b\x0c\x85" else "", seen)
+    seen = _MIXED_WORD.sub(_latin_word, seen)
+    return re.sub(r"[^\S\n]+", " ", seen)
+
+
+def hidden_kinds(text: str) -> list[str]:
+    """How a text hides something, each as words for people; nothing for text that does not."""
+    part = _FLAG.sub("", text[:MOST_CHARS])
+    found: list[str] = []
+    if _TAGS.search(part):
+        found.append("letters that nobody sees (Unicode tags)")
+    if _MORE_SELECTORS.search(part):
+        found.append("bytes hidden in variation selectors")
+    if _BIDI.search(part):
+        found.append("marks that turn the direction of writing")
+    if _ZERO_WIDTH.search(part.removeprefix("\ufeff")) or _JOINED_LATIN.search(part):
+        found.append("characters without width")
+    if _CONTROL.search(part):
+        found.append("control characters")
+    if _PRIVATE.search(part):
+        found.append("characters of private use")
+    if (gap := _GAP.search(part)) and part[gap.end() :].strip():
+        found.append("text far behind blank space")
+    mixed = next((m[0] for m in _MIXED_WORD.finditer(part) if _mixes(m[0])), None)
+    if mixed is not None:
+        found.append(f"letters of another alphabet inside the word {mixed[:40]!r}")
+    return found
+
+
+def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
+    """Readable text that stands encoded in a text, as `(encoding, text)`."""
+    part = text[:MOST_CHARS]
+    for match in _BASE64.finditer(part):
+        raw = match[0].rstrip("=").replace("-", "+").replace("_", "/")
+        try:
+            content = base64.b64decode(raw + "=" * (-len(raw) % 4))
+        except (binascii.Error, ValueError):
+            continue
+        if said := _readable(content):
+            yield "Base64", said
+    for match in _HEX.finditer(part):
+        if said := _readable(bytes.fromhex(re.sub(r"[ :]", "", match[0]))):
+            yield "hexadecimal digits", said
+    for match in _ESCAPES.finditer(part):
+        said = html.unescape(unquote(match[0]))
+        said = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), said)
+        yield "escapes", said
+    turned = part.translate(_ROT13)
+    if re.search(r"\b(?:ignore|disregard) (?:all|any|the|previous|prior)\b", turned, re.IGNORECASE):
+        yield "ROT13", turned
+    backwards = part[::-1]
+    if re.search(r"\bsnoitcurtsni\b|\bsuoiverp\b", part, re.IGNORECASE):
+        yield "letters in reverse order", backwards
+
+
+def skeleton(name: str) -> str:
+    """A name without what people do not see, so that names that look alike are equal."""
+    seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", name)).translate(_LOOK_ALIKE)
+    folded = "".join(
+        char
+        for char in unicodedata.normalize("NFKD", seen.casefold())
+        if char.isalnum() or char in "|$"
+    )
+    return folded.translate(_SAME_SHAPE).replace("rn", "m").replace("vv", "w")
+
+
+def _latin_word(match: re.Match[str]) -> str:
+    """A word in which Latin and other letters stand together is meant to be read as Latin."""
+    word = match[0]
+    return word.translate(_LOOK_ALIKE) if _mixes(word) or _fakes(word) else word
+
+
+def _mixes(word: str) -> bool:
+    if word.isascii():
+        return False
+    latin = any(char.isascii() for char in word)
+    # Units and symbols of science (µm, Ωm, Δt, λ1) are Greek and Latin in one word, but short.
+    return latin and len(word) > 3 and any(char in _FAKES for char in word)
+
+
+def _fakes(word: str) -> bool:
+    """Whether every letter of a word is a double: `сору` in Cyrillic."""
+    return not word.isascii() and len(word) > 3 and word.translate(_LOOK_ALIKE).isascii()
+
+
+_FAKES: Final = frozenset(chr(code) for code in _LOOK_ALIKE)
+
+
+def _tags_read(text: str) -> str:
+    """Tag characters as the letters that models read them as."""
+    return _TAGS.sub(lambda match: chr(ord(match[0]) - 0xE0000), text)
+
+
+def _readable(content: bytes) -> str:
+    """Bytes as text, if they are words and not a key, a picture or a hash."""
+    try:
+        said = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+    words = re.findall(r"[A-Za-z]{2,}", said)
+    letters = sum(char.isalpha() or char.isspace() for char in said)
+    return said if len(words) >= 3 and letters >= _READABLE * len(said) else ""

@@ -1,0 +1,240 @@
+"""The scanner: a tool's definition in, what is suspicious about it out.
+
+It reads everything that a model would read: name, title, description, and every text and name of
+the schemas. It decides nothing: whoever asked holds back what has findings that weigh 1 together.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from toolgate.scan._plain import MOST_CHARS, decoded_parts, hidden_kinds, plain, skeleton
+from toolgate.scan._rules import Rule, load_rules
+from toolgate.types import Json
+
+__all__ = ["Finding", "Neighbours", "Scanner", "weighs"]
+
+_EXCERPT: Final = 160
+_MOST_DEPTH: Final = 40
+_SHORT: Final = 8
+"""Characters in which nothing can be said: `string`, `object`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something suspicious in a tool's definition."""
+
+    rule: str
+    """Id of the rule."""
+
+    where: str
+    """Path in the definition: `description`, `inputSchema.properties.path.description`."""
+
+    reason: str
+    """A sentence for people."""
+
+    excerpt: str
+    """The place, with invisible characters made visible; at most 160 characters."""
+
+    weight: float = 1.0
+    """How much it counts; 1 is enough to hold a tool back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """The tools of other servers, as far as the scanner has to know them."""
+
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Server by bare tool name."""
+
+    looks: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Name and server by how a name looks."""
+
+    servers: frozenset[str] = frozenset()
+    """Names of the servers."""
+
+    @classmethod
+    def of(cls, tools: Iterable[tuple[str, str]]) -> "Neighbours":
+        """From pairs of server and tool name."""
+        pairs = list(tools)
+        return cls(
+            names={name: server for server, name in pairs},
+            looks={skeleton(name): (name, server) for server, name in pairs},
+            servers=frozenset(server for server, _ in pairs),
+        )
+
+
+class Scanner:
+    """Looks tool definitions over."""
+
+    def __init__(self, rules: Iterable[Rule] | None = None) -> None:
+        self._rules = tuple(rules) if rules is not None else load_rules()
+
+    def scan(
+        self, definition: Json, *, server: str = "", neighbours: Neighbours | None = None
+    ) -> tuple[Finding, ...]:
+        """What is suspicious, the heaviest first; nothing for a tool that describes itself.
+
+        Args:
+            definition: As its server sent it.
+            server: Name of its server; it may speak of its own tools.
+            neighbours: The tools of all servers.
+        """
+        found: dict[tuple[str, str], Finding] = {}
+        for where, text in _texts(definition):
+            if len(text) < _SHORT and text.isascii() and text.isprintable():
+                continue
+            for finding in self._in_text(where, text):
+                found.setdefault((finding.rule, finding.where), finding)
+        others = neighbours or Neighbours()
+        for finding in _shadowing(definition, server, others):
+            found.setdefault((finding.rule, finding.where), finding)
+        return tuple(sorted(found.values(), key=lambda each: -each.weight))
+
+    def _in_text(self, where: str, text: str) -> Iterator[Finding]:
+        kinds = hidden_kinds(text)
+        if kinds:
+            yield Finding(
+                rule="hidden-text",
+                where=where,
+                reason=f"It has {', '.join(kinds)}.",
+                excerpt=_visible(text),
+            )
+        yield from self._by_rules(where, plain(text), "")
+        for encoding, content in decoded_parts(text):
+            inside = list(self._by_rules(where, plain(content), f" in {encoding}"))
+            yield from inside
+            if not inside and encoding != "escapes":
+                yield Finding(
+                    rule="encoded-text",
+                    where=where,
+                    reason=f"It has sentences in {encoding}, which people do not read.",
+                    excerpt=_visible(content),
+                )
+
+    def _by_rules(self, where: str, text: str, hidden: str) -> Iterator[Finding]:
+        is_name, lowered = where.endswith("(name)"), text.lower()
+        for rule in self._rules:
+            if is_name and not rule.in_names:
+                continue
+            match = rule.search(text, lowered)
+            if match is not None:
+                yield Finding(
+                    rule=rule.id,
+                    where=where,
+                    reason=f"It {rule.says}{hidden}.",
+                    excerpt=_around(text, match),
+                    weight=1.0 if hidden else rule.weight,
+                )
+
+
+def weighs(findings: Iterable[Finding]) -> bool:
+    """Whether findings are enough to hold a tool back; each rule counts once."""
+    by_rule: dict[str, float] = {}
+    for each in findings:
+        by_rule[each.rule] = max(by_rule.get(each.rule, 0.0), each.weight)
+    return sum(by_rule.values()) >= 1
+
+
+def _texts(definition: Json) -> Iterator[tuple[str, str]]:
+    """Every text of a definition that a model may be shown, with its path."""
+    stack: list[tuple[str, object, int]] = [("", definition, 0)]
+    left = MOST_CHARS
+    while stack and left > 0:
+        where, value, depth = stack.pop()
+        if isinstance(value, str):
+            left -= len(value)
+            yield where, value
+        elif isinstance(value, Mapping) and depth < _MOST_DEPTH:
+            for key, inner in reversed(cast("Mapping[str, object]", value).items()):
+                path = f"{where}.{key}" if where else key
+                if where.endswith("properties") or not re.fullmatch(r"[$\w./ -]{1,40}", key):
+                    left -= len(key)
+                    stack.append((f"{path} (name)", key, depth + 1))
+                if key not in ("$schema", "$id", "$ref"):
+                    stack.append((path, inner, depth + 1))
+        elif isinstance(value, list) and depth < _MOST_DEPTH:
+            for at, inner in reversed(list(enumerate(cast("list[object]", value)))):
+                stack.append((f"{where}[{at}]", inner, depth + 1))
+
+
+_CLAIMS: Final = re.compile(
+    r"(?:instead of|in place of|replaces?|supersedes?|deprecat\w+|overrides?|rather than|"
+    r"do not use|don't use|never use|stop using|(?:before|after) (?:using|calling|invoking)|"
+    r"(?:when|whenever|if|each time|every time)(?:\W+\w+){0,4}\W+"
+    r"(?:calls?|uses?|invokes?|runs?|is called|is used))"
+    r"(?:\s+(?:the|any|tool|function|server|of|call|to))*\s*[`'\"*]*$",
+    re.IGNORECASE,
+)
+_BEHIND: Final = re.compile(
+    r"^[`'\"*]*\s*(?:tool|function)?\s*(?:is|are|was|has been)?\s*"
+    r"(?:deprecated|replaced|broken|unsafe|obsolete|disabled|no longer|must (?:first|always)|"
+    r"should (?:not|never))",
+    re.IGNORECASE,
+)
+
+
+def _shadowing(definition: Json, server: str, others: Neighbours) -> Iterator[Finding]:
+    """A name made to be taken for another server's tool, or a text about another server's tool."""
+    name = str(definition.get("name") or "")
+    known = others.looks.get(skeleton(name))
+    if known is not None and known[1] != server and _is_fake(name, known[0]):
+        yield Finding(
+            rule="look-alike-name",
+            where="name",
+            reason=f"Its name looks like {known[0]!r} of the server {known[1]!r}.",
+            excerpt=_visible(name),
+        )
+    for where, text in _texts(definition):
+        if where.endswith("(name)"):
+            continue
+        said = plain(text)
+        for match in re.finditer(r"[A-Za-z][\w.-]{2,}", said):
+            word = match[0].rstrip(".-")
+            owner = others.names.get(word)
+            if owner is None or owner == server or word == name or not _is_identifier(word):
+                continue
+            before, after = (
+                said[max(0, match.start() - 90) : match.start()],
+                said[match.end() :][:60],
+            )
+            if _CLAIMS.search(before) or _BEHIND.search(after):
+                yield Finding(
+                    rule="other-tool",
+                    where=where,
+                    reason=f"It speaks of the tool {word!r} of the server {owner!r}.",
+                    excerpt=_around(said, match),
+                )
+                break
+
+
+def _is_identifier(word: str) -> bool:
+    """Whether a word is a name and not a word of the language, as `search` is."""
+    return "_" in word or "-" in word or "." in word or re.search(r"[a-z][A-Z]", word) is not None
+
+
+def _is_fake(name: str, known: str) -> bool:
+    """Whether a name was made to look like another; other case or separators are no fake."""
+
+    def simple(text: str) -> str:
+        return re.sub(r"[\W_]+", "", text).casefold()
+
+    return simple(name) != simple(known) or any(not c.isascii() for c in name + known if c in name)
+
+
+def _around(text: str, match: re.Match[str]) -> str:
+    begin = max(0, match.start() - 30)
+    end = min(len(text), max(match.end(), begin + _EXCERPT - 2))
+    part = text[begin:end][: _EXCERPT - 2]
+    said = ("…" if begin else "") + part + ("…" if begin + len(part) < len(text) else "")
+    return _visible(said)
+
+
+def _visible(text: str) -> str:
+    """A text for a terminal: nothing in it is invisible or moves the cursor."""
+    shown = "".join(
+        char if char.isprintable() else f"\\u{{{ord(char):x}}}" if char not in "\n\t" else " "
+        for char in text[: _EXCERPT * 2]
+    )
+    return shown if len(shown) <= _EXCERPT else shown[: _EXCERPT - 1] + "…"

@@ -268,15 +268,33 @@ def test_a_phrase_that_does_not_hold_is_refused_with_its_intent(phrase: str) -> 
 
 
 def test_names_of_a_connected_schema_are_known_types_too() -> None:
-    named = [with_names(intent, "types", ("order_items", "Invoice")) for intent in INTENTS]
-    detector = Detector(named)
+    tables = {"order_items": ("order items", "order item"), "Invoice": (), "data": ()}
+    detector = Detector(with_names(intent, "types", tables) for intent in INTENTS)
 
     found = detector.detect("fields of order_items", today=TODAY)
+    said = detector.detect("attributes of an order item", today=TODAY)
     other = detector.detect("what is in the invoice type", today=TODAY)
 
     assert (found.intent, found.arguments) == ("type-info", {"type_name": "order_items"})
+    assert said.arguments == {"type_name": "order_items"}
     assert (other.intent, other.arguments) == ("type-info", {"type_name": "Invoice"})
+    assert detector.detect("which data type is that", today=TODAY).intent == "none"
     assert DETECTOR.detect("fields of order_items", today=TODAY).intent == "none"
+
+
+def test_thousands_of_names_are_known_and_made_ready_at_once() -> None:
+    """They are looked up, not written into every pattern, which would take ten seconds."""
+    tables = {f"table_{number}": () for number in range(3_000)}
+    detector = Detector(with_names(intent, "types", tables) for intent in INTENTS)
+
+    for message in (
+        "fields of the table_2999",
+        "is table_2999 type new?",
+        "tell me about TABLE_2999",
+    ):
+        found = detector.detect(message, today=TODAY)
+        assert (found.intent, found.arguments) == ("type-info", {"type_name": "table_2999"})
+    assert detector.detect("fields of the table_3000", today=TODAY).intent == "none"
 
 
 def test_the_order_of_intents_is_theirs_and_not_that_of_the_files() -> None:

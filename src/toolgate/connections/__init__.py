@@ -4,6 +4,7 @@ from toolgate.connections._changes import Action, Change, Subject, changes_betwe
 from toolgate.connections._connection import Connection, Connections
 from toolgate.connections._history import Changelog, Entry, SchemaHistory, Version
 from toolgate.connections._inspect import read_schema
+from toolgate.connections._names import said_as, singular, words_of
 from toolgate.connections._schema import (
     Column,
     ForeignKey,
@@ -33,5 +34,8 @@ __all__ = [
     "Version",
     "changes_between",
     "read_schema",
+    "said_as",
+    "singular",
     "with_unread",
+    "words_of",
 ]

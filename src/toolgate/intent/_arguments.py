@@ -440,7 +440,7 @@ def _read_number(ready: _Ready, message: _Message) -> _Read | None:
 
 def _read_name(ready: _Ready, message: _Message) -> _Read | None:
     for each in ready.phrases:
-        for match in each.pattern.finditer(message.folded.text):
+        for match in each.matches(message.folded.text):
             groups = match.groupdict()
             for group in ("quoted", "name", "listed"):
                 if groups.get(group) is None:
@@ -590,7 +590,9 @@ def _ready(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> _Ready:
         spec=spec,
         phrases=tuple(phrase(each, lists) for each in spec.patterns),
         known=known,
-        values=re.compile(rf"(?<![\w-])(?:{_choice(known)})(?![\w-])") if known else None,
+        values=re.compile(rf"(?<![\w-])(?:{_choice(known)})(?![\w-])")
+        if known and spec.kind == "choice"
+        else None,
         words=announced,
         patterns=_patterns(spec, announced),
     )

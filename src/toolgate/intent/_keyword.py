@@ -439,7 +439,7 @@ def _phrase_in(wanted: Phrase, guard: _Guard | None, text: _Text) -> str:
     """The words of the message that a phrase finds; nothing if it finds none."""
     folded = text.folded
     guarded = guard is not None and not guard.is_home(text.words)
-    for match in islice(wanted.pattern.finditer(folded.text), _MOST_PLACES):
+    for match in islice(wanted.matches(folded.text), _MOST_PLACES):
         if wanted.dated and not text.has_date_at(match.start("date")):
             continue
         sentence = text.sentence(folded.text, match.start()) if guarded else ""

@@ -16,8 +16,9 @@ expression in a pack.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from toolgate.intent._date_words import NUMBERS
 from toolgate.intent._text import fold
@@ -37,6 +38,7 @@ _NAME = (
     f"(?:{_OPEN}(?P<quoted>[^\"'`\u201c\u201d\u201e\u00ab\u00bb\\n]{{1,80}}){_CLOSE}"
     r"|(?P<name>\w+(?:[.-]\w+)*+))"
 )
+_ONE_WORD = rf"{_OPEN}?(?P<listed>\w+(?:[.-]\w+)*+){_CLOSE}?"
 _NUMBER = (
     r"\d{1,9}(?![\w.,]*\d)|(?:"
     + "|".join(
@@ -44,6 +46,10 @@ _NUMBER = (
     )
     + r")(?!\w)"
 )
+
+_MOST_WRITTEN: Final = 100
+"""Entries of a list that are written into a pattern. Making a pattern of thousands takes seconds:
+of a longer list one word is found, and looked up."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,16 @@ class Phrase:
     dated: bool
     """Whether a date has to begin where the group `date` is."""
 
+    listed: frozenset[str] = frozenset()
+    """Entries of which the group `listed` must be one, where they are too many for the pattern."""
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where it stands in a folded text."""
+        found = self.pattern.finditer(text)
+        if not self.listed:
+            return found
+        return (match for match in found if not match["listed"] or match["listed"] in self.listed)
+
 
 def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     """Make a phrase ready.
@@ -76,6 +92,7 @@ def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     needs: frozenset[str] | None = None
     gap_before = True  # nothing before the first piece
     dated = listed = False
+    checked: frozenset[str] = frozenset()
     for piece in pieces:
         optional = piece.startswith("[")
         if piece == "...":
@@ -87,9 +104,15 @@ def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
         if piece == "$":
             made.append(_END)
             continue
-        body, words, is_date = _piece(piece, lists)
-        if piece.strip("[]")[1:-1] in lists and not listed:
-            body, listed = body.replace("(?:", "(?P<listed>", 1), True
+        entries = () if listed else tuple(lists.get(piece.strip("[]")[1:-1], ()))
+        listed = listed or bool(entries)
+        if len(entries) > _MOST_WRITTEN:
+            checked = frozenset(fold(each).text for each in entries)
+            body, words, is_date = _ONE_WORD, frozenset[str](), False
+        else:
+            body, words, is_date = _piece(piece, lists)
+            if entries:
+                body = body.replace("(?:", "(?P<listed>", 1)
         dated = dated or is_date
         if not optional and words and (needs is None or len(words) < len(needs)):
             needs = words
@@ -99,7 +122,7 @@ def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
             made.append(body if gap_before else _SPACE + body)
             gap_before = False
     pattern = re.compile(f"(?<!\\w){''.join(made)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
-    return Phrase(source, pattern, needs or frozenset(), dated)
+    return Phrase(source, pattern, needs or frozenset(), dated, checked)
 
 
 def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozenset[str], bool]:

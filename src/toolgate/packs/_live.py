@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from toolgate.connections import said_as
 from toolgate.intent import with_names
 from toolgate.packs.base import Pack
 
 __all__ = ["with_live"]
+
+_MOST: Final = 2_000
+"""Names that are looked for in each message; with 2,000 that takes 1 ms."""
 
 
 def with_live(pack: Pack, names: Mapping[str, Sequence[str]]) -> Pack:
@@ -16,10 +21,8 @@ def with_live(pack: Pack, names: Mapping[str, Sequence[str]]) -> Pack:
         pack: As its files say.
         names: Names by what `Pack.live` calls them: `tables`.
     """
-    wanted = {key: tuple(names[of]) for key, of in pack.live.items() if names.get(of)}
-    if not wanted:
-        return pack
     intents = pack.intents
-    for key, more in wanted.items():
-        intents = tuple(with_names(intent, key, more) for intent in intents)
+    for key, of in pack.live.items():
+        more = {name: said_as(name) for name in names.get(of, ())[:_MOST]}
+        intents = tuple(with_names(intent, key, more) if more else intent for intent in intents)
     return replace(pack, intents=intents)

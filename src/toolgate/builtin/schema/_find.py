@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
-from toolgate.connections import NamedType, Schema, Table
+from toolgate.connections import NamedType, Schema, Table, singular, words_of
 
 __all__ = ["Found", "find_types"]
 
@@ -60,8 +60,7 @@ def find_types(schema: Schema, name: str) -> Found:
 
 def _words(name: str) -> list[str]:
     """The words that a name is made of, in the singular."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return [_singular(word) for word in re.split(r"[\W_]+", split.casefold()) if word]
+    return [singular(word) for word in words_of(name)]
 
 
 def _joined(name: str) -> str:
@@ -70,17 +69,6 @@ def _joined(name: str) -> str:
 
 def _one(name: str) -> str:
     return "".join(_words(name))
-
-
-def _singular(word: str) -> str:
-    """The word without the ending of an English plural: a rough one, used on both sides alike."""
-    if len(word) > 3 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
-        return word[:-2]
-    if len(word) > 2 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
 
 
 _FORMS: Final[tuple[Callable[[str], str], ...]] = (str, str.casefold, _joined, _one)

@@ -1,0 +1,326 @@
+"""What packs offer to clients: tools, prompts, resources and servers, through the gateway."""
+
+import base64
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.packs.writing import SALES, write
+from toolgate.app import App
+from toolgate.errors import RpcError
+from toolgate.packs import _server
+from toolgate.settings import PackSettings, Settings
+from toolgate.testing import memory_app
+from toolgate.types import Caller
+from toolgate.upstream import tool
+
+pytestmark = pytest.mark.anyio
+
+LOCAL = Caller(conversation="thread-7")
+
+ORDERS = '''
+from toolgate import Context, tool
+
+from . import _texts
+
+
+@tool
+async def order(number: int, context: Context) -> dict[str, object]:
+    """Show an order."""
+    return {
+        "order": f"{_texts.WORD} {number}",
+        "caller": context.caller.caller_id,
+        "project": context.project,
+        "thread": context.thread,
+        "settings": dict(context.settings),
+        "connections": list(context.connections),
+        "chat": context.chat,
+        "has_store": context.store is not None,
+    }
+'''
+
+
+@asynccontextmanager
+async def gateway(
+    folder: Path,
+    files: Mapping[str, str | bytes],
+    servers: Mapping[str, object] | None = None,
+    **options: Any,
+) -> AsyncGenerator[App]:
+    """A gateway with one pack, settled."""
+    write(folder, {"pack.toml": 'name = "sales"\n[variables]\nCOMPANY = "Acme"\n', **files})
+    packs = PackSettings(paths=(str(folder),), disable=("schema",), **options)
+    async with memory_app(servers or {}, Settings(packs=packs), wait_s=30) as app:
+        yield app
+
+
+def keys(app: App) -> list[str]:
+    return [view.key for view in app.gateway.tools(LOCAL)]
+
+
+async def call(app: App, name: str, **arguments: object) -> Any:
+    """What a tool answers, as a value."""
+    result = await app.gateway.call(LOCAL, {"name": name, "arguments": arguments}, None)
+    assert not result["isError"], result
+    return result.get("structuredContent") or result["content"][0]["text"]
+
+
+async def settled(app: App, wanted: set[str]) -> None:
+    """Wait until exactly these tools are there."""
+    changed = anyio.Event()
+
+    def again(_: object) -> None:
+        changed.set()
+
+    detach = app.gateway.on_change(again)
+    with anyio.fail_after(30):
+        while set(keys(app)) != wanted:
+            await changed.wait()
+            changed = anyio.Event()
+    detach()
+
+
+async def test_functions_of_a_pack_are_tools_of_a_server_with_its_name(tmp_path: Path) -> None:
+    files = {"tools/orders.py": ORDERS, "tools/_texts.py": 'WORD = "order"\n'}
+    async with gateway(tmp_path, files, options={"sales": {"region": "north"}}) as app:
+        (view,) = app.gateway.tools(LOCAL)
+        answer = await call(app, "sales__order", number=3)
+
+    assert view.key == "sales:order"
+    assert view.definition["inputSchema"]["properties"] == {"number": {"type": "integer"}}
+    assert answer == {
+        "order": "order 3",
+        "caller": "local",
+        "project": "default",
+        "thread": "thread-7",
+        "settings": {"region": "north"},
+        "connections": [],
+        "chat": None,
+        "has_store": True,
+    }
+
+
+async def test_a_broken_module_is_skipped_and_named(tmp_path: Path) -> None:
+    files = {
+        "tools/a_broken.py": "import no_such_module_here\n",
+        "tools/b_odd.py": "from toolgate import tool\n\n\n@tool\ndef odd(*all): ...\n",
+        "tools/c_good.py": SALES["tools/orders.py"],
+        "tools/d_empty.py": "",
+        "tools/e_twice.py": SALES["tools/orders.py"],
+        "tools/f_fails.py": "def register(mcp):\n    raise ValueError('no\\nluck')\n",
+    }
+    async with gateway(tmp_path, files) as app:
+        assert keys(app) == ["sales:order"]
+        assert await call(app, "sales__order", number=1) == "order 1"
+        problems = [each.removeprefix(f"{tmp_path}/tools/") for each in app.packs.current.problems]
+
+    assert [problem.partition(". ")[0].rstrip(".") for problem in problems] == [
+        "a_broken.py:1: ModuleNotFoundError: No module named 'no_such_module_here'",
+        "b_odd.py: The tool 'odd' cannot be described: all cannot be passed by name",
+        "d_empty.py: it has neither a function marked with @tool nor a function register",
+        "e_twice.py: the tool 'order' is in c_good.py already; the first counts",
+        "f_fails.py:2: ValueError: no luck",
+    ]
+
+
+REGISTER = '''
+from toolgate import Context
+
+
+async def register(mcp):
+    @mcp.tool
+    async def refund(number: int, context: Context) -> str:
+        """Refund an order."""
+        return f"refunded {number} for {context.caller.caller_id} in {context.thread}"
+
+    @mcp.tool(name="plain")
+    def with_name(word: str = "x") -> str:
+        """Say a word."""
+        return word
+'''
+
+WITH_AUTH = '''
+def register(mcp, auth):
+    @auth.get("/v1/ignored")
+    def ignored():
+        raise AssertionError
+
+    @mcp.tool
+    def checked(word: str) -> str:
+        """Say a word."""
+        return word
+'''
+
+DATA = '''
+async def register(mcp):
+    @mcp.prompt
+    def greet(name: str) -> str:
+        """Greet somebody."""
+        return f"Hello {name}"
+
+    @mcp.resource("sales://numbers")
+    def numbers() -> str:
+        return "1 2 3"
+'''
+
+
+async def test_modules_register_with_the_fastmcp_api(tmp_path: Path) -> None:
+    """Source document 002: `async def register(mcp)`, and with the authentication as well."""
+    files = {
+        "tools/orders.py": SALES["tools/orders.py"],
+        "tools/refunds.py": REGISTER,
+        "proxies/more.py": WITH_AUTH,
+        "prompts/data.py": DATA,
+        "prompts/letter.md": "# Write a letter\nDear {{customer}}, from {{COMPANY}} {{customer}}",
+        "resources/terms.md": "our terms",
+        "resources/deep/logo.png": b"\x89PNG\xff",
+    }
+    async with gateway(tmp_path, files) as app:
+        listed = {view.key: view.definition for view in app.gateway.tools(LOCAL)}
+        assert app.packs.current.problems == ()
+        assert [*listed] == ["sales:order", "sales:refund", "sales:plain", "sales:checked"]
+        assert [*listed["sales:refund"]["inputSchema"]["properties"]] == ["number"]
+        assert await call(app, "sales__order", number=1) == "order 1"
+        refunded = await call(app, "sales__refund", number=2)
+        assert refunded == {"result": "refunded 2 for local in thread-7"}
+        assert await call(app, "sales__plain", word="a") == {"result": "a"}
+        assert await call(app, "sales__checked", word="b") == {"result": "b"}
+
+        prompts = json.loads(await app.gateway.list_prompts(LOCAL))
+        assert [each["name"] for each in prompts] == ["sales__letter", "sales__greet"]
+        assert prompts[0]["arguments"] == [{"name": "customer", "required": True}]
+        assert prompts[0]["description"] == "Write a letter"
+        letter = await app.gateway.get_prompt(
+            LOCAL, {"name": "sales__letter", "arguments": {"customer": "Bo"}}, None
+        )
+        assert letter["messages"][0]["content"]["text"].endswith("Dear Bo, from Acme Bo")
+        greeting = await app.gateway.get_prompt(
+            LOCAL, {"name": "sales__greet", "arguments": {"name": "Bo"}}, None
+        )
+        assert greeting["messages"][0]["content"]["text"] == "Hello Bo"
+        with pytest.raises(RpcError, match="Missing arguments: customer"):
+            await app.gateway.get_prompt(LOCAL, {"name": "sales__letter"}, None)
+
+        resources = json.loads(await app.gateway.list_resources(LOCAL))
+        assert [each["uri"] for each in resources] == [
+            "pack://sales/terms.md",
+            "pack://sales/deep/logo.png",
+            "sales://numbers",
+        ]
+        terms, logo, numbers = [
+            (await app.gateway.read(LOCAL, {"uri": each["uri"]}, None))["contents"][0]
+            for each in resources
+        ]
+    assert (terms["text"], terms["mimeType"]) == ("our terms", "text/markdown")
+    assert (logo["blob"], logo["mimeType"]) == (
+        base64.b64encode(b"\x89PNG\xff").decode(),
+        "image/png",
+    )
+    assert numbers["text"] == "1 2 3"
+
+
+async def test_without_fastmcp_only_register_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_server, "find_spec", lambda _: None)
+    files = {"tools/orders.py": SALES["tools/orders.py"], "tools/refunds.py": REGISTER}
+    async with gateway(tmp_path, files) as app:
+        assert keys(app) == ["sales:order"]
+        (problem,) = app.packs.current.problems
+    assert problem.endswith('not installed. Run: pip install "toolgate[fastmcp]".')
+
+
+async def test_a_module_that_never_ends_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_server, "_MODULE_S", 0.3)
+    files = {
+        "tools/a.py": "import anyio\n\nasync def register(mcp):\n    await anyio.sleep_forever()\n",
+        "tools/orders.py": SALES["tools/orders.py"],
+    }
+    async with gateway(tmp_path, files) as app:
+        with anyio.fail_after(30):
+            assert keys(app) == ["sales:order"]
+        (problem,) = app.packs.current.problems
+    assert "a.py: it takes longer than 0.3 s to load" in problem
+
+
+async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
+    files = {
+        "servers.json": json.dumps(
+            {
+                "mcpServers": {
+                    "far": {"url": "http://127.0.0.1:9/mcp"},
+                    "odd": {"url": "http://127.0.0.1:9/mcp", "colour": "red"},
+                }
+            }
+        ),
+        "proxies/more.py": (
+            "async def register(mcp):\n"
+            '    await mcp.add_server("added", "http://127.0.0.1:9/mcp", timeout_s=5)\n'
+        ),
+    }
+    async with gateway(tmp_path, files) as app:
+        changed = anyio.Event()
+        app.packs.on_change(lambda _: _told(changed))
+        with anyio.fail_after(30):
+            while "added" not in {each.name for each in app.gateway.servers(LOCAL)}:
+                await changed.wait()
+                changed = anyio.Event()
+        servers = {each.name: each for each in app.gateway.servers(LOCAL)}
+
+    assert [*servers] == ["sales", "far", "odd", "added"]
+    assert servers["odd"].state == "disabled"
+    assert "the key 'colour'" in str(servers["odd"].last_error)
+
+
+async def _told(changed: anyio.Event) -> None:
+    changed.set()
+
+
+async def test_a_server_of_the_configuration_goes_before_a_pack(tmp_path: Path) -> None:
+    @tool
+    def mine() -> str:
+        """Mine."""
+        return "mine"
+
+    files = {"tools/orders.py": SALES["tools/orders.py"]}
+    async with gateway(tmp_path, files, {"sales": [mine]}) as app:
+        assert keys(app) == ["sales:mine"]
+        (problem,) = app.packs.current.problems
+
+    assert problem.startswith(f"{tmp_path}: there is a server 'sales' already, from the config")
+
+
+async def test_changed_tools_are_there_without_a_restart(tmp_path: Path) -> None:
+    source = SALES["tools/orders.py"]
+    async with gateway(tmp_path, {"tools/orders.py": source}) as app:
+        write(tmp_path, {"tools/orders.py": source.replace("def order(", "def purchase(")})
+        await app.packs.look()
+        await settled(app, {"sales:purchase"})
+        assert await call(app, "sales__purchase", number=1) == "order 1"
+
+        write(tmp_path, {"tools/orders.py": "def ("})
+        await app.packs.look()
+        assert keys(app) == ["sales:purchase"], "what worked before still does"
+        assert await call(app, "sales__purchase", number=2) == "order 2"
+        assert "orders.py:1: SyntaxError" in app.packs.current.problems[0]
+
+        (tmp_path / "tools" / "orders.py").unlink()
+        await app.packs.look()
+        await settled(app, set())
+
+
+async def test_a_gateway_starts_whatever_its_packs_are_like(tmp_path: Path) -> None:
+    write(tmp_path / "bad", {"pack.toml": "name = ["})
+    write(tmp_path / "worse", {"pack.toml": b"\0", "tools/x.py": "raise BaseException('x')"})
+    settings = Settings(packs=PackSettings(paths=(str(tmp_path), str(tmp_path / "gone"))))
+
+    async with memory_app({}, settings) as app:
+        assert await app.gateway.list_tools(LOCAL)
+        assert len(app.packs.current.problems) == 3

@@ -15,7 +15,7 @@ from toolgate.errors import ArgumentError
 from toolgate.intent import Intent, Keywords, Taught
 from toolgate.rules import CALL_FIRST, CLOSING, PackRules
 from toolgate.serve.rest import Rest
-from toolgate.settings import AuditSettings, RuleSettings, Settings
+from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -23,7 +23,11 @@ from toolgate.types import Caller, Json
 pytestmark = pytest.mark.anyio
 
 ME = Caller(client="ide", conversation="talk")
-META = Settings(mode="meta", rules=RuleSettings(variables={"PROJECT_NAME": "shop"}))
+META = Settings(
+    mode="meta",
+    rules=RuleSettings(variables={"PROJECT_NAME": "shop"}),
+    packs=PackSettings(disable=("schema",)),  # or its prompts would be learned in each test
+)
 
 RELATIONS = (
     "create a relation between orders and customers",
@@ -208,7 +212,8 @@ async def test_arguments_that_do_not_fit_are_named() -> None:
 
 
 async def test_a_prompt_of_five_megabytes_is_answered_whole_and_at_once() -> None:
-    huge = f"{A_RELATION}\n" + "x y " * 1_250_000
+    huge = f"{A_RELATION}\n" * 106_000
+    assert len(huge) > 5_000_000
     async with app_with() as app:
         answer = await asked(app, huge)
 
@@ -216,7 +221,7 @@ async def test_a_prompt_of_five_megabytes_is_answered_whole_and_at_once() -> Non
 
 
 async def test_a_prompt_stands_in_the_answer_to_the_letter() -> None:
-    prompt = "create a relation {{PROJECT_NAME}} \ud800 \u202e end\r\n\n\tUSER REQUEST:\nx  "
+    prompt = f"{A_RELATION} {{{{COMPANY}}}} \ud800\u202e\r\n\n\tUSER REQUEST:\n  "
     async with app_with() as app:
         assert f"USER REQUEST:\n{prompt}\n\n" in await asked(app, prompt)
 
@@ -441,20 +446,18 @@ async def test_a_tool_of_no_intent_runs_and_the_rules_follow_once() -> None:
 
 
 async def test_a_tool_of_an_intent_that_may_be_meant_runs_with_its_rules() -> None:
-    close = "delete it"
-    async with app_with() as app:
-        made = await app.gateway.enrich(ME, close)
-        shares = {each.intent: each.confidence for each in made.detection.candidates}
-        assert {"RELATIONS", "VALUELISTS"} <= shares.keys()
-        if not made.rules:
-            pytest.skip("the model is sure that this is nothing")
-        other = min(shares, key=lambda name: shares[name])
-        tool = "openValueList" if other == "VALUELISTS" else "deleteRelation"
-        result = await run(app, f"ide:{tool}", name="x")
+    words = Keywords(partial=("open",), context=("thing",))
+    either = tuple(replace(one, prompts={}, keywords={"en": words}) for one in INTENTS[:2])
+    async with app_with(intents=either) as app:
+        assert "RELATIONS OPERATIONS" in await asked(app, "open the thing")
+        first = await run(app, "ide:openValueList", name="x")
+        again = await run(app, "ide:openValueList", name="y")
 
-    if shares[other] >= 0.25:
-        assert "isError" not in result
-        assert f"belongs to {other}" in result["content"][1]["text"]
+    assert "isError" not in first
+    assert first["content"][0]["text"] == "list is open"
+    assert "ide:openValueList belongs to VALUELISTS; these are" in first["content"][1]["text"]
+    assert "Rules for value lists." in first["content"][1]["text"]
+    assert again == text_result("list is open")
 
 
 async def test_tools_of_the_intent_run_as_ever_and_so_does_all_without_an_intent() -> None:
@@ -602,7 +605,7 @@ async def test_recent_files_are_those_of_the_folder(
     (folder / "orders.rel").write_text("x", "utf-8")
     monkeypatch.chdir(folder)
     pack = replace(PACK, rules={"relations": "{{RECENT_FILES}}"})
-    async with app_with(Settings(mode="meta"), pack) as app:
+    async with app_with(replace(META, rules=RuleSettings()), pack) as app:
         answer = await asked(app, A_RELATION)
 
     assert "**Current Project:** shop\n" in answer

@@ -460,6 +460,7 @@ class _Keeper:
         await self._catalog.add(spec)
         row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
         try:
+            await self._store.add_project(project_id)  # one that stands in a file has no row yet
             await self._store.save_server(row)
         except StoreError:
             await self._catalog.remove(name)
@@ -529,7 +530,8 @@ def _remove_from_file(path: Path, name: str) -> None:
 
 def _stored_spec(row: StoredServer) -> ServerSpec:
     spec = server_spec(row.name, row.config, server_id=row.server_id)
-    return replace(spec, enabled=spec.enabled and row.enabled, project_id=row.project_id)
+    project_id = spec.project_id if row.project_id == DEFAULT_PROJECT else row.project_id
+    return replace(spec, enabled=spec.enabled and row.enabled, project_id=project_id)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from toolgate import jsontext
-from toolgate.access import Access, AccessAdmin, Admission, Limits, Mask
+from toolgate.access import Access, AccessAdmin, Admission, Limits, Mask, Shown
 from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
@@ -88,7 +88,9 @@ from toolgate.store import Store, StoredResult
 from toolgate.tokens import estimate_tokens
 from toolgate.types import (
     DEFAULT_PROJECT,
+    LOCAL,
     Caller,
+    Identity,
     Json,
     Peer,
     ServerStatus,
@@ -99,6 +101,9 @@ from toolgate.types import (
 __all__ = ["Change", "Gateway", "ServerKeeper", "ToolView"]
 
 log = logging.getLogger(__name__)
+
+_RANKED = 50
+"""Places of a search among which `explain` looks for a tool."""
 
 _NAMED = 12
 """Siblings of a server that an answer names."""
@@ -494,8 +499,13 @@ class Gateway:
         with self._receipts.refusals(caller, "discover", request.group):
             group = await self._group(caller, request.group)
         mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
+        servers = request.servers
         if group is not None:
             within = np.fromiter((key in group for key in strategy.keys), np.bool_)
+            servers, outside = _in_group(request, group)
+            notices += outside
+            if request.servers and not servers:
+                within[:] = False
             mask = within if mask is None else mask & within
         settings, project = self.settings.discovery, self._project(caller.project_id)
         is_off = project.optimization == "off" or arm.name == "off"
@@ -504,7 +514,7 @@ class Gateway:
             queries=request.queries,
             context=request.context,
             limit=request.max_results or settings.max_results,
-            servers=request.servers,
+            servers=servers,
             mask=mask,
             threshold=request.threshold,
             project_id=caller.project_id,
@@ -721,6 +731,114 @@ class Gateway:
         entries = [self._entry(caller, key) for key in dict.fromkeys(keys)]
         return {entry.key: indexed_texts(entry) for entry in entries}
 
+    async def explain(
+        self,
+        caller: Caller,
+        tool: str,
+        *,
+        identity: Identity = LOCAL,
+        project: str = "",
+        query: str = "",
+        problem: str = "",
+    ) -> Json:
+        """Why somebody sees a tool, or not: `visible`, and each stage with its reason.
+
+        Args:
+            caller: Who asks; explaining needs the right `manage`.
+            tool: Its key, or the name that clients see.
+            identity: Who it is about.
+            project: In which project; empty: in its own.
+            query: A request: then it is told at which place the tool is found for it.
+            problem: What is wrong with the credential of `identity`; empty: nothing.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+        """
+        self._must_manage(caller)
+        stages = [_stage("token", not problem, problem or _who(identity))]
+        about = caller
+        try:
+            about = self.admission.caller_of(identity, Shown(header_project=project))
+            named = "no project" if about.project_id == DEFAULT_PROJECT else about.project_id
+            stages.append(_stage("request", passed=True, reason=f"It acts in {named}."))
+        except ForbiddenError as error:
+            stages.append(_stage("request", passed=False, reason=str(error)))
+        snapshot = self._catalog.snapshot
+        entry = snapshot.tool(tool) or snapshot.by_exposed.get(tool)
+        key = entry.key if entry is not None else tool
+        if stages[-1]["passed"]:
+            stages += [
+                _stage(step.stage, step.passed, step.reason)
+                for step in self._access.steps(about, key)
+            ]
+        stages.append(self._server_stage(key, entry))
+        reason = "Changed tools are not held back in this version."
+        stages.append(_stage("quarantine", passed=True, reason=reason))
+        visible = all(stage["passed"] for stage in stages)
+        if visible and entry is not None:
+            stages.append(self._listed_stage(about, entry))
+            if query:
+                stages.append(await self._rank_stage(about, entry, query))
+        return {
+            "tool": key,
+            "caller": identity.caller_id,
+            "token": identity.token or None,
+            "project": None if about.project_id == DEFAULT_PROJECT else about.project_id,
+            "visible": visible,
+            "stages": stages,
+        }
+
+    def _server_stage(self, key: str, entry: Entry | None) -> Json:
+        """Whether the server has the tool, and answers."""
+        server = key.partition(":")[0]
+        status = next((one for one in self._catalog.statuses() if one.name == server), None)
+        if status is None:
+            near = nearest(key, [tool.key for tool in self._catalog.snapshot.tools])
+            hint = f" Nearest: {', '.join(near[:3])}." if near else ""
+            return _stage("server", False, f"There is no server {server!r}.{hint}")
+        if status.state == "disabled":
+            return _stage("server", False, f"Server {server!r} is disabled.")
+        if entry is None:
+            tools = [tool.key for tool in self._catalog.snapshot.tools if tool.server == server]
+            near = nearest(key, tools)
+            hint = f" Nearest: {', '.join(near[:3])}." if near else ""
+            return _stage("server", False, f"Server {server!r} offers no such tool.{hint}")
+        if status.state == "down":
+            error = f" Last error: {status.last_error}" if status.last_error else ""
+            shown = self.settings.discovery.show_down
+            return _stage("server", shown, f"Server {server!r} is down.{error}")
+        return _stage("server", True, f"Server {server!r} is {status.state} and offers it.")
+
+    def _listed_stage(self, caller: Caller, entry: Entry) -> Json:
+        listed = self._lists_all(caller) or entry.key in self._pinned(
+            self._project(caller.project_id)
+        )
+        how = f"is listed as {entry.exposed!r}" if listed else "is found with tool_discovery"
+        return _stage("listed", True, f"The tool {how}.")
+
+    async def _rank_stage(self, caller: Caller, entry: Entry, query: str) -> Json:
+        """At which place a request finds a tool."""
+        snapshot = self._catalog.snapshot
+        await self._index.bring_to(snapshot.version, snapshot.tools)
+        strategy = self._index.arms.of(caller.thread).strategy
+        mask = self._mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
+        wanted = SearchRequest(
+            queries=(query,), limit=_RANKED, mask=mask, project_id=caller.project_id
+        )
+        answer = await strategy.search(wanted)
+        keys = [hit.key for hit in answer.hits]
+        if entry.key not in keys:
+            return _stage(
+                "search", False, f"It is not among the first {_RANKED} for {query!r:.80}."
+            )
+        place = keys.index(entry.key)
+        return _stage(
+            "search",
+            True,
+            f"It is number {place + 1} of {len(keys)} for {query!r:.80}, with relevance"
+            f" {answer.hits[place].relevance:.2f}.",
+        )
+
     # Running
 
     async def execute(
@@ -861,7 +979,7 @@ class Gateway:
         ]
 
     async def add_server(
-        self, caller: Caller, name: str, config: Json, *, save: bool = False
+        self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""
     ) -> ServerStatus:
         """Add a server while running; nothing else is interrupted.
 
@@ -870,12 +988,16 @@ class Gateway:
             name: Its name.
             config: The keys of a `[server.NAME]` table.
             save: Write it into the configuration file instead of the store.
+            project: The project it belongs to; empty: none, and all see it.
 
         Raises:
             SettingError: The configuration or the name does not fit.
         """
         self._must_manage(caller)
-        await self._keeper.add(caller.project_id, name, config, save=save)
+        if project:
+            self.admin.check_project(project)
+            config = {**config, "project": project}
+        await self._keeper.add(project or DEFAULT_PROJECT, name, config, save=save)
         return self._status(name)
 
     async def remove_server(self, caller: Caller, name: str) -> None:
@@ -1419,6 +1541,19 @@ class Gateway:
             log.error("indexing failed", exc_info=task.exception())
 
 
+def _in_group(
+    request: DiscoverRequest, group: Collection[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The servers asked for that a group has tools of, and what is to be said of the others."""
+    name = request.group.strip()[:60]
+    if not group:
+        return (), [f"Group {name!r} has no tool: nothing here fits what [groups] names."]
+    has = {key.partition(":")[0] for key in group}
+    outside = [server for server in request.servers if server not in has]
+    inside = tuple(server for server in request.servers if server in has)
+    return inside, [f"Group {name!r} has no tool of server {server!r}." for server in outside]
+
+
 def _definition(snapshot: Snapshot, key: str) -> bytes:
     entry = snapshot.tool(key)
     if entry is None:
@@ -1465,6 +1600,17 @@ def _with_intents(answer: SearchAnswer, raised: Mapping[str, tuple[float, str]])
         for hit in answer.hits
     ]
     return replace(answer, hits=tuple(hits))
+
+
+def _stage(stage: str, passed: bool, reason: str) -> Json:  # noqa: FBT001 - a row
+    return {"stage": stage, "passed": passed, "reason": reason}
+
+
+def _who(identity: Identity) -> str:
+    if identity.kind == "local":
+        return "The local user, without a token."
+    roles = ", ".join(identity.roles) or "none"
+    return f"The token {identity.token!r} is valid. Roles: {roles}."
 
 
 def _structured(params: Json) -> bool:

@@ -235,7 +235,7 @@ class FakeGateway:
         return ServerStatus(name=name, kind="stdio", state=state)
 
     async def add_server(
-        self, caller: Caller, name: str, config: Json, *, save: bool = False
+        self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""
     ) -> ServerStatus:
         self.enabled[name] = True
         return self.status(name)

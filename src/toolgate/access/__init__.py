@@ -6,9 +6,9 @@ Also who the caller is (`Admission`), how much it may do (`Limits`), and looking
 from toolgate.access._admin import AccessAdmin, NewToken, ProjectView
 from toolgate.access._admission import Admission, Shown
 from toolgate.access._book import Book, Pages, project_table
-from toolgate.access._decision import Access, AllowAll, Mask, Thing, Things, Verdict
+from toolgate.access._decision import Access, AllowAll, Mask, Step, Thing, Things, Verdict
 from toolgate.access._limits import LIMITS, Limits
-from toolgate.access._policy import Grounds, Place, Policy, ProjectRules, Step
+from toolgate.access._policy import Grounds, Place, Policy, ProjectRules
 from toolgate.access._rules import BUILT_IN, RIGHTS, Hint, Rule, parse_pattern, rules_of_file
 
 __all__ = [

@@ -460,10 +460,11 @@ class AccessAdmin:
 
 
 def _check_name(name: str, what: str) -> None:
-    if not name or len(name) > _MOST_NAME or not name.isprintable() or name != name.strip():
+    is_plain = name.isprintable() and name == name.strip() and "/" not in name
+    if not name or len(name) > _MOST_NAME or not is_plain:
         raise ArgumentError(
             f"A {what} cannot be called {name[:80]!r}.",
-            allowed="Allowed: 1 to 64 characters that can be printed.",
+            allowed="Allowed: 1 to 64 characters that can be printed, without /.",
         )
     if name.startswith("tg_"):
         raise ArgumentError(

@@ -83,7 +83,14 @@ class Admission:
             CredentialError: A credential is needed and none came, or it is worth nothing.
             ForbiddenError: The project does not exist, or is not the caller's.
         """
-        identity = await self.identify(shown)
+        return self.caller_of(await self.identify(shown), shown)
+
+    def caller_of(self, identity: Identity, shown: Shown) -> Caller:
+        """Somebody who is known, in the project that a request names.
+
+        Raises:
+            ForbiddenError: The project does not exist, or is not the caller's.
+        """
         return Caller(
             caller_id=identity.caller_id,
             project_id=self._project(identity, shown),

@@ -7,7 +7,7 @@ import numpy as np
 
 from toolgate.types import Caller
 
-__all__ = ["Access", "AllowAll", "Mask", "Thing", "Things", "Verdict"]
+__all__ = ["Access", "AllowAll", "Mask", "Step", "Thing", "Things", "Verdict"]
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 """For each tool of a snapshot, whether the caller may see and run it. Nobody may change one."""
@@ -22,6 +22,20 @@ class Verdict:
 
     rule: str
     """The rule that said so, for the audit and for `explain`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One stage of a decision, for `explain`."""
+
+    stage: str
+    """`project`, `tool_permissions`, `read_only`, `rules`."""
+
+    passed: bool
+    """Whether it lets the thing pass."""
+
+    reason: str
+    """One sentence: the rule, with its file and line or its row."""
 
 
 class Thing(Protocol):
@@ -85,6 +99,10 @@ class Access(Protocol):
         """For each tool of a snapshot, whether the caller may see and run it; None: all."""
         ...
 
+    def steps(self, caller: Caller, key: str) -> list[Step]:
+        """Every stage of the decision about a tool, in order, for `explain`."""
+        ...
+
 
 class AllowAll:
     """Everybody who reached this gateway may do everything: for measuring and for tests."""
@@ -98,3 +116,8 @@ class AllowAll:
         """All of them."""
         del caller, things
         return None
+
+    def steps(self, caller: Caller, key: str) -> list[Step]:
+        """There are none."""
+        del caller, key
+        return []

@@ -19,11 +19,11 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from toolgate.access._decision import Mask, Thing, Things, Verdict
+from toolgate.access._decision import Mask, Step, Thing, Things, Verdict
 from toolgate.access._rules import BUILT_IN, Rule, glob
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
 
-__all__ = ["Grounds", "Place", "Policy", "ProjectRules", "Step"]
+__all__ = ["Grounds", "Place", "Policy", "ProjectRules"]
 
 log = logging.getLogger(__name__)
 
@@ -77,20 +77,6 @@ class Grounds:
 
     projects: Mapping[str, ProjectRules] = field(default_factory=dict[str, ProjectRules])
     """By name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One stage of a decision, for `explain`."""
-
-    stage: str
-    """`project`, `tool_permissions`, `read_only`, `rules`."""
-
-    passed: bool
-    """Whether it lets the thing pass."""
-
-    reason: str
-    """One sentence: the rule, with its file and line or its row."""
 
 
 @dataclass(frozen=True, kw_only=True)

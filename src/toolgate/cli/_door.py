@@ -36,6 +36,7 @@ __all__ = [
     "configuration_of",
     "find_running",
     "find_running_by_file",
+    "found_any",
     "load_settings",
     "open_door",
     "over_http",
@@ -48,6 +49,10 @@ WAIT_S = 30.0
 
 _FOR_PEOPLE = {"Find tools with tool_discovery.": "Find tools with: toolgate search"}
 """Hints for models, as people do the same."""
+
+_ITS_LOG = "the log of the gateway says"
+_VERBOSE = "the same command with --verbose says"
+"""Where a gateway that ends with its command has its log."""
 
 _CONNECT_S = 3.0
 _LOOK_S = 0.05
@@ -190,8 +195,31 @@ class Door:
         return cast("list[Json]", (await self._ask("GET", f"tools{query}"))["tools"])
 
     async def discover(self, wanted: Json) -> Json:
-        """Tools that fit a request: `query`, `limit`, `servers`, `threshold` and so on."""
-        return await self._ask("POST", "discover", wanted)
+        """Tools that fit a request: `query`, `limit`, `servers`, `threshold` and so on.
+
+        Where nothing fits while servers of a gateway start for the first time, they are waited for,
+        30 s at most.
+        """
+        answer = await self._discover(wanted)
+        if self.running is None or found_any(answer) or not await self._is_starting():
+            return answer
+        with anyio.move_on_after(WAIT_S):
+            while await self._is_starting():
+                await anyio.sleep(_LOOK_S)
+        return await self._discover(wanted)
+
+    async def _discover(self, wanted: Json) -> Json:
+        answer = await self._ask("POST", "discover", wanted)
+        if self.running is None:
+            told = {name: answer[name] for name in ("notice", "text") if name in answer}
+            answer |= {name: str(text).replace(_ITS_LOG, _VERBOSE) for name, text in told.items()}
+        return answer
+
+    async def _is_starting(self) -> bool:
+        return any(
+            server["state"] == "connecting" and server["listed_at"] is None
+            for server in await self.servers()
+        )
 
     async def describe(self, keys: Sequence[str], *, indexed: bool = False) -> Json:
         """Full definitions by tool key, with the texts that are embedded if wanted."""
@@ -228,9 +256,65 @@ class Door:
         """The capability groups."""
         return cast("list[Json]", (await self._ask("GET", "groups"))["groups"])
 
-    async def add_server(self, name: str, config: Json, *, save: bool) -> None:
+    async def add_server(self, name: str, config: Json, *, save: bool, project: str = "") -> None:
         """Add a server to the store, or with `save` to the configuration file."""
-        await self._ask("POST", "servers", {"name": name, "config": config, "save": save})
+        wanted: Json = {"name": name, "config": config, "save": save}
+        if project:
+            wanted["project"] = project
+        await self._ask("POST", "servers", wanted)
+
+    async def tokens(self) -> list[Json]:
+        """All tokens."""
+        return cast("list[Json]", (await self._ask("GET", "tokens"))["tokens"])
+
+    async def create_token(self, wanted: Json) -> Json:
+        """Make a token; the answer has it, as `token`."""
+        return await self._ask("POST", "tokens", wanted)
+
+    async def rotate_token(self, name: str, wanted: Json) -> Json:
+        """Renew a token; the answer has it, as `token`."""
+        return await self._ask("POST", f"tokens/{quote(name, safe='')}/rotate", wanted)
+
+    async def revoke_token(self, name: str) -> Json:
+        """Have a token refused from now on."""
+        return await self._ask("POST", f"tokens/{quote(name, safe='')}/revoke", {})
+
+    async def delete_token(self, name: str) -> Json:
+        """Remove a token."""
+        return await self._ask("DELETE", f"tokens/{quote(name, safe='')}")
+
+    async def projects(self) -> list[Json]:
+        """All projects."""
+        return cast("list[Json]", (await self._ask("GET", "projects"))["projects"])
+
+    async def create_project(self, wanted: Json) -> Json:
+        """Make a project."""
+        return await self._ask("POST", "projects", wanted)
+
+    async def set_project(self, name: str, wanted: Json) -> Json:
+        """Change what a project sets."""
+        return await self._ask("POST", f"projects/{quote(name, safe='')}", wanted)
+
+    async def delete_project(self, name: str) -> None:
+        """Remove a project."""
+        await self._ask("DELETE", f"projects/{quote(name, safe='')}")
+
+    async def permissions(self) -> list[Json]:
+        """All permission rules."""
+        return cast("list[Json]", (await self._ask("GET", "permissions"))["permissions"])
+
+    async def add_permissions(self, wanted: Json) -> list[Json]:
+        """Make permission rules."""
+        answer = await self._ask("POST", "permissions", wanted)
+        return cast("list[Json]", answer["permissions"])
+
+    async def remove_permission(self, permission_id: str) -> None:
+        """Remove a permission rule."""
+        await self._ask("DELETE", f"permissions/{quote(permission_id, safe='')}")
+
+    async def explain(self, wanted: Json) -> Json:
+        """Why somebody sees a tool, or not."""
+        return await self._ask("POST", "explain", wanted)
 
     async def remove_server(self, name: str) -> None:
         """Remove a server from the store."""
@@ -265,11 +349,19 @@ class Door:
         if status < http.client.BAD_REQUEST and isinstance(answer, dict):
             return cast("Json", answer)
         error = json_object(json_object(answer).get("error"))
-        message = error.get("message") or f"The gateway answered with status {status}."
+        message = str(error.get("message") or f"The gateway answered with status {status}.")
+        if self.running is None:
+            message = message.replace(_ITS_LOG, _VERBOSE)
         hint = str(error.get("hint") or "")
         raise AnsweredError(
-            str(message), kind=str(error.get("code") or ""), hint=_FOR_PEOPLE.get(hint, hint)
+            message, kind=str(error.get("code") or ""), hint=_FOR_PEOPLE.get(hint, hint)
         )
+
+
+def found_any(answer: Json) -> bool:
+    """Whether a search found something that fits, pinned tools apart."""
+    found = cast("list[Json]", answer.get("results") or [])
+    return any(hit.get("source") != "core" and not hit.get("weak") for hit in found)
 
 
 def _is_settled(server: Json, since: str) -> bool:

@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "app", "load", "run"]
 START = "Start"
 SERVE = "Serve"
 USE = "Use tools"
+SHARE = "Share"
 LOOK_AFTER = "Look after"
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -39,6 +40,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "enrich": (USE, "Show a message with the rules and tools that a model gets for it."),
     "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
     "pack": (LOOK_AFTER, "Make, check, list and switch packs: intents, rules and tools in files."),
+    "tokens": (SHARE, "Make, list, renew and revoke tokens for a shared gateway."),
+    "projects": (SHARE, "Make projects: which servers belong together, and what differs there."),
+    "permissions": (SHARE, "Allow and deny servers, tools, resources and prompts."),
+    "explain": (SHARE, "Say why somebody sees a tool, or does not."),
     "index": (LOOK_AFTER, "Show, renew or remove the vectors by which tools are found."),
     "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),
     "paths": (LOOK_AFTER, "Show where Toolgate keeps its files; none of them has to exist."),

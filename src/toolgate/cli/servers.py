@@ -69,6 +69,10 @@ def add(
     save: Annotated[
         bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
     ] = False,
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Only for requests of this project."),
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     """Add a server: `add NAME -- COMMAND ARGS...` or `add NAME --url URL`.
@@ -78,7 +82,7 @@ def add(
     config = _config(
         command or [], url=url, headers=header or [], env=env or [], cwd=cwd, transport=transport
     )
-    return anyio.run(_add, name, config, save, as_json)
+    return anyio.run(_add, name, config, save, project, as_json)
 
 
 @app.command()
@@ -176,10 +180,10 @@ def _remark(server: Json) -> str:
     return f"{since}, {counted(restarts, 'restart')}" if restarts else since
 
 
-async def _add(name: str, config: Json, save: bool, as_json: bool) -> int:
+async def _add(name: str, config: Json, save: bool, project: str, as_json: bool) -> int:
     with waiting(f"Adding {name}"):
         async with open_door(load_settings(), connect=[name]) as door:
-            await door.add_server(name, config, save=save)
+            await door.add_server(name, config, save=save, project=project)
             servers = await door.servers_when_settled(name)
     server = next((each for each in servers if each["name"] == name), None)
     if as_json:

@@ -288,7 +288,7 @@ class Door:
                     await self._route(scope, receive, answer, request_id)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if task in self._revoked:
+                if task is not None and task in self._revoked:
                     task.uncancel()
                     return  # the connection closes: nothing more for who may not listen any more
                 if not self._is_ending:

@@ -19,7 +19,7 @@ from toolgate.errors import (
     RpcError,
     ToolgateError,
 )
-from toolgate.gateway import ToolView
+from toolgate.gateway import Gateway, ToolView
 from toolgate.logs import REQUEST_ID
 from toolgate.metatools import (
     DiscoverRequest,
@@ -29,6 +29,7 @@ from toolgate.metatools import (
     read_get_knowledge,
     read_process_prompt,
 )
+from toolgate.serve._access import ACCESS
 from toolgate.serve._asgi import (
     DisconnectedError,
     Receive,
@@ -111,6 +112,7 @@ _MARK = {
     "mark": _Key(kind=_STRING, words="right or wrong", is_needed=True),
 }
 _ADD = {
+    "project": _Key(kind=_STRING, words="a string"),
     "name": _Key(kind=_STRING, words="a string", is_needed=True),
     "config": _Key(kind=(dict,), words="an object", is_needed=True),
     "save": _Key(kind=(bool,), words="true or false"),
@@ -125,6 +127,11 @@ class Rest:
         self._app = app
         self._gateway = app.gateway
         self._settings = app.settings.serve
+
+    @property
+    def gateway(self) -> Gateway:
+        """What is asked."""
+        return self._gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI); `Host` and `Origin` were checked before."""
@@ -348,7 +355,11 @@ class Rest:
         """`POST servers`: add one, or replace the one of this name."""
         body = _checked(call.body, _ADD)
         added = await self._gateway.add_server(
-            call.caller, body["name"], body["config"], save=body.get("save", False)
+            call.caller,
+            body["name"],
+            body["config"],
+            save=body.get("save", False),
+            project=body.get("project", ""),
         )
         return 201, dataclasses.asdict(added)
 
@@ -418,7 +429,19 @@ class Rest:
         return [_in_format(known[key], form) for key in keys if key in known]
 
 
+def _of_access(
+    answer: Callable[[Gateway, Caller, tuple[str, ...], Json], Awaitable[tuple[int, object]]],
+) -> _Handler:
+    """A handler of what lies in a module of its own."""
+
+    async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
+        return await answer(rest.gateway, call.caller, call.names, call.body)
+
+    return handler
+
+
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
+    **{place: _of_access(answer) for place, answer in ACCESS.items()},
     ("POST", "discover"): Rest.discover,
     ("POST", "describe"): Rest.describe,
     ("POST", "execute"): Rest.execute,
@@ -443,10 +466,14 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
 }
 
 
+_NAMED = frozenset({"servers", "tokens", "projects", "permissions"})
+"""Where a name follows."""
+
+
 def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
     parts = path.split("/")
     names: tuple[str, ...] = ()
-    is_named = parts[0] == "servers" or (parts[0] == "index" and method == "DELETE")
+    is_named = parts[0] in _NAMED or (parts[0] == "index" and method == "DELETE")
     if is_named and len(parts) > 1:
         names = (parts[1],)
         parts[1] = "*"

@@ -257,13 +257,14 @@ class Databases:
         return table
 
     def sources(self) -> list[str]:
-        """All data sources, `db:/server/table`."""
-        found: list[str] = []
-        for name in self.names:
-            server = self.server(name)
-            if server is not None:
-                found += [f"db:/{name}/{table}" for table in server.table_names()]
-        return found
+        """The data sources of the definitions, `db:/server/table`; nothing is read or connected."""
+        return [
+            f"db:/{name}/{path.stem}"
+            for name in self.names
+            if name not in self._live
+            for folder in self._workspace.resources
+            for path in sorted((folder / name).glob("*.dbi"))
+        ]
 
 
 def no_table(server: Server, name: str) -> str:

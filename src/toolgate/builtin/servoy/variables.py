@@ -1,6 +1,8 @@
 """What the rules of the pack are told of the workspace: `{{PROJECT_NAME}}` and its like."""
 
+import time
 from pathlib import Path
+from threading import Lock
 
 from toolgate import Context
 from toolgate.builtin.servoy._desk import Desk, desk_of
@@ -12,10 +14,37 @@ __all__ = ["variables"]
 _FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".less", ".css", ".mnu"})
 _RECENT = 10
 _MOST_SOURCES = 200
+_FRESH_S = 1.0
+
+
+class _Kept:
+    """What was found last: several prompts in a moment look at the disk once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._of: tuple[str, ...] = ()
+        self._until = 0.0
+        self._values: dict[str, str] = {}
+
+    def values(self, context: Context) -> dict[str, str]:
+        key = (str(dict(context.settings)), str(Path.cwd()), *sorted(context.connections))
+        with self._lock:
+            now = time.monotonic()
+            if key != self._of or now >= self._until:
+                self._values = _values(context)
+                self._of, self._until = key, time.monotonic() + _FRESH_S
+            return dict(self._values)
+
+
+_kept = _Kept()
 
 
 def variables(context: Context) -> dict[str, str]:
     """The values of variables for the workspace of a call."""
+    return _kept.values(context)
+
+
+def _values(context: Context) -> dict[str, str]:
     try:
         desk = desk_of(context)
         solution = desk.workspace.active

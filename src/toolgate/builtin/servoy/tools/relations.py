@@ -141,6 +141,11 @@ def _shown(desk: Desk, text: str, found: list[Stored], note: str) -> Answer:
     )
 
 
+def _listed(stored: Stored) -> dict[str, Any]:
+    """One of many: all but the properties."""
+    return {key: value for key, value in _described(stored).items() if key != "properties"}
+
+
 def _described(stored: Stored) -> dict[str, Any]:
     primary, foreign = ends_of(stored.fields)
     return {
@@ -187,7 +192,7 @@ def _list(desk: Desk, found: list[Stored], solution: str, *, detailed: bool = Fa
             lines.append(f"   In: {desk.label_of(each.solution)}")
     if not good:
         lines.append("No relations found.")
-    structured = {"relations": [_described(each) for each in good]}
+    structured = {"relations": [_listed(each) for each in good]}
     return answer("\n".join(lines), broken(found), structured=structured)
 
 

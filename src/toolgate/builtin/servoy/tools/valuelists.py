@@ -145,6 +145,11 @@ def _shown(desk: Desk, text: str, found: list[Stored], note: str) -> Answer:
     )
 
 
+def _listed(stored: Stored) -> dict[str, Any]:
+    """One of many: all but the properties."""
+    return {key: value for key, value in _described(stored).items() if key != "properties"}
+
+
 def _described(stored: Stored) -> dict[str, Any]:
     fields = stored.fields
     kind = type_of(fields)
@@ -191,7 +196,7 @@ def _list(desk: Desk, found: list[Stored], solution: str) -> Answer:
             lines.append(f"   In: {desk.label_of(each.solution)}")
     if not good:
         lines.append("No value lists found.")
-    structured = {"valueLists": [_described(each) for each in good]}
+    structured = {"valueLists": [_listed(each) for each in good]}
     return answer("\n".join(lines), broken(found), structured=structured)
 
 

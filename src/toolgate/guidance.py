@@ -358,7 +358,7 @@ class Guide:
         made: list[GivenRules] = []
         place: Mapping[str, str] | None = None
         for name, rule in rules.items():
-            names = rule.template.names | (_CONTEXT if place is None else frozenset())
+            names = rule.template.names | (_CONTEXT if place is None else frozenset[str]())
             values = await self.rulebook.values(rule.pack, names, caller, own)
             if "TOOLS" in names and (lines := self._tool_lines(name, tools)):
                 values["TOOLS"] = lines

@@ -186,7 +186,8 @@ async def test_without_a_prompt_the_answer_says_so() -> None:
     """The source answers this text; an error is marked as one here."""
     async with app_with() as app:
         for arguments in ({}, {"prompt": ""}, {"prompt": " \n"}, {"prompt": None}):
-            answer = await call(app, "processPrompt", **arguments)
+            params = {"name": "processPrompt", "arguments": arguments}
+            answer = await app.gateway.call(ME, params, None)
 
             assert text(answer) == "Error: prompt parameter is required"
             assert answer["isError"] is True

@@ -132,7 +132,7 @@ class Rulebook:
         known = self._packs.get(pack)
         common = await _asked(self._common, caller, names, "all packs")
         live = await _asked(self._sources.get(pack), caller, names, pack)
-        for values in (common, known.variables if known else {}, live, own):
+        for values in (common, known.variables if known else dict[str, str](), live, own):
             # A source that knows a variable and has nothing to say leaves the standard word.
             found |= {
                 n: text for n, text in values.items() if n in names and (text or n not in found)

@@ -46,7 +46,7 @@ class PackRules:
 class VariableSource(Protocol):
     """Where values come from that change while Toolgate runs: the open project, its databases."""
 
-    async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
+    async def __call__(self, caller: Caller, names: Collection[str], /) -> Mapping[str, str]:
         """The values of those variables that it knows; others are left out.
 
         Args:

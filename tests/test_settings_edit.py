@@ -16,6 +16,7 @@ from toolgate.settings import (
     migrate_text,
     remove_server_from_file,
     set_import,
+    switch_pack,
     watch,
     write_text,
 )
@@ -296,3 +297,42 @@ def test_a_key_that_moved_to_the_top_is_moved_there(text: str, wanted: str) -> N
 def test_a_moved_key_in_an_inline_table_is_left_to_its_owner() -> None:
     with pytest.raises(SettingError, match="an old name stands where it cannot be changed"):
         migrate_text('search = { strategy = "off" }', Path("toolgate.toml"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[packs]\nenable = ["servoy"]\n'),
+        ("a = 1", 'a = 1\n\n[packs]\nenable = ["servoy"]\n'),
+        ("[packs] # ours\n", '[packs] # ours\nenable = ["servoy"]\n'),
+        (
+            '[packs]\n# why\nenable = [\n  "x", # x\n]\npaths = []\n[serve]\nport = 0\n',
+            '[packs]\n# why\nenable = ["x", "servoy"]\npaths = []\n[serve]\nport = 0\n',
+        ),
+        (
+            "[packs.options.a]\nb = 1\n",
+            '[packs.options.a]\nb = 1\n\n[packs]\nenable = ["servoy"]\n',
+        ),
+    ],
+    ids=range(5),
+)
+def test_a_pack_is_switched_without_touching_the_rest(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    path = tmp_path / "toolgate.toml"
+    path.write_text(before, "utf-8")
+
+    assert switch_pack(path, "servoy", on=True, by_default=False)
+    assert not switch_pack(path, "servoy", on=True, by_default=False)
+
+    assert path.read_text("utf-8") == after
+
+
+def test_packs_that_are_written_in_one_line_are_left_to_their_owner(tmp_path: Path) -> None:
+    path = tmp_path / "toolgate.toml"
+    path.write_text('packs = { enable = ["x"] }\n', "utf-8")
+
+    with pytest.raises(SettingError, match="cannot be changed without touching the rest"):
+        switch_pack(path, "servoy", on=True, by_default=False)
+
+    assert path.read_text("utf-8") == 'packs = { enable = ["x"] }\n'

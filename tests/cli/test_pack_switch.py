@@ -1,0 +1,81 @@
+"""`toolgate pack enable` and `disable`, what `doctor` says of packs, and `--dev`."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.packs.writing import SALES, write
+from toolgate.cli._context import Shared, use
+from toolgate.cli._door import load_settings
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a pack and a configuration that has comments."""
+    write(tmp_path / "packs" / "sales", SALES)
+    (tmp_path / "toolgate.toml").write_text(
+        "# mine\n[packs] # ours\n\n[serve]\nport = 0\n", "utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(place: Path) -> dict[str, Any]:
+    return tomllib.loads((place / "toolgate.toml").read_text("utf-8"))["packs"]
+
+
+def test_a_shipped_pack_is_switched_in_the_configuration(place: Path, command: Command) -> None:
+    on = command("pack", "enable", "servoy")
+    again = command("pack", "enable", "servoy")
+    enabled = table(place)
+    off = command("pack", "disable", "servoy")
+
+    assert (on.status, on.out) == (0, f"Enabled servoy: [packs] in {place / 'toolgate.toml'}.\n")
+    assert (again.status, again.err) == (0, "servoy is enabled already.\n")
+    assert enabled == {"enable": ["servoy"]}
+    assert off.status == 0
+    assert table(place) == {"enable": []}
+    assert (place / "toolgate.toml").read_text("utf-8").startswith("# mine\n[packs] # ours\n")
+
+
+@pytest.mark.parametrize("name", ["sales", "schema"])
+def test_a_pack_that_is_used_anyway_can_be_switched_off(
+    place: Path, command: Command, name: str
+) -> None:
+    command("pack", "disable", name)
+    disabled = table(place)
+    command("pack", "enable", name)
+
+    assert disabled == {"disable": [name]}
+    assert table(place) == {"disable": []}
+
+
+def test_a_pack_that_is_not_there_cannot_be_switched(place: Path, command: Command) -> None:
+    done = command("pack", "enable", "sevroy")
+
+    assert done.status == 2
+    assert done.err.startswith("toolgate: There is no pack 'sevroy'. Found: sales, schema, servoy.")
+    assert table(place) == {}
+
+
+def test_doctor_names_the_file_of_a_pack_that_cannot_be_used(place: Path, command: Command) -> None:
+    good = command("doctor")
+    write(place / "packs" / "sales", {"intents/orders.toml": "tool = = 1"})
+    bad = command("doctor")
+
+    assert "ok       packs: 2 packs in use: sales, schema." in good.out
+    assert bad.status == 1
+    path = place / "packs" / "sales" / "intents" / "orders.toml"
+    assert f"{path}:1: this is no valid TOML" in bad.out.replace("\n         ", " ")
+
+
+def test_dev_stands_over_the_configuration(place: Path) -> None:
+    use(Shared(dev=True))
+    try:
+        assert load_settings().packs.dev
+    finally:
+        use(Shared())
+    assert not load_settings().packs.dev

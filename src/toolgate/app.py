@@ -9,9 +9,9 @@ async with open_app(load()) as app:
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,11 +127,11 @@ class App:
         await self._catalog.become(await self._keeper.specs(fixed))
         await self.searching.become(prepared)
         self.recognizer.use(_embedder(self.searching))
-        await self.schemas.connections.become(fixed.connections)
         self.permissions.become(fixed)
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
         await self.packs.become(fixed.packs)
+        await self.schemas.become(fixed.connections)
 
 
 @asynccontextmanager
@@ -250,12 +250,12 @@ async def open_app(
         await permissions.open()
         permissions.on_change(gateway.access_changed)
         await packs.look()
-        tables = await schemas.names()
-        _teach(packs.current, tables, recognizer, rulebook, live)
+        connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
+        _teach(packs.current, connected, recognizer, rulebook, live)
         await catalog.load(await keeper.specs(settings))
 
         async def exchange(found: PackSet) -> None:
-            _teach(found, tables, recognizer, rulebook, live)
+            _teach(found, connected, recognizer, rulebook, live)
             try:
                 await catalog.become(await keeper.specs(gateway.settings))
             except ConfigError as error:
@@ -263,10 +263,12 @@ async def open_app(
             gateway.packs_changed()
 
         async def rename() -> None:
-            nonlocal tables
-            if (found := await schemas.names()) != tables:
-                tables = found
-                _teach(packs.current, tables, recognizer, rulebook, live)
+            nonlocal connected
+            found = _Connected(await schemas.names(), is_any=bool(schemas.connections))
+            if found != connected:
+                connected = found
+                _teach(packs.current, connected, recognizer, rulebook, live)
+                gateway.packs_changed()
 
         packs.on_change(exchange)
         schemas.on_change(rename)
@@ -315,15 +317,29 @@ def _embedder(searching: Searching) -> Embedder | None:
         return None
 
 
+@dataclass(frozen=True)
+class _Connected:
+    """What is connected, as far as packs go by it."""
+
+    tables: tuple[str, ...]
+    """Names of tables and types."""
+
+    is_any: bool
+    """Whether there are databases."""
+
+
 def _teach(
     found: PackSet,
-    tables: Sequence[str],
+    connected: _Connected,
     recognizer: Recognizer,
     rulebook: Rulebook,
     live: LiveVariables,
 ) -> None:
-    """Let intents and rules of these packs count from now on, with the names of these tables."""
-    packs = [with_live(pack, {"tables": tables}) for pack in found.packs]
+    """Let intents and rules of these packs count from now on.
+
+    Rules for tools that are not there, since nothing is connected, would only mislead.
+    """
+    packs = [with_live(pack, {"tables": connected.tables}) for pack in found.packs]
     recognizer.take(taught_by(packs))
     rules = [
         PackRules(
@@ -333,6 +349,7 @@ def _teach(
             out_of_context=pack.out_of_context,
         )
         for pack in packs
+        if connected.is_any or "connections" not in pack.needs
     ]
     rulebook.take(rules, live.of(packs))
 

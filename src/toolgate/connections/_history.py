@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -15,6 +15,7 @@ from toolgate.connections._connection import Connection, Connections
 from toolgate.connections._schema import Schema
 from toolgate.errors import StoreError, ToolgateError
 from toolgate.ids import utc_now, utc_text
+from toolgate.settings import ConnectionTable
 from toolgate.store import Store, StoredSchema
 from toolgate.types import DEFAULT_PROJECT
 
@@ -117,8 +118,13 @@ class SchemaHistory:
         self._listeners: list[Callable[[], Awaitable[None]]] = []
 
     def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Have a function awaited whenever a schema was seen first, or is another one."""
+        """Have a function awaited when there are other connections, or a schema is another one."""
         self._listeners.append(listener)
+
+    async def become(self, tables: Mapping[str, ConnectionTable]) -> None:
+        """Take new settings of connections over."""
+        await self.connections.become(tables)
+        await self._tell()
 
     async def look(self, connection: Connection) -> Version:
         """The version as it is now; what is new in it is kept.
@@ -143,8 +149,7 @@ class SchemaHistory:
             before = self._looked.get(connection.name)
             self._looked[connection.name] = (began, version)
         if before is None or before[1].digest != version.digest:
-            for listener in self._listeners:
-                await listener()
+            await self._tell()
         return version
 
     async def latest(self, connection: Connection) -> Version:
@@ -267,6 +272,10 @@ class SchemaHistory:
                     log.exception("schema not read", extra={"connection": name})
                 due[name] = time.monotonic() + left_s
             await anyio.sleep(_TICK_S)
+
+    async def _tell(self) -> None:
+        for listener in self._listeners:
+            await listener()
 
     async def _left_s(self, name: str, every_s: float) -> float:
         """Seconds until a look is due; none when it was never looked at."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,7 @@ async def test_views_have_columns_and_are_no_tables(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_not_there_is_said_in_the_words_of_the_original(
-    tmp_path: Path, tool: str, given: dict[str, str], text: str
+    tmp_path: Path, tool: str, given: dict[str, Any], text: str
 ) -> None:
     said = await call(make(tmp_path), tool, **given)
 
@@ -233,7 +234,10 @@ async def test_a_connected_database_is_a_server_of_its_name(tmp_path: Path) -> N
 async def test_relations_of_a_connected_database_are_checked_against_it(tmp_path: Path) -> None:
     root = make(tmp_path / "ws")
     services = connected(tmp_path)
-    ends = {"primaryDataSource": "live/orders", "foreignDataSource": "live/customers"}
+    ends: dict[str, Any] = {
+        "primaryDataSource": "live/orders",
+        "foreignDataSource": "live/customers",
+    }
 
     wrong = await call(
         "",

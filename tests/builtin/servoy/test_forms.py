@@ -1,6 +1,7 @@
 """Forms, buttons, labels and styles, to look at."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ async def test_an_opened_form_is_the_current_one_of_its_conversation(tmp_path: P
     ],
 )
 async def test_what_is_not_there_is_said(
-    tmp_path: Path, tool: str, given: dict[str, str], text: str
+    tmp_path: Path, tool: str, given: dict[str, Any], text: str
 ) -> None:
     said = await call(make(tmp_path), tool, **given)
 

@@ -1,6 +1,7 @@
 """Tools for relations, answering in the words of source document 000 and of its later version."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.builtin.servoy.workspaces import (
 
 pytestmark = pytest.mark.anyio
 
-NEW = {
+NEW: dict[str, Any] = {
     "name": "orders_to_employees",
     "primaryDataSource": "example_data/orders",
     "foreignDataSource": "db:/example_data/employees",
@@ -122,7 +123,7 @@ async def test_one_that_exists_is_opened_whatever_the_data_sources_say(tmp_path:
     ],
 )
 async def test_what_is_missing_or_malformed_is_answered_in_the_words_of_the_original(
-    tmp_path: Path, given: dict[str, str], text: str
+    tmp_path: Path, given: dict[str, Any], text: str
 ) -> None:
     root = make(tmp_path)
     before = files(root)
@@ -175,7 +176,7 @@ async def test_what_is_missing_or_malformed_is_answered_in_the_words_of_the_orig
     ],
 )
 async def test_a_relation_that_cannot_be_is_refused_and_nothing_is_written(
-    tmp_path: Path, changed: dict[str, str], reason: str
+    tmp_path: Path, changed: dict[str, Any], reason: str
 ) -> None:
     """Facts 3.1, 3.2: the original left halves behind and reported success."""
     root = make(tmp_path)

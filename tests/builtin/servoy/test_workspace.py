@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from toolgate.builtin.servoy._refused import RefusedError
 
 pytestmark = pytest.mark.anyio
 
-NEW = {
+NEW: dict[str, Any] = {
     "name": "fresh",
     "primaryDataSource": "example_data/orders",
     "foreignDataSource": "example_data/employees",

@@ -1,11 +1,13 @@
 """`toolgate pack`: packs teach intents, rules and tools in plain files."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import anyio
 import typer
 
+from toolgate import builtin
 from toolgate.cli._context import shared
 from toolgate.cli._door import load_settings
 from toolgate.cli._exit import FINE
@@ -20,6 +22,11 @@ app = typer.Typer(
     help="Make, check, list and switch packs: intents, rules and tools in files.",
     no_args_is_help=True,
 )
+
+for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
+    # A pack of ours with commands of its own has them in this file, as `app`.
+    _module = import_module(f"toolgate.builtin.{_path.parent.name}.commands")
+    app.add_typer(_module.app, name=_path.parent.name)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pack.")]
 

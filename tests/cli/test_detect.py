@@ -84,7 +84,7 @@ def test_explain_shows_every_intent(command: Command) -> None:
 
     assert "0.90  schema-changes  The exact keyword 'recent changes'." in text
     assert "0.00  type-info  nothing speaks for it" in text
-    assert [row["confidence"] for row in answer["explanation"]] == [0.0, 0.0, 0.0]
+    assert [row["confidence"] for row in answer["explanation"]["intents"]] == [0.0, 0.0, 0.0]
 
 
 def test_languages_and_zone_are_obeyed(command: Command) -> None:

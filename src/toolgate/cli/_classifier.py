@@ -4,16 +4,17 @@ from collections.abc import Sequence
 
 from toolgate.cli._context import shared
 from toolgate.embed import Embedder
-from toolgate.intent import Intent, IntentFiles, SemanticStage
+from toolgate.intent import SemanticStage
+from toolgate.packs import Pack, taught_by
 from toolgate.plugins import make
-from toolgate.settings import load
+from toolgate.settings import learned_dir, load
 from toolgate.types import PluginSpec
 
 __all__ = ["learn"]
 
 
-async def learn(intents: Sequence[Intent], read: Sequence[IntentFiles]) -> SemanticStage:
-    """A stage that has learned the prompts of intents.
+async def learn(packs: Sequence[Pack]) -> SemanticStage:
+    """A stage that has learned the prompts of packs, now or when they were asked before.
 
     Raises:
         EmbedderError: The configured embedder failed.
@@ -22,18 +23,12 @@ async def learn(intents: Sequence[Intent], read: Sequence[IntentFiles]) -> Seman
     spec = PluginSpec(
         name=search.embedder, setting="search.embedder", options=search.embedder_options
     )
-    stage = SemanticStage(embedder=make("embed", Embedder, spec, {}))
+    stage = SemanticStage(embedder=make("embed", Embedder, spec, {}), cache=learned_dir())
+    taught = taught_by(packs)
     await stage.update(
-        intents,
-        unsupported=[text for each in read for text in each.unsupported],
-        limits=read[0].limits,
-        own_limits={
-            name: limits
-            for each in read
-            for name, limits in {
-                **dict.fromkeys((intent.name for intent in each.intents), each.limits),
-                **each.own_limits,
-            }.items()
-        },
+        taught.intents,
+        unsupported=taught.unsupported,
+        pack_limits=taught.pack_limits,
+        own_limits=taught.own_limits,
     )
     return stage

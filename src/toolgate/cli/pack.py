@@ -1,5 +1,6 @@
 """`toolgate pack`: packs teach intents, rules and tools in plain files."""
 
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,12 @@ import typer
 from toolgate import builtin
 from toolgate.cli._context import shared
 from toolgate.cli._door import load_settings
-from toolgate.cli._exit import FINE
-from toolgate.cli._output import note, print_text
+from toolgate.cli._exit import FAILED, FINE, NOTHING
+from toolgate.cli._output import counted, note, print_json, print_table, print_text, waiting
 from toolgate.errors import OptionError
-from toolgate.packs import Packs, PackState, is_on_by_default
+from toolgate.packs import Pack, Packs, PackState, is_on_by_default, is_pack, load_pack
+from toolgate.packs.lint import Finding, Lint
+from toolgate.packs.scaffold import new_pack
 from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack
 
 __all__ = ["app"]
@@ -23,12 +26,204 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+_OWN = frozenset({"setting", "working folder"})
+"""Where packs come from that a person writes."""
+
 for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
     # A pack of ours with commands of its own has them in this file, as `app`.
     _module = import_module(f"toolgate.builtin.{_path.parent.name}.commands")
     app.add_typer(_module.app, name=_path.parent.name)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pack.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command()
+def new(
+    name: Name,
+    folder: Annotated[
+        Path, typer.Option("--in", metavar="DIR", help="Where its folder is made.")
+    ] = Path("packs"),
+    intent: Annotated[
+        str, typer.Option(metavar="NAME", help="Its first intent; else it is called like the pack.")
+    ] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Make a pack: an intent, its rules and a tool, with a comment for all that can be said.
+
+    JSON: {"name", "folder", "files"}
+    """
+    files = new_pack(name, folder, intent=intent)
+    home = files[0].parent
+    if as_json:
+        listed = [path.relative_to(home).as_posix() for path in files]
+        print_json({"name": name, "folder": str(home), "files": listed})
+        return FINE
+    for path in files:
+        print_text(str(path))
+    note(f"Write some messages into {files[1]}, then run: toolgate pack lint {home}")
+    if folder.resolve() != Path("packs").resolve():
+        note(f"To use it, add it to toolgate.toml: [packs] paths = [{str(folder)!r}]")
+    return FINE
+
+
+@app.command()
+def lint(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIR]", help="Folder or name of a pack; else all of your own."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check packs and say how to mend what is wrong.
+
+    An error breaks something, a warning will mislead somebody, an advice could be followed. Exit
+    status 1 when there are errors or warnings, 3 when there is no pack.
+
+    JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "mend"}],
+    "packs": [{"name", "folder", "errors", "warnings", "advice", "intents": [{"name", "prompts",
+    "keywords", "accuracy", "tools", "rules_bytes"}]}]}
+    """
+    path = None if folder is None else Path(folder).expanduser()
+    is_name = path is not None and not path.is_dir() and path.name == folder
+    return anyio.run(_lint, None if is_name else path, folder if is_name else None, as_json)
+
+
+@app.command("list")
+def list_packs(as_json: AsJson = False) -> int:
+    """Show which packs there are, and what is wrong with them.
+
+    JSON: [{"name", "version", "description", "origin", "folder", "on", "is_kept", "intents",
+    "prompts", "rules", "problems"}]
+    """
+    return anyio.run(_list, as_json)
+
+
+async def _list(as_json: bool) -> int:
+    packs = Packs(load_settings().packs, cwd=Path.cwd())
+    await packs.look()
+    states = packs.current.states
+    if as_json:
+        print_json([_state(each) for each in states])
+    else:
+        print_table(
+            ("Pack", "Version", "Used", "From", "Intents", "Prompts", "Rules", "Folder"),
+            [_row(each) for each in states],
+            spare=("Version", "From"),
+        )
+        for problem in packs.current.problems:
+            note(problem)
+    return FINE if states else NOTHING
+
+
+def _state(state: PackState) -> dict[str, object]:
+    pack = state.pack
+    return {
+        "name": state.name,
+        "version": state.version,
+        "description": state.description,
+        "origin": state.origin,
+        "folder": str(state.folder),
+        "on": state.on,
+        "is_kept": state.is_kept,
+        "intents": [intent.name for intent in pack.intents] if pack else [],
+        "prompts": _prompts(pack) if pack else 0,
+        "rules": len(pack.rules) if pack else 0,
+        "problems": list(state.problems),
+    }
+
+
+def _row(state: PackState) -> list[str]:
+    pack = state.pack
+    counts = (len(pack.intents), _prompts(pack), len(pack.rules)) if pack else ()
+    used = "no" if not state.on else "an earlier version" if state.is_kept else "yes"
+    return [
+        state.name,
+        state.version,
+        used if pack or not state.on else "cannot be",
+        state.origin,
+        *(map(str, counts) if counts else ("", "", "")),
+        str(state.folder),
+    ]
+
+
+def _prompts(pack: Pack) -> int:
+    return sum(len(lines) for intent in pack.intents for lines in intent.prompts.values())
+
+
+async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
+    packs = await _wanted(folder, name)
+    if not packs:
+        note("There is no pack of your own here. Make one with: toolgate pack new NAME")
+        return NOTHING
+    with waiting("Learning the example prompts"):
+        found: list[Lint] = await import_module("toolgate.cli._lint_packs").checked(packs)
+    if as_json:
+        print_json(
+            {
+                "findings": [
+                    {"pack": each.pack, **asdict(one)} for each in found for one in each.findings
+                ],
+                "packs": [_linted(each) for each in found],
+            }
+        )
+    else:
+        for each in found:
+            _show(each)
+    bad = sum(each.count("error") + each.count("warning") for each in found)
+    return FAILED if bad else FINE
+
+
+def _linted(found: Lint) -> dict[str, object]:
+    return {
+        "name": found.pack,
+        "folder": found.folder,
+        "errors": found.count("error"),
+        "warnings": found.count("warning"),
+        "advice": found.count("advice"),
+        "intents": [asdict(intent) for intent in found.intents],
+    }
+
+
+def _show(found: Lint) -> None:
+    for each in found.findings:
+        print_text(f"{_place(found, each)}{each.level} {each.rule}: {each.text}")
+        print_text(f"    {each.mend}")
+    for intent in found.intents:
+        parts = [counted(intent.prompts, "prompt"), counted(intent.keywords, "keyword")]
+        if intent.accuracy is not None:
+            parts.append(f"{intent.accuracy:.0%} recognised without being known")
+        parts.append(f"{intent.rules_bytes:,} bytes of rules" if intent.rules_bytes else "no rules")
+        note(f"{found.pack} {intent.name}: {', '.join(parts)}.")
+    levels = (
+        counted(found.count("error"), "error"),
+        counted(found.count("warning"), "warning"),
+        counted(found.count("advice"), "piece of advice", "pieces of advice"),
+    )
+    note(f"{found.pack}: {', '.join(levels)}.")
+
+
+def _place(found: Lint, each: Finding) -> str:
+    if not each.file:
+        return ""
+    line = f":{each.line}" if each.line else ""
+    return f"{Path(found.folder) / each.file}{line}: "
+
+
+async def _wanted(folder: Path | None, name: str | None) -> list[Pack]:
+    """The packs to check: the one that is named, the one here, or all of one's own."""
+    dev = load_settings().packs.dev
+    if name is not None:
+        folder = (await _found(name)).folder
+    if folder is not None:
+        return [load_pack(folder, dev=dev)]
+    here = Path.cwd()
+    if (here / "pack.toml").is_file() and is_pack(here):
+        return [load_pack(here, dev=dev)]
+    packs = Packs(load_settings().packs, cwd=here)
+    await packs.look()
+    own = [state for state in packs.current.states if state.origin in _OWN]
+    return [load_pack(state.folder, dev=dev) for state in own if state.folder.is_dir()]
 
 
 @app.command()

@@ -40,7 +40,7 @@ from toolgate.intent.base import (
 )
 
 if TYPE_CHECKING:
-    from toolgate.intent._notes import Asked, DetectionNotes
+    from toolgate.intent._notes import Asked, DetectionNotes, note_of
     from toolgate.intent._recognizer import Recognizer
     from toolgate.intent._semantic_model import Judgement, Neighbours
     from toolgate.intent._semantic_model import Model as SemanticModel
@@ -82,6 +82,7 @@ __all__ = [
     "find_dates",
     "load_intent",
     "load_intents",
+    "note_of",
     "read_intents",
     "settled",
     "shipped",
@@ -94,6 +95,7 @@ __all__ = [
 _LATER = {
     "Asked": ("_notes", "Asked"),
     "DetectionNotes": ("_notes", "DetectionNotes"),
+    "note_of": ("_notes", "note_of"),
     "Explanation": ("_semantic_stage", "Explanation"),
     "Judgement": ("_semantic_model", "Judgement"),
     "Neighbours": ("_semantic_model", "Neighbours"),

@@ -18,6 +18,9 @@ class Cascade:
 
     name = "cascade"
 
+    decides: Final = EXACT
+    """From this confidence on, keywords alone decide."""
+
     def __init__(self, keywords: KeywordStage, meaning: Stage | None = None) -> None:
         """Put stages together; without a second one, keywords alone decide."""
         self._keywords = keywords

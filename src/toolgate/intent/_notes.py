@@ -8,7 +8,7 @@ from toolgate.intent.base import NONE, Detection
 from toolgate.store import Batches, DetectionOutcome, StoredDetection
 from toolgate.types import Caller
 
-__all__ = ["Asked", "DetectionNotes"]
+__all__ = ["Asked", "DetectionNotes", "note_of"]
 
 Asked: TypeAlias = Literal["detect", "enrich", "knowledge"]
 """Which verb a message came with."""
@@ -54,26 +54,9 @@ class DetectionNotes:
             asked: By which verb.
             remembered: Whether the answer was known from an equal message before.
         """
-        if not self._enabled():
-            return
-        intent = "" if found.intent == NONE else found.intent
-        rival = next((each for each in found.candidates if each.intent != intent), None)
-        outcome: DetectionOutcome = "none"
-        if intent:
-            outcome = "unsure" if found.question else "found"
-        self._rows.put(
-            StoredDetection(
-                **self._of(caller, message),
-                door=asked,
-                outcome=outcome,
-                stage=found.stage,
-                intent=intent,
-                confidence=round(found.confidence, 4),
-                rival=rival.intent if rival else "",
-                rival_confidence=round(rival.confidence, 4) if rival else 0.0,
-                remembered=remembered,
-            )
-        )
+        if self._enabled():
+            kept = message if self._keep_messages() else None
+            self._rows.put(note_of(caller, kept, found, asked=asked, remembered=remembered))
 
     def mistaken(
         self, caller: Caller, message: str, *, intent: str, called: str, reason: str
@@ -90,7 +73,7 @@ class DetectionNotes:
         if self._enabled():
             self._rows.put(
                 StoredDetection(
-                    **self._of(caller, message),
+                    **_of(caller, message if self._keep_messages() else None),
                     door="recovery",
                     outcome="arguments" if reason == "arguments" else "outside",
                     intent=intent,
@@ -106,12 +89,43 @@ class DetectionNotes:
         """Write what is left, and stop."""
         await self._rows.aclose()
 
-    def _of(self, caller: Caller, message: str) -> dict[str, Any]:
-        return {
-            "detection_id": new_id(),
-            "at": utc_now(),
-            "project_id": caller.project_id,
-            "caller_id": caller.caller_id,
-            "conversation": caller.conversation,
-            "message": message[:_MESSAGE_CHARS] if self._keep_messages() else None,
-        }
+
+def note_of(
+    caller: Caller, message: str | None, found: Detection, *, asked: Asked, remembered: bool
+) -> StoredDetection:
+    """The note of what a message was taken for.
+
+    Args:
+        caller: Whose message it is.
+        message: Its text; None: it is not kept.
+        found: What was found.
+        asked: By which verb.
+        remembered: Whether the answer was known from an equal message before.
+    """
+    intent = "" if found.intent == NONE else found.intent
+    rival = next((each for each in found.candidates if each.intent != intent), None)
+    outcome: DetectionOutcome = "none"
+    if intent:
+        outcome = "unsure" if found.question else "found"
+    return StoredDetection(
+        **_of(caller, message),
+        door=asked,
+        outcome=outcome,
+        stage=found.stage,
+        intent=intent,
+        confidence=round(found.confidence, 4),
+        rival=rival.intent if rival else "",
+        rival_confidence=round(rival.confidence, 4) if rival else 0.0,
+        remembered=remembered,
+    )
+
+
+def _of(caller: Caller, message: str | None) -> dict[str, Any]:
+    return {
+        "detection_id": new_id(),
+        "at": utc_now(),
+        "project_id": caller.project_id,
+        "caller_id": caller.caller_id,
+        "conversation": caller.conversation,
+        "message": None if message is None else message[:_MESSAGE_CHARS],
+    }

@@ -1,12 +1,17 @@
 """Packs: folders that teach a domain, its intents, rules and tools."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from toolgate.packs._find import find_packs, is_on_by_default, is_pack, shipped_names
-from toolgate.packs._live import with_live
 from toolgate.packs._load import load_pack
 from toolgate.packs._packs import Packs, PackSet, PackState
 from toolgate.packs._taught import taught_by
 from toolgate.packs._variables import LiveVariables
 from toolgate.packs.base import Pack
+
+if TYPE_CHECKING:
+    from toolgate.packs._live import with_live
 
 __all__ = [
     "LiveVariables",
@@ -22,3 +27,12 @@ __all__ = [
     "taught_by",
     "with_live",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load what needs the library for databases only when it is used."""
+    if name != "with_live":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = import_module(f"{__name__}._live").with_live
+    globals()[name] = value
+    return value

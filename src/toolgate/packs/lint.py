@@ -122,6 +122,7 @@ def lint(
     model: SemanticModel | None,
     schemas: Mapping[str, Mapping[str, Any]] | None,
     variables: Collection[str],
+    unlisted: Collection[str] = (),
 ) -> Lint:
     """What is wrong with a pack.
 
@@ -130,11 +131,12 @@ def lint(
         model: What its prompts teach; None: it has none.
         schemas: Input schemas of all tools there are, by name and by key; None: not known.
         variables: Names that rules may use besides the pack's own.
+        unlisted: Servers whose tools are not known; one that is missing may be theirs.
     """
     files = _Prompts(pack)
     found = [
         *_unusable(pack),
-        *_of_intents(pack, schemas),
+        *_of_intents(pack, schemas, unlisted),
         *_of_prompts(pack, files),
         *_of_rules(pack, schemas, {*variables, *pack.variables}),
     ]
@@ -208,16 +210,19 @@ def _unusable(pack: Pack) -> Iterator[Finding]:
         )
 
 
-def _of_intents(pack: Pack, schemas: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Finding]:
+def _of_intents(
+    pack: Pack, schemas: Mapping[str, Mapping[str, Any]] | None, unlisted: Collection[str]
+) -> Iterator[Finding]:
     for intent in pack.intents:
         for tool in intent.tools:
             if schemas is not None and tool not in schemas:
+                maybe = f", unless {', '.join(unlisted)} has it, whose tools are not known yet"
                 yield Finding(
                     rule="unknown-tool",
-                    level="error",
+                    level="warning" if unlisted else "error",
                     intent=intent.name,
                     file=_table_of(pack, intent),
-                    text=f"There is no tool {tool!r}.",
+                    text=f"There is no tool {tool!r}{maybe if unlisted else ''}.",
                     mend="Correct the name, or bring the tool: a function in tools/, or a server.",
                 )
         if not pack.rules_of(intent.name):

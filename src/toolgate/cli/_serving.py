@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 
@@ -19,7 +20,7 @@ from toolgate.cli._door import configuration_of, load_settings, store_url
 from toolgate.cli._ending import ended_by_a_signal
 from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on, is_loopback, reachable
-from toolgate.errors import PortTakenError, SettingError, ToolgateError
+from toolgate.errors import ArgumentError, PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
 from toolgate.memory import give_back_freed_memory
 from toolgate.runfile import RunFile
@@ -38,9 +39,9 @@ _TELL_S = 60.0
 """Seconds after which a server that is still starting is told of as it is."""
 
 
-def serve(host: str | None, port: int | None) -> int:
+def serve(host: str | None, port: int | None, auth: str | None = None) -> int:
     """Serve over HTTP until told to stop."""
-    loaded = load_settings()
+    loaded = _with_auth(load_settings(), auth)
     logs.set_up(loaded.log, verbose=shared().verbose)
     with ended_by_a_signal():
         anyio.run(_serve, loaded, host, port)
@@ -53,11 +54,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     wanted = host or loaded.serve.host
     _refuse_our_own_port(wanted, loaded.serve.port if port is None else port)
 
-    if not is_loopback(wanted):
-        _say(
-            f"WARNING: {wanted} can be reached from other machines. Whoever reaches it may use all"
-            " tools. Listen on 127.0.0.1, or let a firewall or proxy decide who gets through."
-        )
+    _refuse_strangers(wanted, loaded)
     others = runfile.find_all(settings.run_dir(), store_url(loaded))
 
     give_back_freed_memory()
@@ -122,6 +119,8 @@ async def _take(app: App, fresh: Settings | SettingError) -> None:
         return
     if (fresh.serve, fresh.store) != (app.settings.serve, app.settings.store):
         log.warning("[serve] and [store] hold from the next start")
+    if (fresh.auth, fresh.authn) != (app.settings.auth, app.settings.authn):
+        log.warning("auth and [authn] hold from the next start")
     try:
         await app.reload(fresh)
     except ToolgateError as error:
@@ -203,6 +202,34 @@ def _outcome(server: ServerStatus) -> str:
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
         print(harmless(text), file=sys.stderr, flush=True)
+
+
+def _with_auth(loaded: Settings, auth: str | None) -> Settings:
+    match auth:
+        case None:
+            return loaded
+        case "local" | "required":
+            return replace(loaded, auth=auth)
+        case _:
+            raise ArgumentError(f"--auth got {auth[:40]!r}.", allowed="Allowed: local, required.")
+
+
+def _refuse_strangers(host: str, loaded: Settings) -> None:
+    """Listen where other machines reach it only if they have to say who they are.
+
+    Raises:
+        SettingError: They would not have to.
+    """
+    if loaded.auth == "local" and not is_loopback(host):
+        where = loaded.config_file or "toolgate.toml"
+        raise SettingError(
+            f"{host} can be reached from other machines, and whoever reaches it could use all"
+            " tools.",
+            allowed='With auth = "local" only this machine is listened on: 127.0.0.1, ::1.',
+            hint=f'To ask for tokens, write at the top of {where}:\n  auth = "required"\n'
+            "and make a token for each client:\n"
+            "  toolgate tokens create NAME --role member",
+        )
 
 
 def _refuse_our_own_port(host: str, port: int) -> None:

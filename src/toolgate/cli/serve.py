@@ -9,11 +9,13 @@ from toolgate.cli._plain import Option, PlainCommand
 __all__ = ["command"]
 
 
-def serve(host: str | None = None, port: int | None = None, dev: bool = False) -> int:
+def serve(
+    host: str | None = None, port: int | None = None, auth: str | None = None, dev: bool = False
+) -> int:
     """Serve until told to stop."""
     if dev:
         use(replace(shared(), dev=True))
-    return int(import_module("toolgate.cli._serving").serve(host, port))
+    return int(import_module("toolgate.cli._serving").serve(host, port, auth))
 
 
 command = PlainCommand(
@@ -35,6 +37,11 @@ command = PlainCommand(
             kind=int,
             most=65_535,
             help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
+        ),
+        Option(
+            flags=("--auth",),
+            metavar="local|required",
+            help="Whether clients need a token; by default the setting auth, which is local.",
         ),
         Option(flags=("--dev",), kind=bool, help=DEV_HELP),
     ),

@@ -12,6 +12,7 @@ where the client can be told or asked something while the call runs.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -50,7 +51,7 @@ from toolgate.errors import (
 from toolgate.execute import check_arguments, nearest, page_result, read_page
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge
 from toolgate.ids import new_id, utc_now
-from toolgate.intent import Intent
+from toolgate.intent import Detection, DetectRequest, Intent
 from toolgate.metatools import (
     DEFINITIONS,
     DiscoverRequest,
@@ -425,6 +426,35 @@ class Gateway:
         return await self._paged(caller, result)
 
     # Rules
+
+    async def detect(self, caller: Caller, request: DetectRequest) -> list[Detection]:
+        """What messages ask for; a tool that the caller may not use is not suggested."""
+        began = perf_counter()
+        found = await self._guide.detect(caller, request)
+        for at, one in enumerate(found):
+            if one.tool is not None and self._is_withheld(caller, one.intent, one.tool):
+                found[at] = replace(one, tool=None, arguments={}, found=())
+        texts = "\n".join(request.messages) if self.settings.audit.keep_queries else None
+        named = Counter(one.intent for one in found)
+        self._receipts.simple(
+            caller,
+            "detect",
+            began=began,
+            query=texts[:_QUERY_CHARS] if texts is not None else None,
+            detail={"messages": len(found), "intents": dict(named.most_common(20))},
+        )
+        return found
+
+    def _is_withheld(self, caller: Caller, intent: str, tool: str) -> bool:
+        """Whether an intent's tool is there, and the caller may not use it."""
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
+        known = next((one for one in taught.intents if one.name == intent), None)
+        if known is None:
+            return False
+        entries = list(self._tool_names.entries(snapshot, taught, known, tool))
+        return bool(entries) and not any(
+            self._access.decide(caller, "call", entry.key).allowed for entry in entries
+        )
 
     async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
         """A message of the user with the rules and tools for it, or `PASS_THROUGH`."""

@@ -42,6 +42,7 @@ from toolgate.serve._asgi import (
     with_header,
 )
 from toolgate.serve._caller import CALLER, authenticate, refusal_status, shown_by
+from toolgate.serve._detection import read_detect, report
 from toolgate.serve._guard import header
 from toolgate.serve._message import BadMessageError, read_aside
 from toolgate.serve._optimization import optimization, or_null
@@ -300,7 +301,18 @@ class Rest:
             return 200, {"tools": [_in_format(tool, form) for tool in found]}
         return 200, {"tools": [_listed(tool) for tool in found]}
 
-    # Rules
+    # Intents and rules
+
+    async def detect(self, call: _Call) -> tuple[int, object]:
+        """`POST detect`: what a `message`, or each of `messages`, asks for.
+
+        Takes `stage`, `today`, `zone`, `languages` and `previous` too.
+        """
+        request, is_one = read_detect(call.body)
+        is_named = not call.caller.is_guess
+        caller = call.caller if is_named else dataclasses.replace(call.caller, conversation="")
+        found = await self._gateway.detect(caller, request)
+        return 200, report(found[0]) if is_one else {"detections": [report(one) for one in found]}
 
     async def enrich(self, call: _Call) -> tuple[int, object]:
         """`POST enrich`: the rules for a message (`prompt`) or for short actions (`queries`).
@@ -445,6 +457,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "discover"): Rest.discover,
     ("POST", "describe"): Rest.describe,
     ("POST", "execute"): Rest.execute,
+    ("POST", "detect"): Rest.detect,
     ("POST", "enrich"): Rest.enrich,
     ("GET", "tools"): Rest.tools,
     ("GET", "status"): Rest.status,

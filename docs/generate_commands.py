@@ -28,13 +28,15 @@ def commands() -> str:
     """The whole page."""
     parts = [INTRODUCTION, "## Options of every command\n", _options(get_command(app))]
     for name in COMMANDS:
-        command: Any = load(name)
-        parts.append(_section(f"toolgate {name}", command, depth=2))
-        parts += [
-            _section(f"toolgate {name} {sub}", child, depth=3)
-            for sub, child in getattr(command, "commands", {}).items()
-        ]
+        parts += _sections(f"toolgate {name}", load(name), depth=2)
     return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _sections(title: str, command: Any, *, depth: int) -> list[str]:
+    """A command and those below it."""
+    below = getattr(command, "commands", {}).items()
+    inner = [_sections(f"{title} {name}", child, depth=min(depth + 1, 4)) for name, child in below]
+    return [_section(title, command, depth=depth), *(part for each in inner for part in each)]
 
 
 def _section(title: str, command: Any, *, depth: int) -> str:

@@ -49,7 +49,7 @@ from toolgate.errors import (
     UpstreamError,
 )
 from toolgate.execute import check_arguments, nearest, page_result, read_page
-from toolgate.guidance import Advice, Enrichment, Guide, Knowledge
+from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
 from toolgate.intent import Detection, DetectRequest, Intent
 from toolgate.metatools import (
@@ -221,7 +221,7 @@ class Gateway:
         self._has_paged = False
         self._watched: dict[str, int] = {}
         self._missed: set[str] = set()
-        self._named: dict[int, Mapping[str, Entry]] = {}
+        self._tool_names = ToolNames()
         self._background: set[asyncio.Task[None]] = set()
         self._detach = [
             catalog.on_change(self._on_catalog_change),
@@ -497,15 +497,13 @@ class Gateway:
         An intent names a tool by its key or by its bare name, which is looked for on the server of
         its own pack first.
         """
-        snapshot = self._catalog.snapshot
-        named = self._named.get(snapshot.version)
-        if named is None:
-            self._named = {snapshot.version: (named := _by_name(snapshot))}
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
         found: dict[str, Entry] = {}
         for name in intent.tools or ((intent.tool,) if intent.tool else ()):
-            entry = snapshot.tool(name) or snapshot.tool(f"{intent.pack}:{name}") or named.get(name)
-            if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
-                found[entry.key] = entry
+            for entry in self._tool_names.entries(snapshot, taught, intent, name):
+                if self._access.decide(caller, "call", entry.key).allowed:
+                    found[entry.key] = entry
+                    break
         return list(found.values())
 
     # Finding
@@ -1605,14 +1603,6 @@ class _Tools:
     def shown(self, entry: Entry) -> str:
         """Its exposed name where the real tools are listed, else its key."""
         return self._gateway.callable_name(self._caller, entry)
-
-
-def _by_name(snapshot: Snapshot) -> Mapping[str, Entry]:
-    """Tools by exposed name and, where that is free, by the name on their server."""
-    found = dict(snapshot.by_exposed)
-    for entry in snapshot.tools:
-        found.setdefault(entry.name, entry)
-    return found
 
 
 def _with_intents(answer: SearchAnswer, raised: Mapping[str, tuple[float, str]]) -> SearchAnswer:

@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol
 import anyio.lowlevel
 
 from toolgate import jsontext
-from toolgate.catalog import Entry
+from toolgate.catalog import Entry, Snapshot
 from toolgate.intent import (
     NONE,
     Asked,
@@ -22,6 +22,7 @@ from toolgate.intent import (
     DetectRequest,
     Intent,
     Recognizer,
+    Taught,
 )
 from toolgate.observe import observe
 from toolgate.rules import (
@@ -42,7 +43,7 @@ from toolgate.settings import RuleSettings
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "Toolbox"]
+__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "ToolNames", "Toolbox"]
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,36 @@ class Toolbox(Protocol):
     def shown(self, entry: Entry) -> str:
         """The name by which the model can call a tool."""
         ...
+
+
+class ToolNames:
+    """Which tools the names in intents can mean; looked for once in each state of the catalog."""
+
+    def __init__(self) -> None:
+        self._state: tuple[int, str] = (-1, "")
+        self._called: dict[str, list[Entry]] = {}
+
+    def entries(
+        self, snapshot: Snapshot, taught: Taught, intent: Intent, name: str
+    ) -> Sequence[Entry]:
+        """The tools that an intent can mean by a name, best first.
+
+        A key means its tool, and a bare name that of the intent's own pack before all others.
+        """
+        own = snapshot.tool(name) or snapshot.tool(f"{intent.pack}:{name}")
+        if own is not None:
+            return (own,)
+        state = snapshot.version, taught.version
+        if state != self._state:
+            self._state = state
+            self._called = {
+                tool: [] for each in taught.intents for tool in (*each.tools, each.tool)
+            }
+            for entry in snapshot.tools:
+                for called in {entry.name, entry.exposed}:
+                    if called in self._called:
+                        self._called[called].append(entry)
+        return self._called.get(name, ())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,6 +79,7 @@ class App:
         schemas: SchemaHistory,
         recognizer: Recognizer,
         rulebook: Rulebook,
+        notes: DetectionNotes,
         packs: Packs,
         permissions: Permissions,
         connect: Callable[[], None],
@@ -98,6 +99,8 @@ class App:
         """What tells the intents of messages."""
         self.rulebook = rulebook
         """The rules of intents."""
+        self.notes = notes
+        """What messages were taken for."""
         self.packs = packs
         """The packs: what intents, rules and some tools come from."""
         self.permissions = permissions
@@ -296,6 +299,7 @@ async def open_app(
             schemas=schemas,
             recognizer=recognizer,
             rulebook=rulebook,
+            notes=notes,
             packs=packs,
             permissions=permissions,
             connect=fleet.release,

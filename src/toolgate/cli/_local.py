@@ -18,7 +18,7 @@ from toolgate.serve.rest import Rest
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["open_local", "quiet"]
+__all__ = ["open_local", "quiet", "within"]
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def open_local(
     """
     quiet(loaded)
     async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
-        yield _within(app)
+        yield within(app)
 
 
 def quiet(loaded: Settings) -> None:
@@ -45,7 +45,7 @@ def quiet(loaded: Settings) -> None:
         logging.getLogger().addHandler(logging.NullHandler())
 
 
-def _within(app: App) -> Exchange:
+def within(app: App) -> Exchange:
     """The REST interface of `app`, without a network."""
     rest = Rest(app)
     key = app.gateway.admission.local_key = token_urlsafe(32)

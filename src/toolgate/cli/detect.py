@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +30,7 @@ from toolgate.intent import (
     SemanticStage,
 )
 from toolgate.packs import Pack, Packs, load_pack
+from toolgate.serve._detection import report
 from toolgate.settings import Settings
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Json
@@ -322,15 +323,7 @@ def _brief(found: Detection) -> Json:
 
 
 def _answer(asked: _Asked, found: Detection, why: _Why | None) -> Json:
-    made: Json = {
-        **_brief(found),
-        "stage": found.stage,
-        "reason": found.reason,
-        "found": [asdict(each) for each in found.found],
-        "intents": list(found.intents),
-        "candidates": [asdict(each) for each in found.candidates],
-        "question": found.question or None,
-    }
+    made = report(found)
     if why is not None:
         made["explanation"] = _explained(asked, found, why)
     return made

@@ -1,0 +1,152 @@
+"""The verb `detect`: what messages ask for, over REST as programs call it."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from toolgate.app import App
+from toolgate.cli._local import within
+from toolgate.intent import DetectRequest
+from toolgate.settings import AuditSettings, PackSettings, Settings
+from toolgate.store import AuditFilter, DetectionFilter
+from toolgate.testing.memory import memory_app
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+PROMPTS = {
+    "refunds": ("give me my money back", "i want a refund", "refund my order", "pay it back"),
+    "tracking": ("where is my parcel", "track my order", "is my package late", "has it left"),
+}
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    """A pack of two intents with prompts."""
+    home = tmp_path / "shop"
+    (home / "intents").mkdir(parents=True)
+    (home / "pack.toml").write_text('name = "shop"\n', encoding="utf-8")
+    for name, lines in PROMPTS.items():
+        (home / "intents" / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    return home
+
+
+@asynccontextmanager
+async def gateway_with(pack: Path, settings: Settings | None = None) -> AsyncGenerator[App]:
+    """A gateway whose one pack has prompts."""
+    wanted = replace(
+        settings or Settings(), packs=PackSettings(paths=(str(pack),), disable=("schema",))
+    )
+    async with memory_app({}, wanted) as app:
+        with anyio.fail_after(30):
+            await app.recognizer.learned()
+        yield app
+
+
+async def ask(app: App, body: dict[str, Any]) -> tuple[int, Any]:
+    """What `POST /api/v1/detect` answers."""
+    status, answer = await within(app)("POST", "/api/v1/detect", body)
+    return status, json.loads(answer)
+
+
+async def test_one_message_is_answered_with_its_intent_and_arguments() -> None:
+    async with memory_app({}) as app:
+        asked = {"message": "show the last 5 changes", "today": "2025-10-21", "stage": "keyword"}
+        status, answer = await ask(app, asked)
+
+    assert status == 200
+    assert (answer["use_mcp"], answer["intent"], answer["confidence"]) == (
+        True,
+        "schema-changes",
+        0.9,
+    )
+    assert (answer["tool"], answer["arguments"]) == ("schema_changelog", {"limit": 5})
+    assert answer["stage"] == "keyword"
+
+
+async def test_many_messages_are_answered_in_their_order(pack: Path) -> None:
+    async with gateway_with(pack) as app:
+        messages = ["please track my order", "give me my money back", "what is pi"]
+        status, answer = await ask(app, {"messages": messages})
+
+    assert status == 200
+    assert [one["intent"] for one in answer["detections"]] == ["tracking", "refunds", "none"]
+
+
+async def test_no_messages_are_no_answers(pack: Path) -> None:
+    async with gateway_with(pack) as app:
+        assert await ask(app, {"messages": []}) == (200, {"detections": []})
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "There is no message."),
+        ({"message": "a", "messages": ["b"]}, "are too much"),
+        ({"message": 5}, "Member 'message' is"),
+        ({"messages": ["a", None]}, "Member 'messages' is"),
+        ({"message": "a", "stage": "magic"}, "Member 'stage' is 'magic'."),
+        ({"message": "a", "today": "tomorrow"}, "Member 'today' is 'tomorrow'."),
+        ({"message": "a", "zone": "Moon"}, "Member 'zone' is 'Moon'."),
+        ({"message": "a", "words": 1}, "Unknown member 'words'."),
+    ],
+)
+async def test_what_does_not_fit_is_named(body: dict[str, Any], said: str) -> None:
+    async with memory_app({}) as app:
+        status, answer = await ask(app, body)
+
+    assert status == 400
+    assert said in answer["error"]["message"]
+
+
+async def test_each_message_is_noted_and_the_request_audited_once(pack: Path) -> None:
+    async with gateway_with(pack) as app:
+        for _ in range(2):
+            await ask(app, {"messages": ["refund my order", "what is pi"]})
+        await app.notes.flush()
+        await app.recorder.flush()
+        noted = await app.store.detections(DetectionFilter())
+        audited = await app.store.audit(AuditFilter(action="detect"))
+
+    assert sorted((one.message, one.outcome, one.remembered) for one in noted) == [
+        ("refund my order", "found", False),
+        ("refund my order", "found", True),
+        ("what is pi", "none", False),
+        ("what is pi", "none", True),
+    ]
+    assert [one.detail for one in audited] == [
+        {"messages": 2, "intents": {"refunds": 1, "none": 1}}
+    ] * 2
+
+
+async def test_texts_are_kept_only_where_the_settings_allow_it(pack: Path) -> None:
+    settings = Settings(audit=AuditSettings(keep_queries=False))
+    async with gateway_with(pack, settings) as app:
+        await ask(app, {"message": "refund my order"})
+        await app.notes.flush()
+        await app.recorder.flush()
+        (noted,) = await app.store.detections(DetectionFilter())
+        (audited,) = await app.store.audit(AuditFilter(action="detect"))
+
+    assert (noted.message, noted.intent) == (None, "refunds")
+    assert audited.query is None
+
+
+async def test_changed_prompts_are_learned_while_messages_come(pack: Path) -> None:
+    async with gateway_with(pack) as app:
+        caller, request = Caller(), DetectRequest(messages=("book a table for two",))
+        (before,) = await app.gateway.detect(caller, request)
+        new = pack / "intents" / "tables.txt"
+        new.write_text("book a table\nreserve a seat\na table for two\n", encoding="utf-8")
+        await app.packs.look()
+        with anyio.fail_after(30):
+            await app.recognizer.learned()
+        (after,) = await app.gateway.detect(caller, request)
+
+    assert (before.intent, after.intent) == ("none", "tables")

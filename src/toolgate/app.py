@@ -30,6 +30,7 @@ from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_
 from toolgate.permissions import Permissions
 from toolgate.plugins import make
 from toolgate.rules import PackRules, Rulebook, Workspace
+from toolgate.scan import Quarantine
 from toolgate.search import Learning, Relations
 from toolgate.settings import (
     Settings,
@@ -131,8 +132,11 @@ class App:
         await self.searching.become(prepared)
         self.recognizer.use(_embedder(self.searching))
         self.permissions.become(fixed)
+        watched = self.settings.quarantine
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
+        if fixed.quarantine != watched:
+            await self._catalog.look_all_again()
         await self.packs.become(fixed.packs)
         await self.schemas.become(fixed.connections)
 
@@ -173,12 +177,16 @@ async def open_app(
         services = _Services(wires or {})
         stack.push_async_callback(services.aclose)
         fleet = Fleet(services.make_wire, Bridge(signer))
+        quarantine = Quarantine(
+            store, project_id=DEFAULT_PROJECT, mode=lambda: gateway.settings.quarantine
+        )
         catalog = Catalog(
             fleet,
             store,
             project_id=DEFAULT_PROJECT,
             name_limit=settings.name_limit,
             flat=settings.expose == "flat",
+            inspection=quarantine,
         )
         searching = Searching(settings, {"store": store})
         stack.push_async_callback(searching.aclose)
@@ -235,6 +243,7 @@ async def open_app(
             keeper=keeper,
             learning=learning,
             relations=relations,
+            quarantine=quarantine,
             guide=Guide(
                 recognizer=recognizer,
                 rulebook=rulebook,
@@ -344,7 +353,9 @@ def _teach(
     Rules for tools that are not there, since nothing is connected, would only mislead.
     """
     packs = [with_live(pack, {"tables": connected.tables}) for pack in found.packs]
-    recognizer.take(taught_by(packs))
+    taught = taught_by(packs)
+    if taught != recognizer.taught:
+        recognizer.take(taught)
     rules = [
         PackRules(
             pack=pack.name,

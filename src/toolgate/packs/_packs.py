@@ -218,7 +218,7 @@ class Packs:
                 )
             if new := [each for each in twice if each not in state.problems]:
                 for problem in new:
-                    log.error("pack problem: %s", problem)
+                    log.error("pack %s: %s", state.name, problem)
                 states[at] = replace(state, problems=(*state.problems, *new))
         self._current = replace(self._current, states=tuple(states))
         return specs
@@ -292,9 +292,11 @@ class Packs:
     async def _exchange(self, found: PackSet) -> None:
         before, self._told = self._told, found
         self._current = found
-        for problem in found.problems:
-            if problem not in before.problems:
-                log.error("pack problem: %s", problem)
+        for state in found.states:
+            kept = " The version before is in use." if state.is_kept else ""
+            for problem in state.problems:
+                if problem not in before.problems:
+                    log.error("pack %s: %s%s", state.name, problem, kept)
         for listener in list(self._listeners):
             await listener(found)
         while self._gone:

@@ -203,9 +203,7 @@ class _Gathered:
 
     def _left_out(self, path: Path, reason: str, *, line: int | None = None) -> None:
         where = "" if line is None else f":{line}"
-        said = f"{path}{where}: {reason.rstrip('.')}."
-        log.warning("module of a pack left out: %s", said)
-        self.problems.append(said)
+        self.problems.append(f"{path}{where}: {reason.rstrip('.')}.")
 
 
 def _spec(name: str, config: Mapping[str, Any], source: Path) -> ServerSpec:

@@ -65,6 +65,7 @@ from toolgate.metatools import (
 )
 from toolgate.observe import observe
 from toolgate.rules import CALL_FIRST
+from toolgate.scan import Held, Quarantine
 from toolgate.search import (
     AskedQuery,
     Description,
@@ -189,6 +190,7 @@ class Gateway:
         keeper: ServerKeeper,
         learning: Learning,
         relations: Relations,
+        quarantine: Quarantine,
         guide: Guide,
         admission: Admission,
         admin: AccessAdmin,
@@ -213,6 +215,7 @@ class Gateway:
         self._keeper = keeper
         self._learning = learning
         self._relations = relations
+        self._quarantine = quarantine
         self._guide = guide
         self._listeners: list[Callable[[Change], None]] = []
         self._access_listeners: list[Callable[[], None]] = []
@@ -1064,6 +1067,34 @@ class Gateway:
         self._must_manage(caller)
         await self._catalog.replace(self._catalog.server(name).spec)
         return self._status(name)
+
+    # Tools that are held back
+
+    async def held_tools(self, caller: Caller) -> list[Held]:
+        """The tools that wait until somebody approves them, with what is suspicious.
+
+        Raises:
+            ForbiddenError: The caller may not.
+        """
+        self._must_manage(caller)
+        return await self._quarantine.held()
+
+    async def decide_held(self, caller: Caller, server: str, tool: str, *, accept: bool) -> Held:
+        """Let a tool that is held back through, as it is now, or say no to it.
+
+        Raises:
+            ForbiddenError: The caller may not.
+            UnknownServerError: There is no such server.
+            UnknownToolError: It is not held back.
+        """
+        self._must_manage(caller)
+        began = perf_counter()
+        self._catalog.server(server)
+        held = await self._quarantine.decide(server, tool, accept=accept, by=caller.caller_id)
+        await self._catalog.look_again(server)
+        detail: Json = {"key": held.key, "decision": "approved" if accept else "rejected"}
+        self._receipts.simple(caller, "approve", began=began, detail=detail)
+        return held
 
     # The index
 

@@ -158,6 +158,9 @@ class ServerStatus:
     tools: int = 0
     """Tools in the catalog, from the last listing that worked."""
 
+    held: int = 0
+    """Tools that are held back until somebody approves them."""
+
     resources: int = 0
     """Resources in the catalog."""
 

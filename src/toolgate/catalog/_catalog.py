@@ -3,11 +3,11 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Literal
+from typing import Literal, Protocol
 
 import anyio
 
@@ -27,7 +27,7 @@ from toolgate.types import (
 )
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
-__all__ = ["Catalog", "CatalogChange"]
+__all__ = ["Catalog", "CatalogChange", "Inspection"]
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,18 @@ _RETRY_S = 5.0
 _SHORTEST_TTL_S = 30.0
 _STEP = 1_024
 """Servers that are compared at a time."""
+
+
+class Inspection(Protocol):
+    """Who looks tools over before anybody sees them."""
+
+    async def look(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
+        """Which tools of a listing are to be held back: name and why."""
+        ...
+
+    async def forget(self, server: str) -> None:
+        """A server is removed."""
+        ...
 
 
 class Catalog:
@@ -58,8 +70,10 @@ class Catalog:
         project_id: str,
         name_limit: int = 48,
         flat: bool = False,
+        inspection: Inspection | None = None,
     ) -> None:
         self._fleet = fleet
+        self._inspection = inspection
         self._store = store
         self._project_id = project_id
         self._name_limit = name_limit
@@ -67,6 +81,7 @@ class Catalog:
         self._snapshot = Snapshot()
         self._generation = 0
         self._known: dict[str, ServerEntries] = {}
+        self._listings: dict[str, Listing] = {}
         self._listeners: list[Callable[[CatalogChange], None]] = []
         self._updates: list[Callable[[str, str], None]] = []
         self._states: list[Callable[[], None]] = []
@@ -104,7 +119,7 @@ class Catalog:
                 log.warning("stored listings cannot be read", extra={"error": str(error)})
                 stored = []
             for row in stored:
-                entries = self._from_stored(row)
+                entries = await self._from_stored(row)
                 if entries is not None:
                     self._known[row.server] = entries
         await self.become(specs)
@@ -139,17 +154,40 @@ class Catalog:
         """
         await self._fleet.remove(name)
         self._known.pop(name, None)
+        self._listings.pop(name, None)
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
         self._publish()
         if self._store is not None:
             await self._store.delete_snapshot(self._project_id, name)
+        if self._inspection is not None:
+            await self._inspection.forget(name)
 
     async def replace(self, spec: ServerSpec) -> None:
         """Give a server new settings; it is connected anew, its entries stay meanwhile."""
         await self._fleet.replace(spec)
         self._publish()
+
+    async def look_again(self, name: str) -> None:
+        """Have the tools of a server inspected again, as it listed them last.
+
+        Raises:
+            UnknownServerError: There is none of this name.
+        """
+        self._fleet.get(name)
+        listing = self._listings.get(name)
+        if listing is not None:
+            self._known[name] = await self._entries(name, listing, self._known[name].listed_at)
+            self._publish()
+
+    async def look_all_again(self) -> None:
+        """Have all tools inspected again: other ones are to be held back from now on."""
+        for name in list(self._listings):
+            await self.look_again(name)
+        for server in self._fleet.servers.values():
+            if server.main is not None:
+                self._refresh_soon(server.name)
 
     def server(self, name: str) -> UpstreamServer:
         """The server of this name.
@@ -327,8 +365,7 @@ class Catalog:
 
     async def _take(self, name: str, listing: Listing) -> None:
         listed_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        # Building entries of thousands of tools takes a while: not on the loop that answers.
-        entries = await asyncio.to_thread(self._entries, name, listing, listed_at)
+        entries = await self._entries(name, listing, listed_at)
         self._known[name] = entries
         self._publish()
         if self._store is not None:
@@ -336,10 +373,25 @@ class Catalog:
             self._saving.add(task)
             task.add_done_callback(self._saving.discard)
 
-    def _entries(self, name: str, listing: Listing, listed_at: str | None) -> ServerEntries:
+    async def _entries(self, name: str, listing: Listing, listed_at: str | None) -> ServerEntries:
+        held: Mapping[str, str] = {}
+        if self._inspection is not None:
+            held = await self._inspection.look(name, listing.tools)
+        # What is held may be let through while its server does not answer.
+        if held:
+            self._listings[name] = listing
+        else:
+            self._listings.pop(name, None)
+        # Building entries of thousands of tools takes a while: not on the loop that answers.
+        return await asyncio.to_thread(self._build, name, listing, listed_at, held)
+
+    def _build(
+        self, name: str, listing: Listing, listed_at: str | None, held: Mapping[str, str]
+    ) -> ServerEntries:
         return build_entries(
             name,
-            tools=listing.tools,
+            tools=[tool for tool in listing.tools if tool.get("name") not in held],
+            held=held,
             prompts=listing.prompts,
             resources=listing.resources,
             templates=listing.templates,
@@ -391,7 +443,7 @@ class Catalog:
         except StoreError as error:
             log.warning("listing not stored", extra={"server": name, "error": str(error)})
 
-    def _from_stored(self, row: StoredSnapshot) -> ServerEntries | None:
+    async def _from_stored(self, row: StoredSnapshot) -> ServerEntries | None:
         try:
             stored = json_object(jsontext.loads(row.listing))
             listing = Listing(
@@ -402,7 +454,7 @@ class Catalog:
                 capabilities=json_object(stored.get("capabilities")),
                 instructions=str(stored.get("instructions") or ""),
             )
-            return self._entries(row.server, listing, row.listed_at)
+            return await self._entries(row.server, listing, row.listed_at)
         except (ValueError, KeyError, TypeError) as error:
             log.warning(
                 "stored listing is damaged", extra={"server": row.server, "error": repr(error)}
@@ -414,6 +466,7 @@ class Catalog:
         return replace(
             server.status(),
             tools=len(entries.tools),
+            held=len(entries.held),
             prompts=len(entries.prompts),
             resources=len(entries.resources),
             listed_at=entries.listed_at,

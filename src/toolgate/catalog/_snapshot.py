@@ -84,6 +84,9 @@ class ServerEntries:
     left_out: tuple[str, ...] = ()
     """Sentences about entries that could not be used."""
 
+    held: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that are held back until somebody decides: name and why."""
+
     @cached_property
     def by_key(self) -> Mapping[str, Entry]:
         """Its tools by key."""
@@ -216,6 +219,7 @@ def build_entries(
     instructions: str = "",
     listed_at: str | None = None,
     left_out: tuple[str, ...] = (),
+    held: Mapping[str, str] | None = None,
     name_limit: int = 48,
     flat: bool = False,
 ) -> ServerEntries:
@@ -229,6 +233,7 @@ def build_entries(
         instructions=instructions,
         listed_at=listed_at,
         left_out=left_out,
+        held=held or {},
     )
 
 

@@ -204,8 +204,10 @@ class Door:
         if self.running is None or found_any(answer) or not await self._is_starting():
             return answer
         with anyio.move_on_after(WAIT_S):
-            while await self._is_starting():
+            is_starting = True
+            while is_starting:
                 await anyio.sleep(_LOOK_S)
+                is_starting = await self._is_starting()
         return await self._discover(wanted)
 
     async def _discover(self, wanted: Json) -> Json:
@@ -335,6 +337,15 @@ class Door:
     async def remove_index(self, server: str) -> Json:
         """Remove what is kept of a server's vectors."""
         return await self._ask("DELETE", f"index/{quote(server)}")
+
+    async def held_tools(self) -> list[Json]:
+        """The tools that wait until somebody approves them."""
+        return cast("list[Json]", (await self._ask("GET", "held"))["held"])
+
+    async def decide_held(self, server: str, tool: str, *, accept: bool) -> Json:
+        """Let a tool that is held back through, or say no to it."""
+        wanted: Json = {"tool": tool, "approve": accept}
+        return await self._ask("POST", f"servers/{quote(server)}/approve", wanted)
 
     async def restart_server(self, name: str) -> None:
         """End the connection to a server and make a new one."""

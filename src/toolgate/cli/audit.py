@@ -42,6 +42,10 @@ _ACTIONS = (
     "forget",
     "index",
     "catalog_search",
+    "enrich",
+    "knowledge",
+    "recover",
+    "approve",
 )
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 

@@ -117,6 +117,25 @@ def restart(name: Name) -> int:
     return anyio.run(_restart, name)
 
 
+@app.command()
+def approve(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Name of the server; without it, all are shown.")
+    ] = "",
+    tools: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOOL]...", help="Only these tools.")
+    ] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Say no to them instead.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show tools that are held back and what is suspicious about them, and let them through.
+
+    What is held back, the setting `quarantine` says.
+    """
+    return anyio.run(_approve, name, tools or [], not reject, yes, as_json)
+
+
 @app.command("test")
 def try_server(name: Name, as_json: AsJson = False) -> int:
     """Start a server on its own, greet it, list its tools, and say how long that took."""
@@ -171,6 +190,8 @@ def _row(server: Json) -> tuple[str, ...]:
 
 
 def _remark(server: Json) -> str:
+    if held := server.get("held"):
+        return f"{counted(held, 'tool')} held back: toolgate servers approve {server['name']}"
     if server.get("last_error") and server["state"] != "ready":
         return str(server["last_error"])
     if server["state"] == "connecting":
@@ -262,6 +283,14 @@ async def _logs(name: str, as_json: bool) -> int:
     else:
         note(f"{name} has written nothing to its standard error.")
     return FINE
+
+
+async def _approve(name: str, tools: Sequence[str], accept: bool, sure: bool, as_json: bool) -> int:
+    shown = import_module("toolgate.cli._approve")
+    async with open_door(load_settings(), connect=[name] if name else "unknown") as door:
+        if name:
+            await door.servers_when_settled(name)
+        return await shown.approve(door, name, tools, accept=accept, sure=sure, as_json=as_json)
 
 
 def _config(

@@ -11,6 +11,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -63,7 +64,15 @@ _ROT13: Final = str.maketrans(
     "nopqrstuvwxyzabcdefghijklmNOPQRSTUVWXYZABCDEFGHIJKLM",
 )
 
+_TURNED: Final = tuple(
+    word.translate(_ROT13) for word in ("ignore", "disregard", "instructions", "password", "secret")
+)
+_BACKWARDS: Final = tuple(
+    word[::-1] for word in ("instructions", "previous", "disregard", "passwords", "conversation")
+)
 
+
+@lru_cache(maxsize=4096)
 def plain(text: str) -> str:
     """A text as a model reads it: Latin letters for their doubles, nothing invisible, one blank."""
     seen = _tags_read(html.unescape(text[:MOST_CHARS]))
@@ -115,12 +124,11 @@ def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
         said = html.unescape(unquote(match[0]))
         said = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), said)
         yield "escapes", said
-    turned = part.translate(_ROT13)
-    if re.search(r"\b(?:ignore|disregard) (?:all|any|the|previous|prior)\b", turned, re.IGNORECASE):
-        yield "ROT13", turned
-    backwards = part[::-1]
-    if re.search(r"\bsnoitcurtsni\b|\bsuoiverp\b", part, re.IGNORECASE):
-        yield "letters in reverse order", backwards
+    lowered = part.lower()
+    if any(word in lowered for word in _TURNED):
+        yield "ROT13", part.translate(_ROT13)
+    if any(word in lowered for word in _BACKWARDS):
+        yield "letters in reverse order", part[::-1]
 
 
 def skeleton(name: str) -> str:

@@ -6,7 +6,8 @@ the schemas. It decides nothing: whoever asked holds back what has findings that
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, cast
 
 from toolgate.scan._plain import MOST_CHARS, decoded_parts, hidden_kinds, plain, skeleton
@@ -17,6 +18,8 @@ __all__ = ["Finding", "Neighbours", "Scanner", "weighs"]
 
 _EXCERPT: Final = 160
 _MOST_DEPTH: Final = 40
+_NAME: Final = " (name)"
+"""End of the path of a name, beside that of its value."""
 _SHORT: Final = 8
 """Characters in which nothing can be said: `string`, `object`."""
 
@@ -70,6 +73,8 @@ class Scanner:
 
     def __init__(self, rules: Iterable[Rule] | None = None) -> None:
         self._rules = tuple(rules) if rules is not None else load_rules()
+        # Parameters of one server are described in the same words again and again.
+        self._suspicions = lru_cache(maxsize=4096)(self._look)
 
     def scan(
         self, definition: Json, *, server: str = "", neighbours: Neighbours | None = None
@@ -85,36 +90,40 @@ class Scanner:
         for where, text in _texts(definition):
             if len(text) < _SHORT and text.isascii() and text.isprintable():
                 continue
-            for finding in self._in_text(where, text):
-                found.setdefault((finding.rule, finding.where), finding)
+            for finding in self._suspicions(text, where.endswith(_NAME)):
+                found.setdefault((finding.rule, where), replace(finding, where=where))
         others = neighbours or Neighbours()
         for finding in _shadowing(definition, server, others):
             found.setdefault((finding.rule, finding.where), finding)
         return tuple(sorted(found.values(), key=lambda each: -each.weight))
 
-    def _in_text(self, where: str, text: str) -> Iterator[Finding]:
+    def _look(self, text: str, is_name: bool) -> tuple[Finding, ...]:  # noqa: FBT001
+        """What is suspicious about one text, wherever it stands."""
+        return tuple(self._in_text(text, is_name=is_name))
+
+    def _in_text(self, text: str, *, is_name: bool) -> Iterator[Finding]:
         kinds = hidden_kinds(text)
         if kinds:
             yield Finding(
                 rule="hidden-text",
-                where=where,
+                where="",
                 reason=f"It has {', '.join(kinds)}.",
                 excerpt=_visible(text),
             )
-        yield from self._by_rules(where, plain(text), "")
+        yield from self._by_rules(plain(text), "", is_name=is_name)
         for encoding, content in decoded_parts(text):
-            inside = list(self._by_rules(where, plain(content), f" in {encoding}"))
+            inside = list(self._by_rules(plain(content), f" in {encoding}", is_name=False))
             yield from inside
             if not inside and encoding != "escapes":
                 yield Finding(
                     rule="encoded-text",
-                    where=where,
+                    where="",
                     reason=f"It has sentences in {encoding}, which people do not read.",
                     excerpt=_visible(content),
                 )
 
-    def _by_rules(self, where: str, text: str, hidden: str) -> Iterator[Finding]:
-        is_name, lowered = where.endswith("(name)"), text.lower()
+    def _by_rules(self, text: str, hidden: str, *, is_name: bool) -> Iterator[Finding]:
+        lowered = text.lower()
         for rule in self._rules:
             if is_name and not rule.in_names:
                 continue
@@ -122,7 +131,7 @@ class Scanner:
             if match is not None:
                 yield Finding(
                     rule=rule.id,
-                    where=where,
+                    where="",
                     reason=f"It {rule.says}{hidden}.",
                     excerpt=_around(text, match),
                     weight=1.0 if hidden else rule.weight,
@@ -151,7 +160,7 @@ def _texts(definition: Json) -> Iterator[tuple[str, str]]:
                 path = f"{where}.{key}" if where else key
                 if where.endswith("properties") or not re.fullmatch(r"[$\w./ -]{1,40}", key):
                     left -= len(key)
-                    stack.append((f"{path} (name)", key, depth + 1))
+                    stack.append((path + _NAME, key, depth + 1))
                 if key not in ("$schema", "$id", "$ref"):
                     stack.append((path, inner, depth + 1))
         elif isinstance(value, list) and depth < _MOST_DEPTH:
@@ -174,6 +183,11 @@ _BEHIND: Final = re.compile(
     re.IGNORECASE,
 )
 
+_IDENTIFIER: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+|\b[a-z]+[A-Z][A-Za-z0-9]*"
+)
+"""Names of tools that are no words of the language, as `search` is."""
+
 
 def _shadowing(definition: Json, server: str, others: Neighbours) -> Iterator[Finding]:
     """A name made to be taken for another server's tool, or a text about another server's tool."""
@@ -187,13 +201,13 @@ def _shadowing(definition: Json, server: str, others: Neighbours) -> Iterator[Fi
             excerpt=_visible(name),
         )
     for where, text in _texts(definition):
-        if where.endswith("(name)"):
+        if where.endswith(_NAME) or len(text) < _SHORT:
             continue
         said = plain(text)
-        for match in re.finditer(r"[A-Za-z][\w.-]{2,}", said):
-            word = match[0].rstrip(".-")
+        for match in _IDENTIFIER.finditer(said):
+            word = match[0]
             owner = others.names.get(word)
-            if owner is None or owner == server or word == name or not _is_identifier(word):
+            if owner is None or owner == server or word == name:
                 continue
             before, after = (
                 said[max(0, match.start() - 90) : match.start()],
@@ -207,11 +221,6 @@ def _shadowing(definition: Json, server: str, others: Neighbours) -> Iterator[Fi
                     excerpt=_around(said, match),
                 )
                 break
-
-
-def _is_identifier(word: str) -> bool:
-    """Whether a word is a name and not a word of the language, as `search` is."""
-    return "_" in word or "-" in word or "." in word or re.search(r"[a-z][A-Z]", word) is not None
 
 
 def _is_fake(name: str, known: str) -> bool:

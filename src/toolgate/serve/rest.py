@@ -29,6 +29,7 @@ from toolgate.metatools import (
     read_get_knowledge,
     read_process_prompt,
 )
+from toolgate.scan import Held
 from toolgate.serve._access import ACCESS
 from toolgate.serve._asgi import (
     DisconnectedError,
@@ -117,6 +118,10 @@ _ADD = {
     "name": _Key(kind=_STRING, words="a string", is_needed=True),
     "config": _Key(kind=(dict,), words="an object", is_needed=True),
     "save": _Key(kind=(bool,), words="true or false"),
+}
+_APPROVE = {
+    "tool": _Key(kind=_STRING, words="a string", is_needed=True),
+    "approve": _Key(kind=(bool,), words="true or false"),
 }
 _REFRESH = {"server": _Key(kind=_STRING, words="a string")}
 
@@ -398,6 +403,19 @@ class Rest:
         restarted = await self._gateway.restart_server(call.caller, call.names[0])
         return 200, dataclasses.asdict(restarted)
 
+    async def held(self, call: _Call) -> tuple[int, object]:
+        """`GET held`: the tools that wait until somebody approves them."""
+        found = await self._gateway.held_tools(call.caller)
+        return 200, {"held": [_held(tool) for tool in found]}
+
+    async def decide_held(self, call: _Call) -> tuple[int, object]:
+        """`POST servers/NAME/approve`: let a held `tool` through, or not (`"approve": false`)."""
+        body = _checked(call.body, _APPROVE)
+        decided = await self._gateway.decide_held(
+            call.caller, call.names[0], body["tool"], accept=body.get("approve", True)
+        )
+        return 200, {"toolKey": decided.key, "approved": body.get("approve", True)}
+
     # The index
 
     async def index(self, call: _Call) -> tuple[int, object]:
@@ -441,6 +459,24 @@ class Rest:
         return [_in_format(known[key], form) for key in keys if key in known]
 
 
+def _held(tool: Held) -> Json:
+    """A held tool, with the lines of each difference."""
+    return {
+        "toolKey": tool.key,
+        "serverName": tool.server,
+        "toolName": tool.tool,
+        "state": tool.state,
+        "reason": tool.reason,
+        "seenAt": tool.seen_at,
+        "findings": [dataclasses.asdict(each) for each in tool.findings],
+        "differences": [
+            {"where": each.where, "kind": each.kind, "lines": each.lines()}
+            for each in tool.differences
+        ],
+        "definition": tool.definition,
+    }
+
+
 def _of_access(
     answer: Callable[[Gateway, Caller, tuple[str, ...], Json], Awaitable[tuple[int, object]]],
 ) -> _Handler:
@@ -468,6 +504,8 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "servers/*/enable"): Rest.enable_server,
     ("POST", "servers/*/disable"): Rest.disable_server,
     ("POST", "servers/*/restart"): Rest.restart_server,
+    ("POST", "servers/*/approve"): Rest.decide_held,
+    ("GET", "held"): Rest.held,
     ("GET", "groups"): Rest.groups,
     ("POST", "mark"): Rest.mark,
     ("GET", "usage"): Rest.usage,

@@ -595,6 +595,11 @@ class Settings:
     """Per cent of the conversations that get `optimization`; the others get `bm25`, or `off` where
     it is `bm25`. 0 to 100. `toolgate audit compare` shows both side by side."""
 
+    quarantine: Literal["off", "suspicious", "changed", "new"] = "suspicious"
+    """Which tools are held back until `toolgate servers approve`: those that the scanner finds
+    `suspicious`, new or changed; every tool that has `changed`, too; every `new` one, too; or none
+    (`off`)."""
+
     name_limit: int = _between(48, 24, 64)
     """Most characters of an exposed name; 24 to 64."""
 

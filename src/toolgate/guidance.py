@@ -457,7 +457,7 @@ class Guide:
     async def about_call(self, caller: Caller, entry: Entry, tools: Toolbox) -> Advice | None:
         """What to say about a call before it runs; None: it goes with what was asked for."""
         talk = self._talks.of(caller)
-        if not talk.intents or not self._settings().recovery or entry.key in talk.told:
+        if not talk.intents or not self._settings().recovery:
             return None
         own = self._keys(talk.intents, tools)
         if not own or entry.key in own:
@@ -467,13 +467,20 @@ class Guide:
             for intent in self.recognizer.taught.intents
             if any(each.key == entry.key for each in tools.tools_of(intent))
         ]
+        # Tools of no intent are what any work may need: that is said once and not of each.
+        what = f"outside {entry.key}" if owners else "outside"
+        if what in talk.told:
+            return None
+        self._talks.told(caller, what)
         return await self._advice(caller, talk, entry, owners, tools, reason="outside")
 
     async def about_arguments(self, caller: Caller, entry: Entry, tools: Toolbox) -> Advice | None:
         """What to say about a call whose arguments do not fit; None: nothing more than that."""
         talk = self._talks.of(caller)
-        if not talk.intents or not self._settings().recovery or f"{entry.key} " in talk.told:
+        what = f"arguments {entry.key}"
+        if not talk.intents or not self._settings().recovery or what in talk.told:
             return None
+        self._talks.told(caller, what)
         return await self._advice(caller, talk, entry, [], tools, reason="arguments")
 
     def _keys(self, intents: Iterable[str], tools: Toolbox) -> frozenset[str]:
@@ -492,8 +499,6 @@ class Guide:
         *,
         reason: Literal["outside", "arguments"],
     ) -> Advice | None:
-        # The blank tells both reasons apart; no key has one.
-        self._talks.told(caller, entry.key if reason == "outside" else f"{entry.key} ")
         if self._notes is not None:
             self._notes.mistaken(
                 caller, talk.request, intent=talk.intents[0], called=entry.key, reason=reason

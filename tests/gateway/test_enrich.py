@@ -439,6 +439,7 @@ async def test_a_tool_of_no_intent_runs_and_the_rules_follow_once() -> None:
     async with app_with() as app:
         await asked(app, A_RELATION)
         first = await call(app, "ide__readFile")
+        await asked(app, "show me all relations")
         again = await call(app, "ide__readFile")
 
     assert first["content"][0] == {"type": "text", "text": "file"}

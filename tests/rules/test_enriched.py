@@ -258,7 +258,14 @@ def test_a_request_without_rules_leaves_the_rules_before_in_memory() -> None:
     me = Caller(conversation="c")
     talks.asked(me, "one", intent="A", intents=("A",))
     talks.told(me, "s:t")
+    talks.asked(me, "one more", intent="A", intents=("A",))
+    assert talks.of(me).told == {"s:t"}
     talks.asked(me, "two", intent=None, intents=())
 
     talk = talks.of(me)
-    assert (talk.given, talk.intents, talk.previous, talk.told) == (("A",), (), ("A",), frozenset())
+    assert (talk.given, talk.intents, talk.previous, talk.told) == (
+        ("A",),
+        (),
+        ("A", "A"),
+        frozenset(),
+    )

@@ -34,7 +34,7 @@ class Talk:
     """The last request, as far as it is kept."""
 
     told: frozenset[str] = frozenset()
-    """Tools of which it was said in this topic that they do not belong to it."""
+    """What was said already about calls in this topic, in the words of who said it."""
 
     at_s: float = 0.0
     """When it was last asked; seconds of the clock."""
@@ -80,6 +80,7 @@ class Talks:
             intents=intents,
             previous=previous[-_PREVIOUS:],
             request=request[:_REQUEST_CHARS],
+            told=before.told if intents and intents == before.intents else frozenset(),
         )
         self._keep(caller, talk)
 
@@ -89,10 +90,10 @@ class Talks:
         both = tuple(dict.fromkeys((*talk.intents, *intents)))
         self._keep(caller, replace(talk, intents=both, given=both))
 
-    def told(self, caller: Caller, tool: str) -> None:
-        """Remember that the model was told of a tool."""
+    def told(self, caller: Caller, what: str) -> None:
+        """Remember that something was said about a call."""
         talk = self.of(caller)
-        self._keep(caller, replace(talk, told=talk.told | {tool}))
+        self._keep(caller, replace(talk, told=talk.told | {what}))
 
     def _keep(self, caller: Caller, talk: Talk) -> None:
         if not caller.conversation:

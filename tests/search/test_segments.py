@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from tests.search.hashing import HashingEmbedder
 from toolgate.embed import TextKind, Vectors
-from toolgate.search import SearchableTool, SearchRequest, _lexical, _looks, _vectors
+from toolgate.search import (
+    SearchableTool,
+    SearchRequest,
+    _lexical,
+    _looks,
+    _servers,
+    _vectors,
+)
 from toolgate.search._lexical import (
     LexicalState,
     WordWeights,
@@ -259,4 +266,36 @@ async def test_a_mask_keeps_its_order_when_places_are_another(
         assert hidden not in {hit.key for hit in answer.hits}
         assert answer.searched == len(tools) - 1
     assert (await strategy.search(SearchRequest(queries=("new:tool_2",)))).hits[0].source == "exact"
+    await strategy.aclose()
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("always_first_look")
+async def test_means_that_follow_changes_are_those_of_all_tools(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of heads and of servers: a change adds and takes away its own part."""
+    monkeypatch.setattr(_servers, "_RENEWED_MOST", 0.3)
+    strategy = build(Options(wait_s=5, embed_timeout_s=5), embedder=Small())
+    tools = a_catalog(30)
+    renewed: set[int] = set()
+    for change in range(14):
+        await strategy.update(tools)
+        await strategy.ready()
+        state = strategy._state
+        assert state.vectors is not None
+        assert state.servers is not None
+        assert state.usual is not None
+        whole = _looks.state_of(state.words, state.vectors)
+        assert whole.servers is not None
+        assert whole.usual is not None
+        numbers = np.arange(len(state.words.server_names), dtype=np.int32)
+        assert np.allclose(state.servers.some(numbers), whole.servers.some(numbers), atol=1e-5)
+        query = np.asarray(whole.servers.usual, np.float32)
+        assert np.allclose(state.servers.cosines(query), whole.servers.cosines(query), atol=1e-5)
+        assert np.allclose(state.servers.usual, whole.servers.usual, atol=1e-5)
+        assert np.allclose(state.usual.head, whole.usual.head, atol=1e-5)
+        renewed.add(len(state.servers.renewed))
+        tools[change * 5 : change * 5 + 3] = [tool(change, "new mail", f"fresh{change}")]
+    assert len(renewed) > 2, "some stand beside the others, until all are put together"
     await strategy.aclose()

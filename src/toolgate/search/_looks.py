@@ -37,7 +37,7 @@ class State:
     """Which places have a vector; None: all of them."""
     missing: int = 0
     """Tools without a vector."""
-    usual: NDArray[np.float32] | None = None
+    usual: "Usual | None" = None
     """Mean head of all tools."""
     in_order: bool = False
     """Whether each place has the row of its own number."""
@@ -75,11 +75,7 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
     if there is not None:
         without = ~there if words.live is None else ~there & words.live
         missing = int(np.count_nonzero(without))
-    usual = None
-    if vectors.heads is not None:
-        rows = vectors.of_tool if words.live is None else vectors.of_tool[words.live]
-        weights = np.bincount(rows, minlength=len(filled)) * filled
-        usual = _mean(vectors.heads.rows, weights)
+    usual = _usual(words, vectors, last) if vectors.heads is not None else None
     servers = None
     if vectors.there.any() and not elsewhere:
         known = last.servers if last is not None else None
@@ -100,12 +96,49 @@ def _servers_changed(
     return np.unique(words.servers[: words.size][came]) if came.any() else None
 
 
-def _mean(rows: NDArray[np.float32], weights: NDArray[np.int64]) -> NDArray[np.float32]:
-    total = np.zeros(rows.shape[1], np.float64)
-    for begin in range(0, len(rows), 1 << 14):
-        part = slice(begin, begin + (1 << 14))
-        total += weights[part].astype(np.float32) @ rows[part]
-    return (total / max(1, int(weights.sum()))).astype(np.float32)
+@dataclass(frozen=True)
+class Usual:
+    """The mean head of all tools that have one."""
+
+    counted: NDArray[np.bool_]
+    """Which places count."""
+    total: NDArray[np.float64]
+    """Sum of their heads."""
+
+    @property
+    def head(self) -> NDArray[np.float32]:
+        """The mean."""
+        return (self.total / max(1, np.count_nonzero(self.counted))).astype(np.float32)
+
+
+def _usual(words: LexicalState, vectors: ToolVectors, last: State | None) -> Usual:
+    """The mean of a state; of one that grew out of the last only what changed is looked at."""
+    assert vectors.heads is not None
+    heads, of_tool = vectors.heads, vectors.of_tool
+    counted = np.ones(words.size, np.bool_) if words.live is None else words.live.copy()
+    if not heads.there.all():
+        counted &= heads.there[of_tool]
+    total = np.zeros(heads.rows.shape[1], np.float64)
+    came, went = counted, np.zeros(0, np.int64)
+    if (
+        last is not None
+        and last.usual is not None
+        and last.vectors is not None
+        and last.vectors.heads is not None
+        and last.vectors.heads.basis is heads.basis
+        and last.words.tools is words.tools
+        and len(last.usual.counted) <= words.size
+    ):
+        before = np.zeros(words.size, np.bool_)
+        before[: len(last.usual.counted)] = last.usual.counted
+        total = last.usual.total.copy()
+        came, went = counted & ~before, np.flatnonzero(before & ~counted)
+        total -= heads.rows[of_tool[went]].sum(axis=0, dtype=np.float64)
+    places = np.flatnonzero(came)
+    for begin in range(0, len(places), 1 << 14):
+        rows = of_tool[places[begin : begin + (1 << 14)]]
+        total += heads.rows[rows].sum(axis=0, dtype=np.float64)
+    return Usual(counted, total)
 
 
 @dataclass(frozen=True)
@@ -188,7 +221,7 @@ def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cos
     for query, row in zip(queries, found, strict=True):
         values = row if state.in_order else row[vectors.of_tool]
         if heads is not None and state.usual is not None:
-            low = float(state.usual @ (query @ heads.basis) + heads.rest @ query)
+            low = float(state.usual.head @ (query @ heads.basis) + heads.rest @ query)
             high = _high(state, row, query)
             made.append(None if high is None else Cosines(values, low, high))
             continue

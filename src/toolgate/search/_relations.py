@@ -6,6 +6,7 @@ A search never waits for it. While it is computed, and when it fails, the last k
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic, thread_time
 from typing import Protocol, runtime_checkable
 
 import anyio.to_thread
@@ -20,6 +21,10 @@ __all__ = ["Relations"]
 
 log = logging.getLogger(__name__)
 
+_SHORT_S = 0.5
+"""Processor seconds that are worth nothing: what takes no longer is computed at each change."""
+_REST = 20.0
+"""How many times as long as it took nothing is computed anew: 5 % of one core at most."""
 _MOST = 50_000
 """Tools of a catalog beyond which neither is worth its seconds; named groups always work."""
 
@@ -41,13 +46,17 @@ class Relations:
         self._task: asyncio.Task[None] | None = None
         self._strategy: object = None
         self._keeper: _HasVectors | None = None
+        self._rests_until = 0.0
         self.alternatives: Mapping[str, tuple[str, ...]] = {}
         """Keys of near-equal tools of other servers, by key."""
         self.groups = Groups()
         """The capability groups."""
 
     def look(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
-        """Compute anew in the background when the catalog, its vectors or the names changed."""
+        """Compute anew in the background when the catalog, its vectors or the names changed.
+
+        In a large catalog that changes often not each time: `_REST`.
+        """
         if strategy is not self._strategy:
             self._strategy, self._keeper = strategy, _keeper_of(strategy)
         keeper = self._keeper
@@ -56,6 +65,8 @@ class Relations:
         named = self._named()
         wanted = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
         if wanted == self._known or (self._task is not None and not self._task.done()):
+            return
+        if self._known and wanted[2] == self._known[2] and monotonic() < self._rests_until:
             return
         self._known = wanted
         rows = keeper.vectors() if keeper and whole and len(tools) <= _MOST else None
@@ -81,11 +92,13 @@ class Relations:
         named: Mapping[str, Sequence[str]],
     ) -> None:
         try:
-            self.groups = await anyio.to_thread.run_sync(_groups, tools, rows, named)
-            if len(tools) <= _MOST:
-                self.alternatives = await anyio.to_thread.run_sync(near_equal, tools, rows)
+            self.groups, self.alternatives, spent_s = await anyio.to_thread.run_sync(
+                _computed, tools, rows, named
+            )
         except Exception:  # a search goes on without it
             log.exception("relations of tools not computed")
+            return
+        self._rests_until = monotonic() + (_REST * spent_s if spent_s > _SHORT_S else 0.0)
 
 
 def _keeper_of(strategy: object) -> _HasVectors | None:
@@ -95,9 +108,13 @@ def _keeper_of(strategy: object) -> _HasVectors | None:
     return strategy if isinstance(strategy, _HasVectors) else None
 
 
-def _groups(
+def _computed(
     tools: Sequence[SearchableTool],
     rows: NDArray[np.float32] | None,
     named: Mapping[str, Sequence[str]],
-) -> Groups:
-    return grouped(tools, rows, named, derive=len(tools) <= _MOST)
+) -> tuple[Groups, Mapping[str, tuple[str, ...]], float]:
+    """Groups, near-equal tools, and the processor seconds that they took."""
+    began, few = thread_time(), len(tools) <= _MOST
+    groups = grouped(tools, rows, named, derive=few)
+    alternatives: Mapping[str, tuple[str, ...]] = near_equal(tools, rows) if few else {}
+    return groups, alternatives, thread_time() - began

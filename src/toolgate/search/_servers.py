@@ -16,6 +16,8 @@ __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
 
 _BLOCK = 2_048
 """Vectors that are added at a time: what is computed on the way stays in the processor's cache."""
+_RENEWED_MOST = 0.05
+"""Share of the servers that stand beside the others before all are put together."""
 _LEAST = 1e-5
 """Smallest spread of cosines that tells servers apart."""
 _DECIMALS = 5
@@ -26,10 +28,45 @@ class ServerVectors:
     """The mean vectors of all servers."""
 
     rows: NDArray[np.float32]
-    """Of length 1, by number of the server; 0 for one without tools."""
+    """Of length 1, by number of the server; 0 for one without tools. Those of a later state may
+    be others, which stand in `instead`: a change copies no others."""
 
-    usual: NDArray[np.float32]
-    """Their mean."""
+    total: NDArray[np.float64]
+    """Sum of all that count."""
+
+    present: int
+    """Servers with tools."""
+
+    renewed: NDArray[np.int32]
+    """Numbers of those that are not in `rows`, ascending."""
+
+    instead: NDArray[np.float32]
+    """Their vectors."""
+
+    @property
+    def usual(self) -> NDArray[np.float32]:
+        """The mean of all that count."""
+        return (self.total / self.present).astype(np.float32)
+
+    def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """How near each server is."""
+        found = self.rows @ query
+        if len(self.renewed):
+            longer = np.zeros(max(len(found), int(self.renewed[-1]) + 1), np.float32)
+            longer[: len(found)] = found
+            found = longer
+            found[self.renewed] = self.instead @ query
+        return found
+
+    def some(self, numbers: NDArray[np.int32]) -> NDArray[np.float32]:
+        """The vectors of a few servers."""
+        found = self.rows[np.minimum(numbers, len(self.rows) - 1)]
+        found[numbers >= len(self.rows)] = 0
+        if len(self.renewed):
+            at = np.minimum(self.renewed.searchsorted(numbers), len(self.renewed) - 1)
+            others = np.flatnonzero(self.renewed[at] == numbers)
+            found[others] = self.instead[at[others]]
+        return found
 
 
 def server_vectors(
@@ -46,31 +83,53 @@ def server_vectors(
         last: Those of the state before.
         changed: Numbers of the servers that are different from `last`; None: all.
     """
-    count = len(words.server_names)
-    wanted = np.ones(words.size, np.bool_) if words.live is None else words.live.copy()
-    rows = np.zeros((count, vectors.rows.shape[1]), np.float32)
-    if last is not None and changed is not None:
+    if last is None or changed is None:
+        rows = _rows_of(words, vectors, np.arange(len(words.server_names), dtype=np.int32))
+        return _whole(rows)
+    renewed = np.union1d(last.renewed, changed)
+    before, after = last.some(changed), _rows_of(words, vectors, changed)
+    instead = np.zeros((len(renewed), last.rows.shape[1]), np.float32)
+    instead[renewed.searchsorted(last.renewed)] = last.instead
+    instead[renewed.searchsorted(changed)] = after
+    if len(renewed) > _RENEWED_MOST * len(last.rows):
+        rows = np.zeros((len(words.server_names), last.rows.shape[1]), np.float32)
         rows[: len(last.rows)] = last.rows
-        rows[changed] = 0
-        is_changed = np.zeros(count, np.bool_)
-        is_changed[changed] = True
-        wanted &= is_changed[words.servers[: words.size]]
+        rows[renewed] = instead
+        return _whole(rows)
+    present = last.present + int(after.any(axis=1).sum()) - int(before.any(axis=1).sum())
+    total = last.total + (after.sum(axis=0, dtype=np.float64) - before.sum(axis=0))
+    return ServerVectors(last.rows, total, present, renewed, instead) if present > 1 else None
+
+
+def _whole(rows: NDArray[np.float32]) -> ServerVectors | None:
+    present = int(np.count_nonzero(rows.any(axis=1)))
+    if present < 2:
+        return None
+    none = np.zeros(0, np.int32)
+    return ServerVectors(rows, rows.sum(axis=0, dtype=np.float64), present, none, rows[:0])
+
+
+def _rows_of(
+    words: LexicalState, vectors: ToolVectors, numbers: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """The vectors of some servers, whose numbers ascend."""
+    is_wanted = np.zeros(len(words.server_names), np.bool_)
+    is_wanted[numbers] = True
+    wanted = is_wanted[words.servers[: words.size]]
+    if words.live is not None:
+        wanted &= words.live
     places = np.flatnonzero(wanted)
-    owners = words.servers[places]
+    owners = numbers.searchsorted(words.servers[places])
     by_server = np.argsort(owners, kind="stable")
     places, owners = places[by_server], owners[by_server]
+    rows = np.zeros((len(numbers), vectors.rows.shape[1]), np.float32)
     for begin in range(0, len(places), _BLOCK):
         some = slice(begin, begin + _BLOCK)
         starts = np.flatnonzero(np.diff(owners[some], prepend=-1))
         near = singles(vectors.rows[vectors.of_tool[places[some]]])
         rows[owners[some][starts]] += np.add.reduceat(near, starts, axis=0)
-    touched = np.unique(owners)
-    lengths = np.linalg.norm(rows[touched], axis=1, keepdims=True)
-    rows[touched] /= np.maximum(lengths, 1e-9)
-    present = int(np.count_nonzero(rows.any(axis=1)))
-    if present < 2:
-        return None
-    return ServerVectors(rows, rows.sum(axis=0) / np.float32(present))
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return rows
 
 
 def changed_servers(before: LexicalState, after: LexicalState) -> NDArray[np.int32] | None:
@@ -101,10 +160,10 @@ def nearness(
     """
     if few:
         some, places = np.unique(owners, return_inverse=True)
-        rows = servers.rows[some]
+        cosines = servers.some(some) @ query
     else:
-        rows, places = servers.rows, owners
-    cosines = np.round(rows @ query, _DECIMALS)
+        cosines, places = servers.cosines(query), owners
+    cosines = np.round(cosines, _DECIMALS)
     low = np.round(servers.usual @ query, _DECIMALS)
     high = cosines.max()
     if high - low < _LEAST:

@@ -256,7 +256,8 @@ def rows_of(digests: TextHashes, wanted: TextHashes) -> NDArray[np.int64]:
     found = np.full(len(wanted), -1, np.int64)
     if len(wanted):
         at = np.minimum(ordered[:, 0].searchsorted(digests[:, 0]), len(wanted) - 1)
-        same = np.flatnonzero((ordered[at] == digests).all(axis=1))
+        same = np.flatnonzero(ordered[at, 0] == digests[:, 0])
+        same = same[ordered[at[same], 1] == digests[same, 1]]
         found[order[at[same]]] = same
     return found
 

@@ -33,7 +33,7 @@ import numpy as np
 import psutil
 
 from benchmarks._report import Report, Target, print_all, run
-from toolgate.access import AllowAll
+from toolgate.access import AllowAll, Things
 from toolgate.app import open_app
 from toolgate.catalog import Catalog, ServerEntries, Snapshot
 from toolgate.catalog._catalog import _changed_servers
@@ -195,14 +195,15 @@ class _Mask(AllowAll):
     """A permission mask that leaves nine tools of ten, kept as long as the tools stay."""
 
     def __init__(self) -> None:
-        self._of: Sequence[str] = ()
+        self._version = -1
         self._mask = np.zeros(0, np.bool_)
 
-    def mask(self, caller: Caller, keys: Sequence[str]) -> Any:
+    def mask(self, caller: Caller, things: Things) -> Any:
         """The same for the same tools."""
         del caller
-        if keys is not self._of:
-            self._of, self._mask = keys, np.random.default_rng(3).random(len(keys)) < 0.9
+        if things.version != self._version:
+            self._version = things.version
+            self._mask = np.random.default_rng(3).random(len(things.tools)) < 0.9
         return self._mask
 
 

@@ -99,7 +99,8 @@ async def test_who_may_not_change_servers_may_not_change_the_index(
 
         def refuse(caller: Caller, action: Any, target: str) -> Any:
             verdict = decide(caller, action, target)
-            return type(verdict)(allowed=False, rule="test") if action == "manage" else verdict
+            is_managing = (action, target) == ("right", "manage")
+            return type(verdict)(allowed=False, rule="test") if is_managing else verdict
 
         monkeypatch.setattr(app.gateway._access, "decide", refuse)
         for work in (

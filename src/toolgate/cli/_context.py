@@ -20,6 +20,9 @@ class Shared:
     imports: tuple[str, ...] = ()
     """`--import FILE`: further files with servers, in the order given."""
 
+    auth: str = ""
+    """`--auth`: stands over the setting of this name; empty: the setting holds."""
+
     dev: bool = False
     """`--dev` of `serve` and `stdio`: as `packs.dev` of the configuration."""
 

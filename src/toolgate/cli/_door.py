@@ -82,7 +82,9 @@ def load_settings() -> Settings:
         SettingError: They cannot be read.
     """
     options = shared()
-    overrides = {"packs": {"dev": True}} if options.dev else None
+    overrides: Json = {"packs": {"dev": True}} if options.dev else {}
+    if options.auth:
+        overrides["auth"] = options.auth
     return settings.load(options.config, options.imports, overrides=overrides)
 
 

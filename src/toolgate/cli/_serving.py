@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 
@@ -20,7 +19,7 @@ from toolgate.cli._door import configuration_of, load_settings, store_url
 from toolgate.cli._ending import ended_by_a_signal
 from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on, is_loopback, reachable
-from toolgate.errors import ArgumentError, PortTakenError, SettingError, ToolgateError
+from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
 from toolgate.memory import give_back_freed_memory
 from toolgate.runfile import RunFile
@@ -39,9 +38,9 @@ _TELL_S = 60.0
 """Seconds after which a server that is still starting is told of as it is."""
 
 
-def serve(host: str | None, port: int | None, auth: str | None = None) -> int:
+def serve(host: str | None, port: int | None) -> int:
     """Serve over HTTP until told to stop."""
-    loaded = _with_auth(load_settings(), auth)
+    loaded = load_settings()
     logs.set_up(loaded.log, verbose=shared().verbose)
     with ended_by_a_signal():
         anyio.run(_serve, loaded, host, port)
@@ -202,16 +201,6 @@ def _outcome(server: ServerStatus) -> str:
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
         print(harmless(text), file=sys.stderr, flush=True)
-
-
-def _with_auth(loaded: Settings, auth: str | None) -> Settings:
-    match auth:
-        case None:
-            return loaded
-        case "local" | "required":
-            return replace(loaded, auth=auth)
-        case _:
-            raise ArgumentError(f"--auth got {auth[:40]!r}.", allowed="Allowed: local, required.")
 
 
 def _refuse_strangers(host: str, loaded: Settings) -> None:

@@ -13,9 +13,9 @@ def serve(
     host: str | None = None, port: int | None = None, auth: str | None = None, dev: bool = False
 ) -> int:
     """Serve until told to stop."""
-    if dev:
-        use(replace(shared(), dev=True))
-    return int(import_module("toolgate.cli._serving").serve(host, port, auth))
+    if dev or auth:
+        use(replace(shared(), dev=shared().dev or dev, auth=auth or ""))
+    return int(import_module("toolgate.cli._serving").serve(host, port))
 
 
 command = PlainCommand(

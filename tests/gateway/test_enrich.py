@@ -255,6 +255,18 @@ async def test_tools_are_those_of_the_intent_that_are_there() -> None:
     assert "noSuchTool" not in answer
 
 
+async def test_tools_of_other_servers_are_meant_by_key_by_listed_name_or_by_bare_name() -> None:
+    named = ("other:openRelation", "other__deleteRelation", "readFile")
+    intent = replace(INTENTS[0], tools=named, tool="")
+    async with memory_app({"other": ide()}, META) as app:
+        app.recognizer.take(Taught(version="1", intents=(intent,)))
+        app.rulebook.take([replace(PACK, rules={"relations": "{{TOOLS}}"})])
+        answer = await asked(app, A_RELATION)
+
+    assert "- other:openRelation(name): Opens a relation.\n- other:deleteRelation()" in answer
+    assert "- other:readFile()" in answer
+
+
 async def test_tools_have_the_names_that_are_listed() -> None:
     settings = replace(META, mode="all")
     async with app_with(settings, replace(PACK, rules={"relations": "{{TOOLS}}"})) as app:

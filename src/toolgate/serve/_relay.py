@@ -30,7 +30,7 @@ from toolgate.types import Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.serve._pipes import LineReader, LineWriter
-    from toolgate.settings import ServeSettings, own_credentials
+    from toolgate.settings import ServeSettings
 
 __all__ = ["relay"]
 
@@ -51,14 +51,22 @@ _SESSION_HEADER = "Mcp-Session-Id"
 
 
 async def relay(
-    url: str, key: str, reader: LineReader, writer: LineWriter, settings: ServeSettings
+    url: str,
+    key: str,
+    reader: LineReader,
+    writer: LineWriter,
+    settings: ServeSettings,
+    *,
+    token: str = "",
+    project: str = "",
 ) -> None:
-    """Relay until the client closes its side."""
+    """Relay until the client closes its side; `token` and `project` hold unless it names own."""
     headers = {
         "Accept": "application/json, text/event-stream",
         "Content-Type": "application/json",
         **({"Authorization": f"Bearer {key}"} if key else {}),
-        **_own_credentials(),
+        **({"X-Toolgate-Token": token} if token else {}),
+        **({"X-Toolgate-Project": project} if project else {}),
     }
     async with (
         aiohttp.ClientSession(
@@ -75,13 +83,6 @@ async def relay(
             await work.take(line)
         tasks.cancel_scope.cancel()
         await work.leave()
-
-
-def _own_credentials() -> dict[str, str]:
-    """Headers for a client that names neither token nor project itself."""
-    token, project = own_credentials()
-    headers = {"X-Toolgate-Token": token} if token else {}
-    return headers | ({"X-Toolgate-Project": project} if project else {})
 
 
 class _GoneError(Exception):

@@ -50,7 +50,8 @@ async def attach_stdio(url: str, key: str = "", *, settings: ServeSettings | Non
     relay: Any = await anyio.to_thread.run_sync(import_module, "toolgate.serve._relay")
 
     async def work(reader: LineReader, writer: LineWriter) -> None:
-        await relay.relay(url, key, reader, writer, limits)
+        token, project = own_credentials()
+        await relay.relay(url, key, reader, writer, limits, token=token, project=project)
 
     await _with_client(work, limits.max_body_bytes)
 

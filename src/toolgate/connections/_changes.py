@@ -122,6 +122,10 @@ def changes_between(before: Schema, after: Schema) -> tuple[Change, ...]:
             for old, new in found.items()
         ]
     moved = _with_names(moved, {}, columns)
+    if made:
+        renamed = [tables, *columns.values()]
+        names = {old: new for each in renamed for old, new in each.items()}
+        moved = _with_statements(moved, after, names)
     made += _table_changes(moved, after)
     made += _type_changes(moved.type_by_name, after.type_by_name)
     return tuple(sorted(made, key=lambda change: (change.table, _ORDER[change.subject])))
@@ -294,6 +298,23 @@ def _with_name(
             for each in table.indexes
         ),
     )
+
+
+def _with_statements(schema: Schema, after: Schema, names: Mapping[str, str]) -> Schema:
+    """The schema with views as they are now, where databases only wrote the new names into them."""
+
+    def plain(statement: str) -> str:
+        for old, new in names.items():
+            statement = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, statement)
+        return re.sub(r"[\"'`\s]", "", statement)
+
+    def settled(table: Table) -> Table:
+        now = after.by_name.get(table.name)
+        if now is None or not table.definition or plain(table.definition) != plain(now.definition):
+            return table
+        return replace(table, definition=now.definition)
+
+    return Schema.of(map(settled, schema.tables), schema.types)
 
 
 # Differences

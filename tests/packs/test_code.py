@@ -224,6 +224,30 @@ async def test_modules_register_with_the_fastmcp_api(tmp_path: Path) -> None:
     assert numbers["text"] == "1 2 3"
 
 
+async def test_a_tool_that_two_modules_register_belongs_to_the_first(tmp_path: Path) -> None:
+    once = """
+from toolgate import Context
+
+def refund(number: int, context: Context) -> str:
+    return f"NAME {number} {context.project}"
+
+def register(mcp):
+    mcp.add_tool(refund)
+    mcp.add_tool(own_NAME)
+
+def own_NAME() -> str:
+    return "NAME"
+"""
+    files = {f"tools/{name}.py": once.replace("NAME", name) for name in ("a", "b")}
+    async with gateway(tmp_path, files) as app:
+        assert keys(app) == ["sales:refund", "sales:own_a", "sales:own_b"]
+        assert await call(app, "sales__refund", number=1) == {"result": "a 1 default"}
+        (problem,) = app.packs.current.problems
+    assert problem == (
+        f"{tmp_path}/tools/b.py: the tool 'refund' is in a.py already; the first counts."
+    )
+
+
 async def test_without_fastmcp_only_register_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

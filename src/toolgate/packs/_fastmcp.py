@@ -49,6 +49,11 @@ class PackMCP(FastMCP[Any]):
 
         return decorate
 
+    def add_tool(self, tool: Any) -> Any:
+        """As FastMCP does it; functions as with `tool`."""
+        is_plain = inspect.isfunction(tool) and not hasattr(tool, "__fastmcp__")
+        return super().add_tool(_with_context(tool) if is_plain else tool)
+
 
 class Ignored:
     """What `register(mcp, auth)` gets as `auth`: Toolgate's own doors check who asks.

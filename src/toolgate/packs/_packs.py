@@ -187,6 +187,13 @@ class Packs:
             await self._exchange(found)
             return True
 
+    async def load(self) -> None:
+        """Run the code of all packs now instead of when it is first needed."""
+        for server in list(self._servers.values()):
+            await server.load()
+        while self._telling:
+            await asyncio.wait(self._telling)
+
     def specs(self, taken: Collection[str], *, has_connections: bool) -> list[ServerSpec]:
         """The servers of all packs: their own, and those that they bring along.
 

@@ -3,5 +3,5 @@
 import pytest
 
 # Before the suites are imported, so that their assertions explain themselves like a test file's.
-for _suite in ("store", "upstream", "vectors"):
+for _suite in ("packs", "store", "upstream", "vectors"):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")

@@ -1,0 +1,68 @@
+"""What every pack must be like, run against yours.
+
+Example:
+    ```python
+    class TestSales(PackContract):
+        folder = Path("packs/sales")
+    ```
+"""
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from anyio import fail_after
+
+from toolgate.intent import Detector
+from toolgate.packs import Packs, PackState, load_pack
+from toolgate.settings import PackSettings
+from toolgate.upstream import ToolServices
+
+__all__ = ["PackContract"]
+
+_LOADED_S = 60.0
+
+
+class PackContract:
+    """A folder that can be used as a pack, whole."""
+
+    folder: ClassVar[Path]
+    """The pack."""
+
+    def test_every_file_of_it_can_be_used(self) -> None:
+        """Nothing is left out when it is read."""
+        assert load_pack(self.folder, dev=True).problems == ()
+
+    def test_every_rule_belongs_to_an_intent(self) -> None:
+        """A rules file is named like an intent."""
+        pack = load_pack(self.folder, dev=True)
+        intents = {intent.name.casefold() for intent in pack.intents}
+        assert set(pack.rules) <= intents, "rules of an intent that does not exist are never given"
+
+    def test_no_prompt_stands_under_two_intents(self) -> None:
+        """No message can belong to two intents alike."""
+        owners: dict[str, str] = {}
+        for name, languages in load_pack(self.folder, dev=True).prompts.items():
+            for prompt in (each.casefold() for texts in languages.values() for each in texts):
+                assert owners.setdefault(prompt, name) == name, prompt
+
+    def test_its_keywords_hold(self) -> None:
+        """Its intents can be detected."""
+        pack = load_pack(self.folder, dev=True)
+        assert Detector(pack.intents).detect("").intent == "none"
+
+    @pytest.mark.anyio
+    async def test_its_code_can_be_loaded(self, tmp_path: Path) -> None:
+        """All its modules register what they have."""
+        settings = PackSettings(paths=(str(self.folder),))
+        packs = Packs(settings, cwd=tmp_path, services=lambda _: ToolServices())
+        await packs.look()
+        with fail_after(_LOADED_S):
+            await packs.load()
+        state = self._state(packs)
+        await packs.aclose()
+        assert state.problems == ()
+
+    def _state(self, packs: Packs) -> PackState:
+        folder = self.folder.resolve()
+        return next(each for each in packs.current.states if each.folder.resolve() == folder)

@@ -206,8 +206,9 @@ def _show(found: Lint) -> None:
 def _place(found: Lint, each: Finding) -> str:
     if not each.file:
         return ""
-    line = f":{each.line}" if each.line else ""
-    return f"{Path(found.folder) / each.file}{line}: "
+    path, here = Path(found.folder) / each.file, Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}{f':{each.line}' if each.line else ''}: "
 
 
 async def _wanted(folder: Path | None, name: str | None) -> list[Pack]:

@@ -235,7 +235,7 @@ _TOOLS: Final = '''\
 What it takes and gives is told by its signature, and what it does by its first sentence.
 """
 
-from toolgate.upstream import tool
+from toolgate import tool
 
 
 @tool

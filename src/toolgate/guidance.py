@@ -428,28 +428,20 @@ class Guide:
     ) -> Mapping[str, tuple[float, str]]:
         """What is added to the scores of tools, with the intent that they belong to, by key."""
         found: dict[str, tuple[float, str]] = {}
-        served = {
-            intent.name: keys
-            for intent in self.recognizer.taught.intents
-            if (intent.tools or intent.tool)
-            if (keys := [entry.key for entry in tools.tools_of(intent)])
-        }
-        if not served:
-            return found
-        weights = {
-            known.name: _RAISED_TOPIC
-            for name in self._talks.of(caller).intents
-            if (known := self._intent(name)) is not None
-        }
+        with_tools = (each for each in self.recognizer.taught.intents if each.tools or each.tool)
+        if not any(tools.tools_of(intent) for intent in with_tools):
+            return found  # nothing is there to be raised, whatever is asked
+        weights = dict.fromkeys(self._talks.of(caller).intents, _RAISED_TOPIC)
         with observe("intent", queries=len(queries)):
             for query in queries:
                 one = await self.recognizer.detect(_looked_at(query))
                 for name in _intents(one):
                     weights[name] = max(weights.get(name, 0.0), _RAISED_ASKED * one.confidence)
         for name, weight in weights.items():
-            for key in served.get(name, ()):
-                if weight > found.get(key, (0.0, ""))[0]:
-                    found[key] = weight, name
+            intent = self._intent(name)
+            for entry in tools.tools_of(intent) if intent is not None else ():
+                if weight > found.get(entry.key, (0.0, ""))[0]:
+                    found[entry.key] = weight, name
         return found
 
     # Recovering

@@ -106,6 +106,9 @@ class PackFile:
 
     def _read(self, most_bytes: int, hint: str) -> str:
         try:
+            # Reading a pipe or a device may never end.
+            if self.path.exists() and not self.path.is_file():
+                self.fail(None, "this is no file", "Put a file there, or remove it.")
             with self.path.open("rb") as opened:
                 content = opened.read(most_bytes + 1)
         except (OSError, ValueError) as error:

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -348,3 +349,15 @@ async def test_a_gateway_starts_whatever_its_packs_are_like(tmp_path: Path) -> N
     async with memory_app({}, settings) as app:
         assert await app.gateway.list_tools(LOCAL)
         assert len(app.packs.current.problems) == 3
+
+
+async def test_packs_are_switched_while_the_gateway_runs(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {"tools/orders.py": SALES["tools/orders.py"]}) as app:
+        on = app.settings
+        off = replace(on.packs, disable=("schema", "sales"))
+        await app.reload(replace(on, packs=off))
+        assert keys(app) == []
+
+        await app.reload(on)
+        await settled(app, {"sales:order"})
+        assert await call(app, "sales__order", number=1) == "order 1"

@@ -1,5 +1,6 @@
 """Reading a pack's folder: what counts, and what is said of files that cannot be used."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,27 @@ def test_every_change_of_a_file_is_another_fingerprint(tmp_path: Path) -> None:
     assert len({first.fingerprint, rules.fingerprint, tools.fingerprint}) == 3
     assert first.code == rules.code != tools.code
     assert load_pack(tmp_path).fingerprint == tools.fingerprint
+
+
+def test_pipes_folders_and_odd_names_are_left_out(tmp_path: Path) -> None:
+    """A pipe that nobody writes to must not stop the gateway."""
+    write(tmp_path, {"pack.toml": 'name = "p"', "intents/good.txt": "good"})
+    os.mkfifo(tmp_path / "intents" / "pipe.txt")
+    (tmp_path / "intents" / "zero.txt").symlink_to("/dev/zero")
+    (tmp_path / "intents" / "folder.txt").mkdir()
+    (tmp_path / "intents" / "gone.txt").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "round").symlink_to(tmp_path)
+    odd = os.fsencode(tmp_path / "intents") + b"/odd\xff.toml"
+    Path(os.fsdecode(odd)).write_text("=", "utf-8")
+
+    pack = load_pack(tmp_path)
+
+    assert [intent.name for intent in pack.intents] == ["good"]
+    said = [problem.removeprefix(f"{tmp_path}/intents/") for problem in pack.problems]
+    assert [each.partition(". ")[0] for each in said] == [
+        "folder.txt: this is no file",
+        "gone.txt cannot be read: No such file or directory",
+        "pipe.txt: this is no file",
+        "zero.txt: this is no file",
+        "odd?.toml:1: this is no valid TOML: Invalid statement",
+    ]

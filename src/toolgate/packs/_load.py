@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, TypeAlias, cast
 
 from toolgate.errors import PackError
@@ -28,11 +29,12 @@ __all__ = ["About", "Stamps", "files_of", "fingerprint", "load_pack", "read_abou
 _PACK_KEYS: Final = frozenset(
     [
         *("name", "version", "description", "variables", "out_of_context"),
-        *("lists", "live", "needs", "subject", "false_alarms", "threshold"),
+        *("lists", "live", "needs", "protect", "subject", "false_alarms", "threshold"),
     ]
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
+_SUFFIX: Final = re.compile(r"\.[A-Za-z0-9_.-]+")
 _LIVE: Final = frozenset({"tables"})
 _LIVE_HINT: Final = "Write: tables, for the names of the tables and types of [connections]."
 _NEEDS: Final = frozenset({"connections"})
@@ -89,6 +91,8 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         out_of_context=about.out_of_context,
         live=about.live,
         needs=about.needs,
+        protected=about.protected,
+        protection=about.protection,
         modules=_modules(folder, trying),
         texts=texts,
         resources=_resources(folder),
@@ -109,6 +113,8 @@ class About:
     out_of_context: str = ""
     live: Mapping[str, str] = field(default_factory=dict[str, str])
     needs: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    protection: str = ""
 
 
 def read_about(folder: Path) -> About:
@@ -143,6 +149,11 @@ def _about(table: PackTable, folder: Path) -> About:
     needs = tuple(table.strings("needs"))
     if not _NEEDS.issuperset(needs):
         table.fail("needs", f"tools cannot need {needs!r}", 'Write: needs = ["connections"]')
+    protect = table.sub("protect")
+    protect.only(frozenset({"suffixes", "hint"}))
+    suffixes = protect.strings("suffixes")
+    if not all(_SUFFIX.fullmatch(each) for each in suffixes):
+        protect.fail("suffixes", f"files cannot end with {suffixes!r}", 'Write: [".rel", ".val"]')
     return About(
         name=name,
         version=table.take("version", str, ""),
@@ -151,6 +162,8 @@ def _about(table: PackTable, folder: Path) -> About:
         out_of_context=table.take("out_of_context", str, ""),
         live={key: live.take(key, str, "") for key in live.content},
         needs=needs,
+        protected=tuple(each.lower() for each in suffixes),
+        protection=protect.take("hint", str, ""),
     )
 
 
@@ -283,7 +296,7 @@ def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
         made.update("/".join(parts).encode(errors="surrogateescape") + b"\0")
         try:
             stat = entry.stat()
-            if path.suffix in _TEXTS and stat.st_size <= MOST_BYTES:
+            if path.suffix in _TEXTS and S_ISREG(stat.st_mode) and stat.st_size <= MOST_BYTES:
                 made.update(path.read_bytes())
             else:
                 made.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())

@@ -22,6 +22,7 @@ from toolgate.catalog import Catalog
 from toolgate.connections import Connections, SchemaHistory
 from toolgate.embed import Embedder
 from toolgate.errors import ConfigError, SettingError, StoreError, UnknownServerError
+from toolgate.execute import Protection, Protections
 from toolgate.gateway import Gateway
 from toolgate.guidance import Guide
 from toolgate.ids import new_id
@@ -263,11 +264,11 @@ async def open_app(
         permissions.on_change(gateway.access_changed)
         await packs.look()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
-        _teach(packs.current, connected, recognizer, rulebook, live)
+        _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
         await catalog.load(await keeper.specs(settings))
 
         async def exchange(found: PackSet) -> None:
-            _teach(found, connected, recognizer, rulebook, live)
+            _teach(found, connected, recognizer, rulebook, live, gateway.protections)
             try:
                 await catalog.become(await keeper.specs(gateway.settings))
             except ConfigError as error:
@@ -279,7 +280,7 @@ async def open_app(
             found = _Connected(await schemas.names(), is_any=bool(schemas.connections))
             if found != connected:
                 connected = found
-                _teach(packs.current, connected, recognizer, rulebook, live)
+                _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
                 gateway.packs_changed()
 
         packs.on_change(exchange)
@@ -347,6 +348,7 @@ def _teach(
     recognizer: Recognizer,
     rulebook: Rulebook,
     live: LiveVariables,
+    protections: Protections,
 ) -> None:
     """Let intents and rules of these packs count from now on.
 
@@ -367,6 +369,9 @@ def _teach(
         if connected.is_any or "connections" not in pack.needs
     ]
     rulebook.take(rules, live.of(packs))
+    protections.take(
+        Protection(pack=pack.name, suffixes=pack.protected, hint=pack.protection) for pack in packs
+    )
 
 
 def _here() -> Path:

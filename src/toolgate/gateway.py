@@ -48,7 +48,7 @@ from toolgate.errors import (
     UnknownToolError,
     UpstreamError,
 )
-from toolgate.execute import check_arguments, nearest, page_result, read_page
+from toolgate.execute import Protections, check_arguments, nearest, page_result, read_page
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
 from toolgate.intent import Detection, DetectRequest, Intent
@@ -203,6 +203,8 @@ class Gateway:
         """Tells who asks: doors get their callers from it."""
         self.admin = admin
         """Looks after tokens, projects and permissions."""
+        self.protections = Protections()
+        """Files that only the tools of a pack may change."""
         self._catalog = catalog
         self._access = access
         self._limits = limits
@@ -1172,6 +1174,8 @@ class Gateway:
         """Every call of a tool comes through here, and is compared with what was asked for last."""
         if "requestState" in params or "inputResponses" in params:
             return await self._send(caller, entry, params, peer)  # it has begun already
+        if refusal := self._protected(caller, entry, params):
+            return {"content": [{"type": "text", "text": refusal}], "isError": True}
         advice = await self._guide.about_call(caller, entry, _Tools(self, caller))
         if advice is None:
             return await self._send(caller, entry, params, peer)
@@ -1179,6 +1183,17 @@ class Gateway:
         if advice.withheld:
             return {"content": [{"type": "text", "text": advice.text}], "isError": True}
         return _advised(await self._send(caller, entry, params, peer), advice)
+
+    def _protected(self, caller: Caller, entry: Entry, params: Json) -> str:
+        """Why a call would change a file that belongs to a pack; empty where it does not."""
+        arguments = json_object(params.get("arguments"))
+        refusal = self.protections.refusal(
+            entry.server, entry.name, arguments, read_only=entry.read_only
+        )
+        if refusal:
+            detail: Json = {"tool": entry.key, "reason": refusal}
+            self._receipts.simple(caller, "protect", began=perf_counter(), detail=detail)
+        return refusal
 
     async def _run_unchecked(
         self, caller: Caller, entry: Entry, params: Json, peer: Peer | None

@@ -44,6 +44,7 @@ _ACTIONS = (
     "catalog_search",
     "enrich",
     "knowledge",
+    "protect",
     "recover",
     "approve",
 )

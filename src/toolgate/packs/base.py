@@ -64,6 +64,12 @@ class Pack:
     needs: tuple[str, ...] = ()
     """What its tools cannot do without; they are not listed while it is missing: `connections`."""
 
+    protected: tuple[str, ...] = ()
+    """How names of files end, in lower case, that tools of other servers must not change."""
+
+    protection: str = ""
+    """What to use for them instead."""
+
     modules: tuple[Path, ...] = ()
     """Python files that register something, in their order: those of `tools`, `proxies`, `prompts`,
     `resources`, without names that begin with `_`."""

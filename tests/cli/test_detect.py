@@ -1,6 +1,8 @@
 """`toolgate detect`: what a message asks for, on the command line."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,21 @@ def test_detecting_by_keywords_loads_nothing_heavy(loaded_by: LoadedBy) -> None:
     loaded = loaded_by("import toolgate.intent; toolgate.intent.detect('show changes')")
 
     assert {"numpy", "mcp", "sqlalchemy", "aiohttp", "pydantic", "anyio"} & loaded == set()
+
+
+def test_tables_of_a_connected_database_are_known_types(command: Command, tmp_path: Path) -> None:
+    """Also when it is gone: those of the last look count."""
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE order_items (id INTEGER PRIMARY KEY)")
+    configuration = tmp_path / "toolgate.toml"
+    configuration.write_text(f'[connections.shop]\nurl = "sqlite:///{file}"\n', encoding="utf-8")
+    asked = ("--config", str(configuration), "detect", "--stage", "keyword", "--json")
+
+    first = command(*asked, "what are the fields of an order item?").json
+    file.unlink()
+    again = command(*asked, "fields of order_items").json
+
+    assert (first["intent"], first["arguments"]) == ("type-info", {"type_name": "order_items"})
+    assert again["arguments"] == {"type_name": "order_items"}
+    assert command("detect", "--stage", "keyword", "fields of order_items").status == 3

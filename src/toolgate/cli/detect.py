@@ -109,6 +109,9 @@ def detect(
     day = _day(today, "--today") if today else None
     settings = load_settings()
     packs = _packs(settings, pack, dev=dev)
+    if settings.connections and any(each.live for each in packs):
+        with_tables = import_module("toolgate.cli._live").with_tables
+        packs = cast("tuple[Pack, ...]", anyio.run(with_tables, settings, packs))
     asked = _Asked(packs, zone, languages, chosen)
     if rows is not None:
         if text:

@@ -10,7 +10,7 @@ from toolgate.intent._arguments import ArgumentReader
 from toolgate.intent._cascade import Cascade, settled
 from toolgate.intent._dates import FoundDate, find_dates
 from toolgate.intent._detector import Detector, detect, supported_intents, tool_for
-from toolgate.intent._keyword import EXACT, KeywordStage
+from toolgate.intent._keyword import KeywordStage
 from toolgate.intent._load import (
     IntentFiles,
     load_intent,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from toolgate.intent._semantic_stage import Explanation, SemanticStage
 
 __all__ = [
-    "EXACT",
     "NONE",
     "Argument",
     "ArgumentKind",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import islice
+from operator import is_
 from typing import Literal, Protocol
 
 import anyio
@@ -480,12 +481,18 @@ def _changed_servers(
     old: Snapshot, new: Snapshot
 ) -> tuple[list[ServerEntries], list[ServerEntries]]:
     """The servers of both without those at the beginning and the end that stayed."""
-    before, after = _identified(old), _identified(new)
-    head = _shared(before, after, min(len(before), len(after)))
-    tail = _shared(before[::-1], after[::-1], min(len(before), len(after)) - head)
+    if list(old.servers) == list(new.servers):
+        stayed = list(map(is_, old.servers.values(), new.servers.values()))
+        if all(stayed):
+            return [], []
+        head, tail = stayed.index(False), stayed[::-1].index(False)
+    else:
+        before, after = _identified(old), _identified(new)
+        head = _shared(before, after, min(len(before), len(after)))
+        tail = _shared(before[::-1], after[::-1], min(len(before), len(after)) - head)
     return (
-        list(islice(old.servers.values(), head, len(before) - tail)),
-        list(islice(new.servers.values(), head, len(after) - tail)),
+        list(islice(old.servers.values(), head, len(old.servers) - tail)),
+        list(islice(new.servers.values(), head, len(new.servers) - tail)),
     )
 
 

@@ -491,11 +491,9 @@ def _appended(
         names = (*names[:1], _joined([*names[1:], _names_of(change.fresh, last.size)]))
     return LexicalState(
         given=tools,
-        keys=(
-            *last.keys[: change.head],
-            *(tool.key for tool in tools[change.head : len(tools) - change.tail]),
-            *last.keys[len(last.keys) - change.tail :],
-        ),
+        keys=last.keys[: change.head]
+        + tuple(tool.key for tool in tools[change.head : len(tools) - change.tail])
+        + last.keys[len(last.keys) - change.tail :],
         tools=listed,
         size=size,
         places=places,

@@ -91,6 +91,7 @@ async def test_a_weak_match_of_a_short_request_is_said() -> None:
     good = await strategy.search(SearchRequest(queries=("weather forecast for Tokyo",)))
 
     assert weak.notices == ("Weak match: no tool here mentions 'passport', 'zeppelin', 'visa'.",)
+    assert all(hit.fields["weak"] for hit in weak.hits)
     assert weak.hits
     assert good.notices == ()
 

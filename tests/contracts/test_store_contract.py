@@ -78,12 +78,12 @@ class ForgetsSecrets(SqliteStore):
 
 
 class PrunesTooMuch(SqliteStore):
-    async def prune(self, retention: Retention, *, now: str, configured: Any = ()) -> Pruned:
+    async def prune(self, retention: Retention, *, now: str, **options: Any) -> Pruned:
         return await super().prune(retention, now=now)
 
 
 class PrunesNothing(SqliteStore):
-    async def prune(self, retention: Retention, *, now: str, configured: Any = ()) -> Pruned:
+    async def prune(self, retention: Retention, *, now: str, **options: Any) -> Pruned:
         return Pruned()
 
 

@@ -79,3 +79,15 @@ def test_dev_stands_over_the_configuration(place: Path) -> None:
     finally:
         use(Shared())
     assert not load_settings().packs.dev
+
+
+def test_a_module_that_cannot_be_loaded_is_listed(place: Path, command: Command) -> None:
+    write(place / "packs" / "sales", {"tools/broken.py": "\nimport no_such_module_here\n"})
+    path = place / "packs" / "sales" / "tools" / "broken.py"
+    said = f"{path}:2: ModuleNotFoundError: No module named 'no_such_module_here'."
+
+    rows = {row["name"]: row for row in command("pack", "list", "--json").json}
+
+    assert rows["sales"]["problems"] == [said]
+    assert rows["sales"]["on"]
+    assert said in command("pack", "list").err

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias, cast
 from toolgate import __version__, runfile, settings
 from toolgate.cli._door import Door, find_running, load_settings, store_url
 from toolgate.cli._output import counted
+from toolgate.cli._packs import listed
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
-from toolgate.packs import Packs
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
 
@@ -320,12 +320,7 @@ async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]
 
 async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
     """Packs with files that cannot be used; of their code, what a running gateway knows."""
-    if remote is not None:
-        found = await remote.packs()
-    else:
-        packs = Packs(loaded.packs, cwd=Path.cwd())
-        await packs.look()
-        found = [state.shown() for state in packs.current.states]
+    found = await remote.packs() if remote is not None else await listed(loaded)
     for pack in found:
         kept = " The version before is in use." if pack["is_kept"] else ""
         for problem in pack["problems"]:

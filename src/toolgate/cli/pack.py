@@ -13,11 +13,13 @@ from toolgate.cli._context import shared
 from toolgate.cli._door import load_settings
 from toolgate.cli._exit import FAILED, FINE, NOTHING
 from toolgate.cli._output import counted, note, print_json, print_table, print_text, waiting
+from toolgate.cli._packs import listed
 from toolgate.errors import OptionError
 from toolgate.packs import Pack, Packs, PackState, is_on_by_default, is_pack, load_pack
 from toolgate.packs.lint import Finding, Lint
 from toolgate.packs.scaffold import new_pack
 from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack
+from toolgate.types import Json
 
 __all__ = ["app"]
 
@@ -100,55 +102,32 @@ def list_packs(as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    packs = Packs(load_settings().packs, cwd=Path.cwd())
-    await packs.look()
-    states = packs.current.states
+    rows = await listed(load_settings())
     if as_json:
-        print_json([_state(each) for each in states])
+        print_json(rows)
     else:
         print_table(
             ("Pack", "Version", "Used", "From", "Intents", "Prompts", "Rules", "Folder"),
-            [_row(each) for each in states],
+            [_row(each) for each in rows],
             spare=("Version", "From"),
         )
-        for problem in packs.current.problems:
+        for problem in (problem for row in rows for problem in row["problems"]):
             note(problem)
-    return FINE if states else NOTHING
+    return FINE if rows else NOTHING
 
 
-def _state(state: PackState) -> dict[str, object]:
-    pack = state.pack
-    return {
-        "name": state.name,
-        "version": state.version,
-        "description": state.description,
-        "origin": state.origin,
-        "folder": str(state.folder),
-        "on": state.on,
-        "is_kept": state.is_kept,
-        "intents": [intent.name for intent in pack.intents] if pack else [],
-        "prompts": _prompts(pack) if pack else 0,
-        "rules": len(pack.rules) if pack else 0,
-        "problems": list(state.problems),
-    }
-
-
-def _row(state: PackState) -> list[str]:
-    pack = state.pack
-    counts = (len(pack.intents), _prompts(pack), len(pack.rules)) if pack else ()
-    used = "no" if not state.on else "an earlier version" if state.is_kept else "yes"
+def _row(pack: Json) -> list[str]:
+    used = "no" if not pack["on"] else "an earlier version" if pack["is_kept"] else "yes"
+    counts = (len(pack["intents"]), pack["prompts"], pack["rules"])
+    is_read = pack["on"] and any((*counts, not pack["problems"]))
     return [
-        state.name,
-        state.version,
-        used if pack or not state.on else "cannot be",
-        state.origin,
-        *(map(str, counts) if counts else ("", "", "")),
-        str(state.folder),
+        pack["name"],
+        pack["version"],
+        used if is_read or not pack["on"] else "cannot be",
+        pack["origin"],
+        *(map(str, counts) if is_read else ("", "", "")),
+        pack["folder"],
     ]
-
-
-def _prompts(pack: Pack) -> int:
-    return sum(len(lines) for intent in pack.intents for lines in intent.prompts.values())
 
 
 async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:

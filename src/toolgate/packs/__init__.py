@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from toolgate.packs._find import find_packs, is_on_by_default, is_pack, shipped_names
 from toolgate.packs._load import load_pack
-from toolgate.packs._packs import Packs, PackSet, PackState
+from toolgate.packs._packs import Packs, PackSet, PackState, no_services
 from toolgate.packs._taught import taught_by
 from toolgate.packs._variables import LiveVariables
 from toolgate.packs.base import Pack
@@ -23,6 +23,7 @@ __all__ = [
     "is_on_by_default",
     "is_pack",
     "load_pack",
+    "no_services",
     "shipped_names",
     "taught_by",
     "with_live",

@@ -22,7 +22,7 @@ from toolgate.settings import PackSettings
 from toolgate.types import Json, ServerSpec
 from toolgate.upstream import ToolServices
 
-__all__ = ["PackSet", "PackState", "Packs"]
+__all__ = ["PackSet", "PackState", "Packs", "no_services"]
 
 log = logging.getLogger(__name__)
 
@@ -62,20 +62,18 @@ class PackState:
 
     def shown(self) -> Json:
         """As programs are told of it."""
-        pack = self.pack
+        intents = self.pack.intents if self.pack is not None else ()
         return {
             "name": self.name,
             "version": self.version,
             "description": self.description,
-            "folder": str(self.folder),
             "origin": self.origin,
+            "folder": str(self.folder),
             "on": self.on,
-            "intents": len(pack.intents) if pack else 0,
-            "prompts": sum(len(each) for i in pack.intents for each in i.prompts.values())
-            if pack
-            else 0,
-            "rules": len(pack.rules) if pack else 0,
             "is_kept": self.is_kept,
+            "intents": [intent.name for intent in intents],
+            "prompts": sum(len(lines) for each in intents for lines in each.prompts.values()),
+            "rules": len(self.pack.rules) if self.pack is not None else 0,
             "problems": list(self.problems),
         }
 
@@ -324,6 +322,11 @@ class Packs:
             before = stamps
             with anyio.move_on_after(interval_s):
                 await stop.wait()
+
+
+def no_services(pack: Pack) -> ToolServices:  # noqa: ARG001 -- as `Packs` asks for them
+    """What tools may use where nobody will call them: their code can be tried."""
+    return ToolServices()
 
 
 def _look(

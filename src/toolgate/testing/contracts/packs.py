@@ -14,9 +14,8 @@ import pytest
 from anyio import fail_after
 
 from toolgate.intent import Detector
-from toolgate.packs import Packs, PackState, load_pack
+from toolgate.packs import Packs, PackState, load_pack, no_services
 from toolgate.settings import PackSettings
-from toolgate.upstream import ToolServices
 
 __all__ = ["PackContract"]
 
@@ -55,7 +54,7 @@ class PackContract:
     async def test_its_code_can_be_loaded(self, tmp_path: Path) -> None:
         """All its modules register what they have."""
         settings = PackSettings(paths=(str(self.folder),))
-        packs = Packs(settings, cwd=tmp_path, services=lambda _: ToolServices())
+        packs = Packs(settings, cwd=tmp_path, services=no_services)
         await packs.look()
         with fail_after(_LOADED_S):
             await packs.load()

@@ -71,7 +71,8 @@ async def test_the_gateway_refuses_and_points_to_the_tools_of_the_pack(tmp_path:
         disable=("schema",),
         options={"servoy": {"workspace": str(make(tmp_path))}},
     )
-    async with memory_app({"files": files}, Settings(mode="all", packs=packs)) as app:
+    settings = Settings(mode="all", packs=packs)
+    async with memory_app({"files": files}, settings, wait_s=30) as app:
         call = app.gateway.call
         relation = {"path": "shop/relations/orders_to_customers.rel"}
         refused = await call(ME, {"name": "files__write_file", "arguments": relation}, None)

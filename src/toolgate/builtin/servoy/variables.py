@@ -15,6 +15,8 @@ _FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".les
 _RECENT = 10
 _MOST_SOURCES = 200
 _FRESH_S = 1.0
+_PAUSE = 20
+"""A large workspace that takes long to look at is looked at less often, by this factor."""
 
 
 class _Kept:
@@ -32,7 +34,8 @@ class _Kept:
             now = time.monotonic()
             if key != self._of or now >= self._until:
                 self._values = _values(context)
-                self._of, self._until = key, time.monotonic() + _FRESH_S
+                took = time.monotonic() - now
+                self._of, self._until = key, time.monotonic() + max(_FRESH_S, _PAUSE * took)
             return dict(self._values)
 
 

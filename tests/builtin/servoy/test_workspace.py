@@ -21,6 +21,7 @@ from toolgate import Caller
 from toolgate.builtin.servoy import _disk as disk
 from toolgate.builtin.servoy._journal import Change, Journal, state_folder
 from toolgate.builtin.servoy._refused import RefusedError
+from toolgate.settings import data_dir
 
 pytestmark = pytest.mark.anyio
 
@@ -323,7 +324,6 @@ async def test_changes_are_remembered_beside_the_state_of_git(tmp_path: Path) ->
 
     kept = sorted(path.suffix for path in (tmp_path / "repo/.git/toolgate").iterdir())
     assert kept == [".json", ".lock"]
-    assert not (root / ".toolgate").exists()
 
 
 def test_a_work_tree_s_state_is_where_its_file_points_to(tmp_path: Path) -> None:
@@ -334,12 +334,16 @@ def test_a_work_tree_s_state_is_where_its_file_points_to(tmp_path: Path) -> None
     assert state_folder(tmp_path / "ws") == tmp_path / "real/toolgate"
 
 
-async def test_without_git_the_memory_is_hidden_from_version_control(tmp_path: Path) -> None:
+async def test_without_git_they_are_remembered_outside_of_the_workspace(tmp_path: Path) -> None:
     root = make(tmp_path)
+    before = files(root)
 
+    refused = await call(root, "deleteRelation", name="nope")
     await call(root, "openRelation", **NEW)
 
-    assert (root / ".toolgate/.gitignore").read_text() == "*\n"
+    assert refused.is_error
+    assert set(files(root)) - set(before) == {"shop/relations/fresh.rel"}
+    assert [path.suffix for path in sorted((data_dir() / "servoy").iterdir())] == [".json", ".lock"]
 
 
 def test_changes_of_which_one_fails_are_all_taken_back(tmp_path: Path) -> None:
@@ -365,7 +369,7 @@ def test_a_change_that_a_crash_cut_short_is_taken_back(tmp_path: Path) -> None:
     changes = [Change(path=tmp_path / name, before=b"1", after=b"2") for name in ("a", "b")]
     with journal.held():
         journal.make("both", changes)
-    kept = next((tmp_path / ".toolgate").glob("*.json"))
+    kept = next((data_dir() / "servoy").glob("*.json"))
     rows = json.loads(kept.read_text())
     rows["changes"][0]["done"] = False
     kept.write_text(json.dumps(rows))
@@ -381,7 +385,7 @@ def test_a_damaged_memory_is_told_and_nothing_is_changed(tmp_path: Path) -> None
     journal = Journal(tmp_path)
     with journal.held():
         journal.make("one", [Change(path=tmp_path / "a", before=None, after=b"x")])
-    next((tmp_path / ".toolgate").glob("*.json")).write_text("{")
+    next((data_dir() / "servoy").glob("*.json")).write_text("{")
 
     with pytest.raises(RefusedError, match="is damaged"), journal.held():
         pass

@@ -194,11 +194,11 @@ def put(path: Path, value: Any, dialect: Dialect) -> Path:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Every file of a workspace, without what Toolgate keeps there."""
+    """Every file of a workspace."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and ".toolgate" not in path.parts and ".git" not in path.parts
+        if path.is_file()
     }
 
 

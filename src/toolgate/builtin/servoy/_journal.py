@@ -1,7 +1,7 @@
 """Changes of a workspace: made together or not at all, and remembered so that they can be undone.
 
 They are remembered beside the state of the workspace's version control, in the folder `toolgate` of
-`.git`; a workspace without one gets a folder `.toolgate`. Nothing there is ever committed.
+`.git`; for a workspace without one, in Toolgate's own data folder. Nothing is put among its files.
 """
 
 import base64
@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from toolgate.builtin.servoy import _disk as disk
 from toolgate.builtin.servoy._refused import RefusedError
+from toolgate.settings import data_dir
 
 __all__ = ["Change", "Journal", "Record", "state_folder"]
 
@@ -64,7 +65,7 @@ def state_folder(workspace: Path) -> Path:
             found = _linked(git)
             if found is not None:
                 return found / "toolgate"
-    return workspace / ".toolgate"
+    return data_dir() / "servoy"
 
 
 def _linked(pointer: Path) -> Path | None:
@@ -96,12 +97,8 @@ class Journal:
         Raises:
             RefusedError: Somebody else does, or nothing can be remembered here.
         """
-        folder = self._lock.parent
         if reason := disk.why_not_writable(self._lock):
             raise RefusedError(f"{reason}. Nothing was changed.")
-        if folder.name == ".toolgate" and not folder.exists():
-            folder.mkdir(parents=True)
-            disk.replace(folder / ".gitignore", b"*\n")
         with disk.locked(self._lock):
             self._put_right()
             yield

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -111,11 +111,14 @@ def changes_between(before: Schema, after: Schema) -> tuple[Change, ...]:
         kind = before.by_name[old].kind
         made.append(Change(action="renamed", subject=kind, table=old, before=old, after=new))
     moved = _with_names(before, tables, {})
-    columns = {
-        name: found
-        for name, table in moved.by_name.items()
-        if name in after.by_name and (found := _renamed_columns(table, after.by_name[name]))
-    }
+    columns: dict[str, dict[str, str]] = {}
+    known: set[tuple[str, str]] = set()
+    # Tables first: what is renamed in one is renamed in the views of it.
+    for table in sorted(moved.tables, key=lambda each: each.kind != "table"):
+        now = after.by_name.get(table.name)
+        if now is not None and (found := _renamed_columns(table, now, known)):
+            columns[table.name] = found
+            known.update(found.items())
     for name, found in columns.items():
         made += [
             Change(action="renamed", subject="column", table=name, name=old, before=old, after=new)
@@ -183,11 +186,14 @@ def _looks(table: Table) -> Hashable:
     return table.kind, columns, table.primary_key
 
 
-def _renamed_columns(before: Table, after: Table) -> dict[str, str]:
+def _renamed_columns(
+    before: Table, after: Table, known: Container[tuple[str, str]]
+) -> dict[str, str]:
     """Columns that stand where one is gone and look the same.
 
     A column that is dropped and another that is added look the same too, where both are the last
-    ones of their table; there the names have to be alike.
+    ones of their table; there the names have to be alike, or a key, a condition or an index has to
+    have gone along, or a view has a column that is known to be renamed.
     """
     there = {column.name for column in before.columns}
     here = {column.name for column in after.columns}
@@ -211,12 +217,27 @@ def _renamed_columns(before: Table, after: Table) -> dict[str, str]:
         return new_places[column.name], _plain(column), column.name in after.primary_key
 
     def is_same(old: Column, new: Column) -> bool:
-        return not old_places[old.name][1] or _alike(old.name, new.name)
+        return (
+            not old_places[old.name][1]
+            or _alike(old.name, new.name)
+            or (before.kind != "table" and (old.name, new.name) in known)
+            or _goes_along(before, after, old.name, new.name)
+        )
 
     gone = [column for column in before.columns if column.name not in here]
     came = [column for column in after.columns if column.name not in there]
     pairs = _pairs(gone, came, old_looks, is_same, new_looks)
     return {old.name: new.name for old, new in pairs}
+
+
+def _goes_along(before: Table, after: Table, old: str, new: str) -> bool:
+    """Whether a key, a condition or an index is the same but for the name of the column."""
+    renamed = _with_name(before, {}, {before.name: {old: new}})
+
+    def parts(table: Table) -> set[Hashable]:
+        return {*table.foreign_keys, *table.unique_keys, *table.checks, *table.indexes}
+
+    return bool((parts(renamed) - parts(before)) & parts(after))
 
 
 def _plain(column: Column) -> Hashable:

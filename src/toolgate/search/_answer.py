@@ -442,6 +442,7 @@ def _others(server: str, siblings: Mapping[str, Sequence[str]], most: int) -> li
     return [f"  also on {server}: {', '.join(names)}{f' and {left} more' if left else ''}"]
 
 
+@lru_cache(maxsize=4_096)
 def _key(key: str) -> str:
     """A key as it is written in a call; quoted where it has more than plain characters."""
     return key if _SAFE_KEY.fullmatch(key) and key == clean(key) else json.dumps(key)

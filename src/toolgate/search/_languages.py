@@ -36,8 +36,11 @@ def small_words(text: str) -> frozenset[str]:
     words of both.
     """
     said = {fold(word) for word in words(text)}
+    least = max(1, 2 * len(said & IGNORED))
+    if sum(map(_LANGUAGES.__contains__, said)) <= least:
+        return _NONE  # however these are shared out
     counts = Counter(code for word in said for code in _LANGUAGES.get(word, ()))
     most = max(counts.values(), default=0)
-    if most <= max(1, 2 * len(said & IGNORED)):
+    if most <= least:
         return _NONE
     return _NONE.union(*(_LISTS[code] for code, count in counts.items() if count == most))

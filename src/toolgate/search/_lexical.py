@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from heapq import nsmallest
 from itertools import chain
-from typing import Literal, TypedDict
+from typing import TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -192,13 +192,13 @@ class Names:
     def find(self, way: str) -> list[tuple[int, int]]:
         """Rank and place of what has this hash."""
         wanted = np.uint32(_checksum(way))
-        begin, end = (int(self.hashes.searchsorted(wanted, side)) for side in _SIDES)
+        begin = int(self.hashes.searchsorted(wanted))
+        if begin == len(self.hashes) or self.hashes[begin] != wanted:
+            return []
+        end = int(self.hashes.searchsorted(wanted, "right"))
         return list(
             zip(self.ranks[begin:end].tolist(), self.places[begin:end].tolist(), strict=True)
         )
-
-
-_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 def _names_of(tools: Iterable[SearchableTool], first: int) -> Names:
@@ -711,12 +711,16 @@ def best_of(
     if limit <= 0:
         return []
     found = highest(scores, limit)
-    where = found if places is None else places[found]
-    lost: list[float] = (-scores[found]).tolist()
-    positions: list[int] = where.tolist()
-    keys = [state.tools[place].key for place in positions]
-    ranked: Iterable[tuple[float, str, int]] = zip(lost, keys, found.tolist(), strict=True)
-    return [at for _, _, at in nsmallest(limit, ranked)]
+    lost = -scores[found]
+    order = np.argsort(lost, kind="stable")
+    found, lost = found[order], lost[order]
+    ranked: list[int] = found.tolist()
+    if bool((lost[1:] == lost[:-1]).any()):
+        where: list[int] = ranked if places is None else places[found].tolist()
+        keys = [state.tools[place].key for place in where]
+        every = zip(lost.tolist(), keys, ranked, strict=True)
+        return [at for _, _, at in nsmallest(limit, every)]
+    return ranked[:limit]
 
 
 def highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
@@ -815,8 +819,14 @@ def _named(state: LexicalState, names: Iterable[str], found: set[int]) -> list[s
     return [
         name
         for name in dict.fromkeys(names)
-        if any(number(term) in found for word in words(name) for term in terms(word))
+        if any(number(term) in found for term in _terms_of_name(name))
     ]
+
+
+@lru_cache(maxsize=_WORDS_REMEMBERED)
+def _terms_of_name(name: str) -> tuple[str, ...]:
+    """Remembered: parameters have the same few names again and again."""
+    return tuple(term for word in words(name) for term in terms(word))
 
 
 def explanation_of(matched: dict[str, list[str]]) -> str:

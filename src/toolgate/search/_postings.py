@@ -380,12 +380,13 @@ class WordIndex:
                 begin, end = segment.begins[number : number + 2].tolist()
                 if begin == end:
                     continue
+                # A few single looks cost less than the same in whole arrays.
                 owners = segment.places[begin:end]
-                at = np.minimum(owners.searchsorted(wanted), end - begin - 1)
-                hits: list[int] = (owners[at] == wanted).nonzero()[0].tolist()
-                for hit in hits:
-                    for row in self.patterns.fields_of(int(segment.codes[begin + at[hit]])):
-                        matched[hit].setdefault(row, []).append(number)
+                ends: list[int] = owners.searchsorted(wanted).tolist()
+                for hit, at in enumerate(ends):
+                    if begin + at < end and owners[at] == places[hit]:
+                        for row in self.patterns.fields_of(int(segment.codes[begin + at])):
+                            matched[hit].setdefault(row, []).append(number)
         return matched
 
     def most(self, found: Sequence[int], unknown: int) -> float:

@@ -1,11 +1,11 @@
 """Vectors of requests: remembered, under a deadline, and not asked for while the embedder fails."""
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-import anyio
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,7 +54,7 @@ class QueryVectors:
                 self.trouble = "failed several times, and is left alone for a while"
                 return None
             try:
-                with anyio.fail_after(self._timeout_s):
+                async with asyncio.timeout(self._timeout_s):
                     rows = await embedded(self._embedder, fresh, "query")
             except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
                 self._failed(error)

@@ -64,8 +64,12 @@ def cut(text: str, max_chars: int) -> str:
     """The first sentences that fit into `max_chars` characters; a longer first one ends in `…`."""
     if len(text) <= max_chars:
         return text
-    if max_chars < 2:
-        return ""
+    return _cut(text, max_chars) if max_chars >= 2 else ""
+
+
+@lru_cache(maxsize=1_024)
+def _cut(text: str, max_chars: int) -> str:
+    """The same for a longer one; the same descriptions are cut again and again."""
     ends = [found.end() for found in _SENTENCE.finditer(text, 0, max_chars + 1)]
     if ends and (whole := [end for end in ends if end <= max_chars]) and whole[-1] >= 16:
         return text[: whole[-1]]

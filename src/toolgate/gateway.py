@@ -542,7 +542,6 @@ class Gateway:
             mask = within if mask is None else mask & within
         settings, project = self.settings.discovery, self._project(caller.project_id)
         is_off = project.optimization == "off" or arm.name == "off"
-        raised = await self._guide.raised(caller, request.queries, _Tools(self, caller))
         wanted = SearchRequest(
             queries=request.queries,
             context=request.context,
@@ -552,7 +551,6 @@ class Gateway:
             threshold=request.threshold,
             project_id=caller.project_id,
             recent=self._learning.recent(caller),
-            priors={key: weight for key, (weight, _) in raised.items()},
             learned=await self._learning.learned(caller),
         )
         with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
@@ -560,7 +558,7 @@ class Gateway:
                 answer = SearchAnswer(hits=(), notices=(_NO_SEARCH,))
             else:
                 answer = await strategy.search(wanted)
-        answer = _with_intents(answer, raised)
+                answer = await self._with_intents(caller, wanted, answer, strategy.keys)
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
@@ -588,6 +586,22 @@ class Gateway:
             fallback=answer.fallback,
         )
         return found
+
+    async def _with_intents(
+        self, caller: Caller, wanted: SearchRequest, answer: SearchAnswer, keys: Sequence[str]
+    ) -> SearchAnswer:
+        """The answer with what packs know of the request: the tools of its intents are raised."""
+
+        def could_be_found(key: str) -> bool:
+            if wanted.servers and key.partition(":")[0] not in wanted.servers:
+                return False
+            return wanted.mask is None or (key in keys and bool(wanted.mask[keys.index(key)]))
+
+        raised = await self._guide.raised(caller, wanted.queries, _Tools(self, caller))
+        for each in raised:
+            answer = each.in_answer(answer, may_add=could_be_found)
+        hits = [hit for hit in answer.hits if hit.relevance >= wanted.threshold]
+        return replace(answer, hits=tuple(hits[: wanted.limit])) if raised else answer
 
     def _core(self, caller: Caller, answer: SearchAnswer, request: DiscoverRequest) -> list[Hit]:
         """The pinned tools that the search has not found."""
@@ -954,6 +968,8 @@ class Gateway:
         if "uri" in ref:
             uri = str(ref["uri"])
             template = self._catalog.snapshot.templates.get(uri)
+            if template and not self._access.decide(caller, "read", template.key).allowed:
+                template = None
             server, own = (
                 (template.server, template.name) if template else self._resource(caller, uri)
             )
@@ -1649,23 +1665,6 @@ class _Tools:
     def shown(self, entry: Entry) -> str:
         """Its exposed name where the real tools are listed, else its key."""
         return self._gateway.callable_name(self._caller, entry)
-
-
-def _with_intents(answer: SearchAnswer, raised: Mapping[str, tuple[float, str]]) -> SearchAnswer:
-    """The answer, with the intent named of each hit that it raised."""
-    if not any(hit.key in raised for hit in answer.hits):
-        return answer
-    hits = [
-        replace(
-            hit,
-            explanation=f"{hit.explanation}, belongs to the intent {raised[hit.key][1]}",
-            fields={**hit.fields, "intent": raised[hit.key][1]},
-        )
-        if hit.key in raised
-        else hit
-        for hit in answer.hits
-    ]
-    return replace(answer, hits=tuple(hits))
 
 
 def _stage(stage: str, passed: bool, reason: str) -> Json:  # noqa: FBT001 - a row

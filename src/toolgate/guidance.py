@@ -38,12 +38,12 @@ from toolgate.rules import (
     quoted,
     within,
 )
-from toolgate.search import signature
+from toolgate.search import Hit, SearchAnswer, signature
 from toolgate.settings import RuleSettings
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "ToolNames", "Toolbox"]
+__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "Raised", "ToolNames", "Toolbox"]
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +59,19 @@ _QUERIES_TOP: Final = 3
 _DESCRIPTION_CHARS: Final = 160
 _CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
 
-_RAISED_ASKED: Final = 0.15
-"""What is added to the scores of tools whose intent a search has."""
+_ASKED_SAYS: Final = 0.6
+"""How likely a tool helps because a search has its intent, if that is sure."""
 
-_RAISED_TOPIC: Final = 0.08
+_TOPIC_SAYS: Final = 0.25
 """The same for the intent of the conversation."""
+
+_FITS: Final = 0.5
+"""A tool that an intent makes as likely as this fits, whatever its words are."""
+
+_FAINT: Final = 0.05
+
+_NOTHING_FITS: Final = "Nothing fits well"
+"""How a search begins to say that its hits are all weak."""
 
 _LIKELY: Final = 0.25
 """How likely a message must make the intent of a tool that the model chose for it to count."""
@@ -109,6 +117,71 @@ class ToolNames:
                     if called in self._called:
                         self._called[called].append(entry)
         return self._called.get(name, ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raised:
+    """An intent, and the tools that it makes likely in a search."""
+
+    intent: str
+    """Its name."""
+
+    weight: float
+    """How likely it makes its best tool, in [0, 1]."""
+
+    is_asked: bool
+    """Whether the search has it; else it is that of the conversation."""
+
+    keys: tuple[str, ...]
+    """Its tools, the main one first."""
+
+    def in_answer(self, answer: SearchAnswer, *, may_add: Callable[[str], bool]) -> SearchAnswer:
+        """The answer of a search with this intent in it: said of its tools, best first.
+
+        What the search found best among its tools gets all of the weight, the others as much as
+        they have of that one's relevance. If it found none of them, the main one is added. The
+        intent of the conversation adds none, and only raises what fits anyway.
+
+        Args:
+            answer: Of the search.
+            may_add: Whether a tool could have been found.
+        """
+        own = [hit for hit in answer.hits if hit.key in self.keys]
+        if not own and not self.is_asked:
+            return answer
+        if not own:
+            main = next((key for key in self.keys if may_add(key)), None)
+            if main is None:
+                return answer
+            own = [Hit(key=main, relevance=0.0, explanation="", source="intent")]
+        best = max(hit.relevance for hit in own) if self.is_asked else 1.0
+        lifted = [
+            # Below that, relevance says nothing about which of them is better.
+            self._lifted(hit, hit.relevance / best if best >= _FAINT else float(hit is own[0]))
+            for hit in own
+        ]
+        others = [hit for hit in answer.hits if hit.key not in self.keys]
+        hits = others  # in their order: those of several queries alternate
+        for hit in sorted(lifted, key=lambda one: -one.relevance):
+            lower = (at for at, one in enumerate(hits) if one.relevance < hit.relevance)
+            hits.insert(next(lower, len(hits)), hit)
+        notices = answer.notices
+        if lifted[0].relevance >= _FITS:
+            notices = tuple(one for one in notices if _NOTHING_FITS not in one)
+        return replace(answer, hits=tuple(hits), notices=notices)
+
+    def _lifted(self, hit: Hit, share: float) -> Hit:
+        said = f"belongs to the intent {self.intent}"
+        relevance = round(1 - (1 - hit.relevance) * (1 - self.weight * share), 4)
+        fields = {**hit.fields, "intent": self.intent}
+        if relevance >= _FITS:
+            fields.pop("weak", None)
+        return replace(
+            hit,
+            relevance=relevance,
+            explanation=f"{hit.explanation}, {said}" if hit.explanation else said,
+            fields=fields,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,26 +496,29 @@ class Guide:
 
     # Finding tools
 
-    async def raised(
-        self, caller: Caller, queries: Sequence[str], tools: Toolbox
-    ) -> Mapping[str, tuple[float, str]]:
-        """What is added to the scores of tools, with the intent that they belong to, by key."""
-        found: dict[str, tuple[float, str]] = {}
+    async def raised(self, caller: Caller, queries: Sequence[str], tools: Toolbox) -> list[Raised]:
+        """The intents that a search has, and that of the conversation, with their tools."""
         with_tools = (each for each in self.recognizer.taught.intents if each.tools or each.tool)
         if not any(tools.tools_of(intent) for intent in with_tools):
-            return found  # nothing is there to be raised, whatever is asked
-        weights = dict.fromkeys(self._talks.of(caller).intents, _RAISED_TOPIC)
+            return []  # nothing is there to be raised, whatever is asked
+        asked: dict[str, float] = {}
         with observe("intent", queries=len(queries)):
             for query in queries:
                 one = await self.recognizer.detect(_looked_at(query))
                 for name in _intents(one):
-                    weights[name] = max(weights.get(name, 0.0), _RAISED_ASKED * one.confidence)
-        for name, weight in weights.items():
-            intent = self._intent(name)
-            for entry in tools.tools_of(intent) if intent is not None else ():
-                if weight > found.get(entry.key, (0.0, ""))[0]:
-                    found[entry.key] = weight, name
-        return found
+                    asked[name] = max(asked.get(name, 0.0), _ASKED_SAYS * one.confidence)
+        topic = dict.fromkeys(self._talks.of(caller).intents, _TOPIC_SAYS)
+        return [
+            Raised(
+                intent=name,
+                weight=weight,
+                is_asked=name in asked,
+                keys=tuple(entry.key for entry in entries),
+            )
+            for name, weight in {**topic, **asked}.items()
+            if (intent := self._intent(name)) is not None
+            if (entries := tools.tools_of(intent))
+        ]
 
     # Recovering
 

@@ -13,6 +13,7 @@ import pytest
 from toolgate.app import App
 from toolgate.errors import ArgumentError
 from toolgate.intent import Intent, Keywords, Taught
+from toolgate.metatools import read_discover
 from toolgate.rules import CALL_FIRST, CLOSING, PackRules
 from toolgate.serve.rest import Rest
 from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
@@ -414,6 +415,42 @@ async def test_an_intent_raises_its_tools_in_a_search_and_the_answer_says_so() -
         assert "belongs to the intent RELATIONS" in by_key["ide:openRelation"]["explanation"]
         assert "belongs to the intent RELATIONS" in by_key["ide:deleteRelation"]["explanation"]
         assert "intent" not in by_key.get("ide:openValueList", {}).get("explanation", "")
+
+
+async def test_a_tool_that_no_word_finds_is_found_by_its_intent() -> None:
+    """What a pack knows of its tools counts, whatever they are called."""
+    money = Intent(
+        name="REFUNDS",
+        tools=("readFile",),
+        prompts={"": ("give me my money back", "pay me back", "I want to be reimbursed")},
+        pack="ide",
+    )
+    async with app_with(intents=(*INTENTS, money)) as app:
+        asked_for = {"query": "give me my money back now", "maxResults": 1}
+        found = await app.gateway.discover(ME, read_discover(asked_for))
+        within = await app.gateway.discover(ME, read_discover({**asked_for, "server": "ide"}))
+
+    (best,) = found.results
+    assert (best.tool_key, best.source, best.weak) == ("ide:readFile", "intent", False)
+    assert best.explanation == "belongs to the intent REFUNDS"
+    assert 0.5 < best.relevance < 0.7
+    assert not [notice for notice in found.notices if "Nothing fits" in notice]
+    assert within.results[0].tool_key == "ide:readFile"
+
+
+async def test_an_intent_adds_no_tool_that_could_not_be_found() -> None:
+    async with memory_app({"ide": ide(), "other": ide()}, META) as app:
+        app.recognizer.take(Taught(version="1", intents=INTENTS))
+        await app.recognizer.learned()
+        wanted = {"query": "create a relation", "server": "other", "maxResults": 8}
+        found = await app.gateway.discover(ME, read_discover(wanted))
+        above = await app.gateway.discover(
+            ME, read_discover({"query": "create a relation", "threshold": 0.99})
+        )
+
+    assert {one.server_name for one in found.results} == {"other"}
+    assert all("intent" not in one.explanation for one in found.results)
+    assert all(one.relevance >= 0.99 for one in above.results)
 
 
 async def test_the_intent_of_the_conversation_raises_tools_too() -> None:

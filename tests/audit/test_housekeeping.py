@@ -1,6 +1,6 @@
 """The store is kept within its limits while the gateway runs."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import anyio
@@ -10,7 +10,7 @@ from anyio import create_task_group, fail_after
 from toolgate.audit import keep_house, retention_of
 from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
-from toolgate.store import AuditFilter, Pruned, Retention
+from toolgate.store import AuditAnchor, AuditFilter, Pruned, Retention
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import sample_record
 
@@ -40,13 +40,18 @@ class Watched(SqliteStore):
     until = 1
 
     async def prune(
-        self, retention: Retention, *, now: str, configured: Collection[tuple[str, str]] = ()
+        self,
+        retention: Retention,
+        *,
+        now: str,
+        configured: Collection[tuple[str, str]] = (),
+        sign: Callable[[int, str], AuditAnchor] | None = None,
     ) -> Pruned:
         self.turns += 1
         try:
             if self.broken:
                 raise StoreError("The store did not work: it is full.")
-            return await super().prune(retention, now=now, configured=configured)
+            return await super().prune(retention, now=now, configured=configured, sign=sign)
         finally:
             if self.turns == self.until:
                 self.reached.set()

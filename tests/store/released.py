@@ -196,6 +196,19 @@ def build_0007(connection: Connection) -> None:
     )
 
 
+def build_0008(connection: Connection) -> None:
+    """With a chain of one record, which somebody has signed."""
+    build_0007(connection)
+    _schema.migrate(connection, to="0008")
+    for statement in (
+        "INSERT INTO audit_state (state_id, seq, chain, removed_seq, removed_chain) VALUES"
+        " (1, 1, 'c', 0, '')",
+        "INSERT INTO audit_anchors (seq, kind, chain, at, key_id, signature) VALUES"
+        " (1, 'end', 'c', '2026-11-22T12:00:00.000Z', 'k', 's')",
+    ):
+        connection.execute(text(statement))
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -204,5 +217,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0005": build_0005,
     "0006": build_0006,
     "0007": build_0007,
+    "0008": build_0008,
 }
 """By revision; a new schema that is released gets a line here."""

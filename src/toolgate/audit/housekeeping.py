@@ -8,7 +8,7 @@ import anyio
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
 from toolgate.settings import StoreSettings
-from toolgate.store import Pruned, Retention, Store
+from toolgate.store import AuditAnchor, Pruned, Retention, Store
 
 __all__ = ["keep_house", "retention_of"]
 
@@ -37,6 +37,7 @@ async def keep_house(
     retention: Callable[[], Retention],
     *,
     configured: Callable[[], Collection[tuple[str, str]]] = tuple,
+    sign: Callable[[int, str], AuditAnchor] | None = None,
     first_after_s: float = 60.0,
     every_s: float = 3600.0,
 ) -> None:
@@ -46,13 +47,16 @@ async def keep_house(
         store: What is cleaned.
         retention: Gives the limits, which may change while running.
         configured: Gives project and name of the servers that exist; their listings stay.
+        sign: Signs where the audit begins afterwards.
         first_after_s: Seconds until the first time, so that a start is not slowed down.
         every_s: Seconds from one time to the next.
     """
     await anyio.sleep(first_after_s)
     while True:
         try:
-            pruned = await store.prune(retention(), now=utc_now(), configured=configured())
+            pruned = await store.prune(
+                retention(), now=utc_now(), configured=configured(), sign=sign
+            )
         except StoreError as error:
             log.warning("clean-up failed", extra={"reason": str(error)})
         except Exception:  # a fault here must not end all later clean-ups

@@ -13,12 +13,21 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.audit import SearchReport, compare_searches
+from toolgate.audit import Sealer, SearchReport, compare_searches, verify_audit
 from toolgate.cli._door import load_settings, store_url
-from toolgate.cli._exit import FINE, NOTHING
-from toolgate.cli._output import counted, local_time, note, print_json, print_table
+from toolgate.cli._exit import FAILED, FINE, NOTHING
+from toolgate.cli._output import (
+    counted,
+    local_time,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
 from toolgate.errors import ArgumentError
 from toolgate.ids import utc_text
+from toolgate.settings import audit_files, audit_key
 from toolgate.store import AuditFilter, Upkeep, make_store
 from toolgate.types import AuditRecord
 
@@ -134,6 +143,17 @@ def export(
 
 
 @app.command()
+def verify(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Check that no record was changed, removed or moved since it was written.
+
+    Exit status 1 when something is wrong, 3 when there is nothing to check.
+    """
+    return anyio.run(_verify, as_json)
+
+
+@app.command()
 def compare(
     since: Since = "7d",
     as_json: Annotated[
@@ -146,6 +166,42 @@ def compare(
     tool of its answer was called afterwards. Exit status 3 when nothing was searched.
     """
     return anyio.run(_compare, _since(since), as_json)
+
+
+async def _verify(as_json: bool) -> int:
+    url = store_url(load_settings())
+    store = make_store(url)
+    if not isinstance(store, Upkeep) or not await store.exists():
+        note("There is no audit yet.")
+        return NOTHING
+    await store.open()
+    try:
+        with waiting("Checking the audit"):
+            found = await verify_audit(store, Sealer(audit_key(), file=audit_files()[1]))
+    finally:
+        await store.close()
+    if as_json:
+        print_json(asdict(found) | {"whole": found.is_whole})
+        return FINE if found.is_whole else FAILED
+    for fault in found.faults:
+        print_text(f"{fault.kind}: {fault.text}")
+    if found.unchained:
+        note(f"{counted(found.unchained, 'record')} from before there was a chain: not checked.")
+    if found.foreign:
+        note(f"{counted(found.foreign, 'signed place')} of other keys: not checked here.")
+    if not found.is_whole:
+        note(f"{counted(found.records, 'record')} checked. The audit is not as it was written.")
+        return FAILED
+    if not found.records:
+        note("There are no records to check.")
+        return NOTHING
+    beyond = found.last - found.signed_through
+    print_text(
+        f"{counted(found.records, 'record')} checked, {found.first} to {found.last}: nothing was"
+        f" changed, removed or moved. Signed up to {found.signed_through}"
+        + (f"; the last {beyond} are not signed yet." if beyond else ".")
+    )
+    return FINE
 
 
 async def _compare(since: str | None, as_json: bool) -> int:

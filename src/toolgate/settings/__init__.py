@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from toolgate.settings._document import Document, parse_document, read_document, read_text
 from toolgate.settings._folders import (
+    audit_files,
+    audit_key,
     base_environment,
     child_environment,
     config_dir,
@@ -92,6 +94,8 @@ __all__ = [
     "ToolTable",
     "UsageSettings",
     "add_server_to_file",
+    "audit_files",
+    "audit_key",
     "base_environment",
     "child_environment",
     "config_dir",

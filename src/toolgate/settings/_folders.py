@@ -1,11 +1,18 @@
 """Folders of Toolgate by the customs of the platform, and what a child process inherits."""
 
+import contextlib
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+from toolgate.errors import SettingError
 
 __all__ = [
+    "audit_files",
+    "audit_key",
     "base_environment",
     "child_environment",
     "config_dir",
@@ -18,6 +25,8 @@ __all__ = [
     "own_credentials",
     "run_dir",
 ]
+
+_KEY_BYTES: Final = 32
 
 _INHERITED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "TZ", "LANG", "LANGUAGE",
@@ -93,6 +102,55 @@ def learned_dir(environ: Mapping[str, str] | None = None) -> Path:
 def run_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Where running gateways leave their run files, in the data folder."""
     return data_dir(environ) / "run"
+
+
+def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
+    """The key that signs the audit: `TOOLGATE_AUDIT_KEY` in hex, else a file made at first use.
+
+    Raises:
+        SettingError: The variable is no key, or the file cannot be read or made.
+    """
+    given = (current_environment() if environ is None else environ).get("TOOLGATE_AUDIT_KEY")
+    if given:
+        return _key_of(given, "TOOLGATE_AUDIT_KEY")
+    path = audit_files(environ)[0]
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            made = path.with_name(f"{path.name}.{os.getpid()}")
+            file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as opened:
+                opened.write(secrets.token_hex(32))
+            try:
+                os.link(made, path)
+            finally:
+                made.unlink()
+        return _key_of(path.read_text(encoding="utf-8").strip(), str(path))
+    except OSError as error:
+        raise SettingError(
+            f"The key of the audit, {path}, cannot be used: {error.strerror or error}.",
+            hint="Let it be read and written, or set TOOLGATE_AUDIT_KEY to 64 hex digits.",
+        ) from error
+
+
+def audit_files(environ: Mapping[str, str] | None = None) -> tuple[Path, Path]:
+    """The file with the key that signs the audit, and that with the places that it has signed."""
+    folder = data_dir(environ)
+    return folder / "audit.key", folder / "audit.signed"
+
+
+def _key_of(text: str, where: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) < _KEY_BYTES:
+        raise SettingError(
+            f"{where} is no key of the audit.",
+            allowed="A key has 64 hex digits or more.",
+            hint="Make one: openssl rand -hex 32",
+        )
+    return key
 
 
 def default_store_url(environ: Mapping[str, str] | None = None) -> str:

@@ -5,7 +5,10 @@ from toolgate.plugins import make
 from toolgate.store._batches import Batches
 from toolgate.store._keepable import keepable, kept
 from toolgate.store.base import (
+    AuditAnchor,
+    AuditEnds,
     AuditFilter,
+    AuditLink,
     Checkup,
     DetectionCount,
     DetectionFilter,
@@ -34,7 +37,10 @@ from toolgate.store.base import (
 from toolgate.types import PluginSpec
 
 __all__ = [
+    "AuditAnchor",
+    "AuditEnds",
     "AuditFilter",
+    "AuditLink",
     "Batches",
     "Checkup",
     "DetectionCount",

@@ -204,7 +204,8 @@ def audit_row(record: AuditRecord) -> dict[str, Any]:
 def audit_from(row: RowMapping) -> AuditRecord:
     """The audit record of a row."""
     values = _unescaped(row)
-    del values["size_bytes"]
+    for name in ("size_bytes", "seq", "chain"):
+        del values[name]
     return AuditRecord(**values | {"detail": json.loads(row["detail"])})
 
 

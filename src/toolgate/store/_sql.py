@@ -26,6 +26,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    true,
     tuple_,
     update,
 )
@@ -35,6 +36,7 @@ from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
 from toolgate.store import (
     _access,
+    _chain,
     _copies,
     _detections,
     _rows,
@@ -46,7 +48,10 @@ from toolgate.store import (
 )
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
+    AuditAnchor,
+    AuditEnds,
     AuditFilter,
+    AuditLink,
     Checkup,
     DetectionCount,
     DetectionFilter,
@@ -242,10 +247,16 @@ class SqlStore:
             return
         columns, text = self._audit_insert
         rows = [_rows.audit_row(record) for record in records]
-        values: list[Any] = (
-            [tuple(map(row.__getitem__, columns)) for row in rows] if columns else rows
-        )
-        await self._write(lambda connection: connection.exec_driver_sql(text, values))
+
+        def append(connection: Connection) -> None:
+            new = _chain.linked(connection, self._insert, rows)
+            if new:
+                values: list[Any] = (
+                    [tuple(map(row.__getitem__, columns)) for row in new] if columns else new
+                )
+                connection.exec_driver_sql(text, values)
+
+        await self._write(append)
 
     @cached_property
     def _audit_insert(self) -> tuple[Sequence[str], str]:
@@ -254,11 +265,7 @@ class SqlStore:
         Two records a call are written all day: handing SQLAlchemy's own preparation of each row
         out saves a third of the writer's time.
         """
-        compiled = (
-            self._insert(_tables.audit)
-            .on_conflict_do_nothing()
-            .compile(dialect=self._engine.dialect)
-        )
+        compiled = self._insert(_tables.audit).compile(dialect=self._engine.dialect)
         return tuple(compiled.positiontup or ()), str(compiled)
 
     async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
@@ -284,6 +291,22 @@ class SqlStore:
                 _rows.audit_from(row) for row in connection.execute(statement).mappings()
             ]
         )
+
+    async def audit_ends(self) -> AuditEnds:
+        """Where the chain of the audit begins and ends."""
+        return await self._read(_chain.ends)
+
+    async def audit_links(self, after: int, *, limit: int) -> list[AuditLink]:
+        """Records in the order of the chain, those after a place."""
+        return await self._read(lambda opened: _chain.links(opened, after, limit))
+
+    async def audit_anchors(self) -> list[AuditAnchor]:
+        """The signed places of the chain, in its order."""
+        return await self._read(_chain.anchors)
+
+    async def save_audit_anchor(self, anchor: AuditAnchor) -> None:
+        """Keep a signed place; one that is there stays."""
+        await self._write(lambda opened: _chain.save_anchor(opened, self._insert, anchor))
 
     async def append_usage(
         self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
@@ -383,17 +406,20 @@ class SqlStore:
         return await self._read(find) or await self._write(make)
 
     async def prune(
-        self, retention: Retention, *, now: str, configured: Collection[tuple[str, str]] = ()
+        self,
+        retention: Retention,
+        *,
+        now: str,
+        configured: Collection[tuple[str, str]] = (),
+        sign: Callable[[int, str], AuditAnchor] | None = None,
     ) -> Pruned:
         """Remove what is older or larger than allowed, a portion in each transaction."""
         today = datetime.fromisoformat(now)
-        audit, results, snapshots = _tables.audit, _tables.results, _tables.snapshots
+        results, snapshots = _tables.results, _tables.snapshots
         await self._write(lambda connection: _mark_seen(connection, configured, now))
-        oldest_audit = utc_text(today - timedelta(days=retention.audit_days))
         oldest_listing = utc_text(today - timedelta(days=retention.snapshot_days))
         pruned = Pruned(
-            audit_records=await self._drop(audit, audit.c.at < oldest_audit)
-            + await self._shrink(audit, (audit.c.at, audit.c.record_id), retention.audit_max_bytes),
+            audit_records=await self._prune_audit(retention, today, sign),
             results=await self._drop(results, results.c.expires_at <= now)
             + await self._shrink(
                 results, (results.c.expires_at, results.c.handle), retention.results_max_bytes
@@ -407,6 +433,31 @@ class SqlStore:
         )
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned
+
+    async def _prune_audit(
+        self,
+        retention: Retention,
+        today: datetime,
+        sign: Callable[[int, str], AuditAnchor] | None,
+    ) -> int:
+        """The chain loses its beginning, never a link from its middle."""
+        audit = _tables.audit
+        oldest = utc_text(today - timedelta(days=retention.audit_days))
+        most = retention.audit_max_bytes
+        unchained = audit.c.seq.is_(None)
+        removed = await self._drop(audit, unchained & (audit.c.at < oldest))
+        age = (audit.c.at, audit.c.record_id)
+        removed += await self._shrink(audit, age, most, where=unchained)
+        last = await self._read(
+            lambda opened: _chain.last_doomed(opened, oldest=oldest, max_bytes=most)
+        )
+        if last is None:
+            return removed
+        if sign is not None:
+            await self.save_audit_anchor(sign(*last))
+        while count := await self._write(lambda opened: _chain.cut(opened, last[0], _PORTION)):
+            removed += count
+        return removed
 
     async def _prune_usage(self, retention: Retention, today: datetime) -> int:
         searches, uses = _tables.usage_searches, _tables.usage_uses
@@ -494,14 +545,20 @@ class SqlStore:
                 return dropped
 
     async def _shrink(
-        self, table: Table, age: tuple[ColumnElement[str], ColumnElement[str]], max_bytes: int
+        self,
+        table: Table,
+        age: tuple[ColumnElement[str], ColumnElement[str]],
+        max_bytes: int,
+        *,
+        where: ColumnElement[bool] | None = None,
     ) -> int:
-        """Remove the oldest rows until the rest has at most `max_bytes`."""
+        """Remove the oldest rows, of those that may go, until all have at most `max_bytes`."""
+        may_go = true() if where is None else where
         total = func.coalesce(func.sum(table.c.size_bytes), 0)
         excess = await self._read(
             lambda connection: int(connection.execute(select(total)).scalar_one()) - max_bytes
         )
-        oldest = select(*age, table.c.size_bytes).order_by(*age).limit(_PORTION)
+        oldest = select(*age, table.c.size_bytes).where(may_go).order_by(*age).limit(_PORTION)
 
         def remove(connection: Connection) -> tuple[int, int]:
             freed = 0
@@ -512,7 +569,8 @@ class SqlStore:
                 freed, last = freed + size_bytes, (at, key)
             if last is None:
                 return 0, excess
-            return connection.execute(delete(table).where(tuple_(*age) <= last)).rowcount, freed
+            doomed = may_go & (tuple_(*age) <= last)
+            return connection.execute(delete(table).where(doomed)).rowcount, freed
 
         removed = 0
         while excess > 0:

@@ -27,6 +27,8 @@ __all__ = [
     "VERSION_TABLE",
     "access_state",
     "audit",
+    "audit_anchors",
+    "audit_state",
     "detections",
     "metadata",
     "permissions",
@@ -46,7 +48,7 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -144,7 +146,32 @@ audit = Table(
     Column("response_sha256", _TEXT),
     Column("detail", Text, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
+    Column("seq", BigInteger),  # None: written before there was a chain
+    Column("chain", _TEXT),
     Index(None, "at", "record_id"),
+    Index(None, "seq", unique=True),
+)
+
+# One row: where the chain of the audit ends, and where it begins since older records were removed.
+audit_state = Table(
+    "audit_state",
+    metadata,
+    Column("state_id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("chain", _TEXT, nullable=False),
+    Column("removed_seq", BigInteger, nullable=False),
+    Column("removed_chain", _TEXT, nullable=False),
+)
+
+audit_anchors = Table(
+    "audit_anchors",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", _TEXT, primary_key=True),
+    Column("chain", _TEXT, nullable=False),
+    Column("at", _TEXT, nullable=False),
+    Column("key_id", _TEXT, nullable=False),
+    Column("signature", _TEXT, nullable=False),
 )
 
 secrets = Table(

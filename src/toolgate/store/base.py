@@ -8,7 +8,10 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
+    "AuditAnchor",
+    "AuditEnds",
     "AuditFilter",
+    "AuditLink",
     "Checkup",
     "DetectionCount",
     "DetectionFilter",
@@ -323,6 +326,69 @@ class StoredPermission:
 
     created_at: str = ""
     """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditLink:
+    """A record as the chain of the audit sees it."""
+
+    seq: int
+    """Its place, from 1, without gaps."""
+
+    chain: str
+    """Its hash, as it is kept."""
+
+    record_id: str
+    """Its id."""
+
+    at: str
+    """UTC, ISO 8601."""
+
+    content: bytes
+    """What the hash covers, beside the hash before it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditEnds:
+    """Where the chain of the audit begins and ends."""
+
+    removed_through: int
+    """Place of the last record that was removed for its age or the size of the audit; 0: none."""
+
+    removed_chain: str
+    """Its hash."""
+
+    last: int
+    """Place of the last record; 0: none was written yet."""
+
+    last_chain: str
+    """Its hash."""
+
+    unchained: int
+    """Records from before there was a chain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditAnchor:
+    """A place of the chain that somebody with the key of the installation has signed."""
+
+    seq: int
+    """The place."""
+
+    kind: Literal["end", "cut"]
+    """Whether it was the end of the chain, or the last record that a clean-up was to remove."""
+
+    chain: str
+    """The hash of the record there, and so all before it."""
+
+    at: str
+    """When; UTC, ISO 8601."""
+
+    key_id: str
+    """Which key."""
+
+    signature: str
+    """HMAC-SHA256 in hex over the fields before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -694,6 +760,22 @@ class Store(Protocol):
         """Records that fit, in the order asked for."""
         ...
 
+    async def audit_ends(self) -> AuditEnds:
+        """Where the chain of the audit begins and ends."""
+        ...
+
+    async def audit_links(self, after: int, *, limit: int) -> list[AuditLink]:
+        """Records in the order of the chain, those after a place."""
+        ...
+
+    async def audit_anchors(self) -> list[AuditAnchor]:
+        """The signed places of the chain, in its order."""
+        ...
+
+    async def save_audit_anchor(self, anchor: AuditAnchor) -> None:
+        """Keep a signed place; one that is there stays."""
+        ...
+
     async def append_usage(
         self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
     ) -> None:
@@ -770,7 +852,12 @@ class Store(Protocol):
         ...
 
     async def prune(
-        self, retention: Retention, *, now: str, configured: Collection[tuple[str, str]] = ()
+        self,
+        retention: Retention,
+        *,
+        now: str,
+        configured: Collection[tuple[str, str]] = (),
+        sign: Callable[[int, str], AuditAnchor] | None = None,
     ) -> Pruned:
         """Remove what is older or larger than allowed, in small transactions one after another.
 
@@ -779,6 +866,8 @@ class Store(Protocol):
             now: UTC, ISO 8601.
             configured: Project and name of servers that exist although the store has no row of
                 them, such as those from files; their listings stay.
+            sign: Signs the place and hash of the last record of the audit that is to be removed,
+                before any is; without it nobody can tell a clean-up from a theft.
         """
         ...
 

@@ -1,0 +1,225 @@
+"""Who changes, removes or moves records of the audit is found out, whatever is done to hide it."""
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolgate.audit import Sealer, seal, verify_audit
+from toolgate.ids import new_id
+from toolgate.store import Retention, Store, make_store
+from toolgate.store import _chain as chain  # the hash that a forger would compute
+from toolgate.types import AuditRecord
+
+pytestmark = pytest.mark.anyio
+
+KEY = bytes(range(32))
+NOW = "2026-11-22T12:00:00.000Z"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "toolgate.db"
+
+
+@pytest.fixture
+async def store(file: Path) -> AsyncGenerator[Store]:
+    opened = make_store(f"sqlite:///{file}")
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def sealer(tmp_path: Path) -> Sealer:
+    return Sealer(KEY, file=tmp_path / "audit.signed")
+
+
+def records(count: int, at: str = NOW) -> list[AuditRecord]:
+    return [
+        AuditRecord(
+            record_id=new_id(),
+            at=at,
+            action="call",
+            target=f"a:{n}",
+            duration_ms=n,
+            detail={"n": n},
+        )
+        for n in range(count)
+    ]
+
+
+async def written(store: Store, sealer: Sealer, count: int = 10) -> None:
+    await store.append_audit(records(count))
+    await seal(store, sealer, after=0)
+
+
+def change(file: Path, statement: str, *values: object) -> None:
+    """What somebody with the database in hand does."""
+    with sqlite3.connect(file) as connection:
+        assert connection.execute(statement, values).rowcount > 0
+
+
+async def kinds(store: Store, sealer: Sealer) -> list[tuple[str, int]]:
+    return [(fault.kind, fault.seq) for fault in (await verify_audit(store, sealer)).faults]
+
+
+async def test_what_nobody_touched_is_whole(store: Store, sealer: Sealer) -> None:
+    await written(store, sealer)
+    await store.append_audit(records(2))
+    found = await verify_audit(store, sealer)
+    assert found.is_whole
+    assert (found.records, found.first, found.last) == (12, 1, 12)
+    assert (found.signed, found.signed_through, found.unchained, found.foreign) == (1, 10, 0, 0)
+
+
+async def test_an_empty_audit_is_whole(store: Store, sealer: Sealer) -> None:
+    assert (await verify_audit(store, sealer)).is_whole
+
+
+@pytest.mark.parametrize(
+    ("statement", "values", "faults"),
+    [
+        ("UPDATE audit SET target = 'a:other' WHERE seq = 4", (), [("changed", 4)]),
+        ("UPDATE audit SET duration_ms = duration_ms + 0.5 WHERE seq = 4", (), [("changed", 4)]),
+        ("UPDATE audit SET query = '' WHERE seq = 4", (), [("changed", 4)]),
+        ("UPDATE audit SET chain = ? WHERE seq = 4", ("0" * 64,), [("changed", 4), ("changed", 5)]),
+        ("DELETE FROM audit WHERE seq = 4", (), [("missing", 4)]),
+        ("DELETE FROM audit WHERE seq IN (4, 5)", (), [("missing", 4)]),
+        ("DELETE FROM audit WHERE seq <= 2", (), [("missing", 1)]),
+        ("DELETE FROM audit WHERE seq > 8", (), [("missing", 9)]),
+        ("DELETE FROM audit", (), [("missing", 1)]),
+        (
+            "UPDATE audit SET seq = CASE seq WHEN 4 THEN -5 ELSE -4 END WHERE seq IN (4, 5)",
+            (),
+            [("missing", 4)],
+        ),
+    ],
+)
+async def test_a_changed_or_removed_record_is_named(
+    store: Store,
+    sealer: Sealer,
+    file: Path,
+    statement: str,
+    values: tuple[Any, ...],
+    faults: list[tuple[str, int]],
+) -> None:
+    await written(store, sealer)
+    change(file, statement, *values)
+    assert await kinds(store, sealer) == faults
+
+
+async def test_records_that_changed_places_are_named(
+    store: Store, sealer: Sealer, file: Path
+) -> None:
+    await written(store, sealer)
+    for statement in (
+        "UPDATE audit SET seq = -1 WHERE seq = 4",
+        "UPDATE audit SET seq = 4 WHERE seq = 5",
+        "UPDATE audit SET seq = 5 WHERE seq = -1",
+    ):
+        change(file, statement)
+    found = await kinds(store, sealer)
+    assert {seq for _, seq in found} >= {4, 5}
+    assert {kind for kind, _ in found} == {"changed"}
+
+
+async def rewrite(store: Store, file: Path) -> None:
+    """Change a record and compute the whole chain anew, as somebody who knows all of this does."""
+    change(file, "UPDATE audit SET target = 'a:other' WHERE seq = 4")
+    before = ""
+    for link in await store.audit_links(0, limit=100):
+        before = chain.following(before, link.content)
+        change(file, "UPDATE audit SET chain = ? WHERE seq = ?", before, link.seq)
+    change(file, "UPDATE audit_state SET chain = ?", before)
+
+
+async def test_a_chain_that_was_written_anew_is_found_by_what_was_signed(
+    store: Store, sealer: Sealer, file: Path
+) -> None:
+    await written(store, sealer)
+    await rewrite(store, file)
+    assert await kinds(store, sealer) == [("rewritten", 10)]
+
+
+async def test_signatures_that_were_removed_or_forged_help_nobody(
+    store: Store, sealer: Sealer, file: Path
+) -> None:
+    """The places that were signed are written to a file too, and nobody else has the key."""
+    await written(store, sealer)
+    await rewrite(store, file)
+    change(file, "DELETE FROM audit_anchors")
+    assert await kinds(store, sealer) == [("rewritten", 10)]
+    (last,) = await store.audit_links(9, limit=1)
+    forged = replace(Sealer(b"x" * 32).sign_end(10, last.chain), key_id=sealer.key_id)
+    await store.save_audit_anchor(forged)
+    assert await kinds(store, sealer) == [("forged", 10), ("rewritten", 10)]
+
+
+async def test_an_end_that_was_cut_off_is_found_by_what_was_signed(
+    store: Store, sealer: Sealer, file: Path
+) -> None:
+    await written(store, sealer)
+    (eighth,) = await store.audit_links(7, limit=1)
+    change(file, "DELETE FROM audit WHERE seq > 8")
+    change(file, "UPDATE audit_state SET seq = 8, chain = ?", eighth.chain)
+    change(file, "DELETE FROM audit_anchors")
+    assert await kinds(store, sealer) == [("missing", 9)]
+
+
+async def test_a_clean_up_keeps_the_chain_and_a_theft_does_not_look_like_one(
+    store: Store, sealer: Sealer, file: Path
+) -> None:
+    await store.append_audit(records(6, at="2026-01-01T00:00:00.000Z"))
+    await written(store, sealer, 6)
+    pruned = await store.prune(Retention(audit_days=30), now=NOW, sign=sealer.sign_cut)
+    assert pruned.audit_records == 6
+    found = await verify_audit(store, sealer)
+    assert found.is_whole
+    assert (found.first, found.last, found.records) == (7, 12, 6)
+
+    (ninth,) = await store.audit_links(8, limit=1)
+    change(file, "DELETE FROM audit WHERE seq <= 9")
+    change(file, "UPDATE audit_state SET removed_seq = 9, removed_chain = ?", ninth.chain)
+    assert await kinds(store, sealer) == [("cut", 9)]
+
+
+async def test_the_size_limit_takes_the_oldest_and_keeps_the_chain(
+    store: Store, sealer: Sealer
+) -> None:
+    await written(store, sealer, 200)
+    pruned = await store.prune(Retention(audit_max_bytes=20_000), now=NOW, sign=sealer.sign_cut)
+    found = await verify_audit(store, sealer)
+    assert found.is_whole
+    assert found.records == 200 - pruned.audit_records > 0
+    assert found.first == pruned.audit_records + 1
+
+
+async def test_a_record_that_is_written_twice_is_one_link(store: Store, sealer: Sealer) -> None:
+    """A writer that does not know whether its batch arrived sends it again."""
+    batch = records(3)
+    await store.append_audit(batch)
+    await store.append_audit([*batch, *records(1)])
+    found = await verify_audit(store, sealer)
+    assert found.is_whole
+    assert found.records == 4
+
+
+async def test_records_from_before_the_chain_are_counted(
+    store: Store, sealer: Sealer, file: Path
+) -> None:
+    await written(store, sealer, 2)
+    change(file, "UPDATE audit SET seq = NULL, chain = NULL")
+    change(file, "UPDATE audit_state SET seq = 0, chain = ''")
+    found = await verify_audit(store, Sealer(os.urandom(32)))
+    assert (found.is_whole, found.unchained, found.foreign) == (True, 2, 1)
+
+
+def test_the_hash_is_what_the_documentation_says() -> None:
+    assert chain.following("", b"x") == hashlib.sha256(b"x").hexdigest()
+    assert chain.following("ab", b"x") == hashlib.sha256(b"abx").hexdigest()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -261,7 +261,7 @@ class Packs:
             if servers.get(name) is not server:
                 self._gone.append(server)
         self._servers = servers
-        return replace(found, states=tuple(states))
+        return _set_of(states)
 
     async def _server(
         self, pack: Pack, services: Callable[[Pack], ToolServices]
@@ -304,6 +304,8 @@ class Packs:
                     log.error("pack %s: %s%s", state.name, problem, kept)
         for listener in list(self._listeners):
             await listener(found)
+        if found.version != before.version:
+            log.info("packs read", extra={"packs": ", ".join(each.name for each in found.packs)})
         while self._gone:
             self._gone.pop().forget()
 
@@ -322,6 +324,15 @@ class Packs:
             before = stamps
             with anyio.move_on_after(interval_s):
                 await stop.wait()
+
+
+def _set_of(states: Iterable[PackState]) -> PackSet:
+    found = PackSet(states=tuple(states))
+    version = blake2b(digest_size=16)
+    for pack in found.packs:
+        intents = ",".join(intent.name for intent in pack.intents)
+        version.update(f"{pack.name}\0{pack.fingerprint}\0{intents}\0".encode(errors="replace"))
+    return replace(found, version=version.hexdigest())
 
 
 def no_services(pack: Pack) -> ToolServices:  # noqa: ARG001 -- as `Packs` asks for them
@@ -344,11 +355,7 @@ def _look(
     states = _settled(states)
     missing = {*settings.enable, *settings.disable} - {state.name for state in states}
     states += [_unknown(name, states) for name in sorted(missing)]
-    version = blake2b(digest_size=16)
-    for state in states:
-        if state.pack is not None:
-            version.update(f"{state.name}\0{state.pack.fingerprint}\0{settings.dev}\0".encode())
-    return PackSet(version=version.hexdigest(), states=tuple(states)), read
+    return _set_of(states), read
 
 
 def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:

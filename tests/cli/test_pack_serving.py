@@ -1,0 +1,40 @@
+"""Packs of a gateway that runs in a process of its own: changed, broken, switched off."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cli.conftest import Command, Serve, Serving
+from tests.packs.writing import SALES, write
+
+
+def asked(serving: Serving, path: str) -> Any:
+    with urlopen(f"{serving.address}/api/v1/{path}", timeout=30) as answer:
+        return json.load(answer)
+
+
+def has(serving: Serving, key: str) -> bool:
+    return key in [tool["toolKey"] for tool in asked(serving, "tools")["tools"]]
+
+
+@pytest.mark.timeout(60)
+def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
+    folder: Path, serve: Serve, command: Command
+) -> None:
+    sales = write(folder / "packs" / "sales", SALES)
+    serving = serve()
+    serving.line("sales  ready")
+    assert has(serving, "sales:order")
+
+    write(sales, {"tools/orders.py": "def ("})
+    assert "orders.py:1: SyntaxError" in serving.line("The version before is in use.")
+    (row,) = [row for row in command("pack", "list", "--json").json if row["name"] == "sales"]
+    assert row["is_kept"]
+    assert command("call", "sales:order", "--arg", "number=7").out == "order 7\n"
+
+    assert command("pack", "disable", "sales").status == 0
+    serving.line("packs read")
+    assert not has(serving, "sales:order")

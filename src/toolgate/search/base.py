@@ -77,7 +77,7 @@ class SearchRequest:
     """Keys of the tools that the conversation used last, newest first."""
 
     priors: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Extra weight by tool key, in [0, 1], from intents."""
+    """Extra weight by tool key, in [0, 1], for those who search in Python."""
 
     learned: "Experienced | None" = field(default=None, compare=False, repr=False)
     """What may be known of earlier use in the project; None: nothing."""

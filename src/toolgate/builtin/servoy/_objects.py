@@ -161,6 +161,7 @@ def rename(desk: Desk, kind: Kind, old: str, new: str) -> Renamed | str:
         return approval(desk, "rename", kind, away)
     stored = desk.first(found)
     assert stored is not None
+    stored = stored.own()
     fields = stored.fields
     if old == new:
         raise RefusedError(f"{capital(kind)} '{old}' has that name already. Nothing was changed.")

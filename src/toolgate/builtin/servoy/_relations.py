@@ -192,6 +192,7 @@ def update_relation(desk: Desk, stored: Stored, properties: Mapping[str, Any]) -
     Raises:
         RefusedError: One cannot be set; nothing was written.
     """
+    stored = stored.own()
     changed = set_properties(stored.fields, properties)
     change(desk, stored, f"Relation '{stored.name}' changed: {', '.join(changed)}")
     return changed

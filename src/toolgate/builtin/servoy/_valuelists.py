@@ -339,6 +339,7 @@ def update_value_list(desk: Desk, stored: Stored, properties: Mapping[str, Any])
     Raises:
         RefusedError: One cannot be set; nothing was written.
     """
+    stored = stored.own()
     changed = set_properties(desk, stored.fields, properties)
     change(desk, stored, f"Value list '{stored.name}' changed: {', '.join(changed)}")
     return changed

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -48,6 +48,9 @@ SOLUTION: Final = 43
 _MODULE_TYPES: Final = frozenset({2, 16, 32, 64, 128, 512, 2048})
 """solutionType of what is not started by itself: modules, login, hooks."""
 
+_SMALL: Final = 65_536
+"""Objects of more bytes are parsed anew each time."""
+
 _DEEPEST: Final = 5
 _MOST_FOLDERS: Final = 20_000
 _NO_SOLUTIONS: Final = frozenset(
@@ -82,7 +85,7 @@ class Stored:
 
     @property
     def fields(self) -> Fields:
-        """Its properties.
+        """Its properties, to read; see `own`.
 
         Raises:
             RefusedError: The file cannot be read.
@@ -90,6 +93,15 @@ class Stored:
         if self.read is None or not isinstance(self.read.root, Fields):
             raise RefusedError(f"{self.problem} Nothing was changed.")
         return self.read.root
+
+    def own(self) -> "Stored":
+        """The same with properties that may be changed; those of `fields` belong to everybody.
+
+        Raises:
+            RefusedError: The file cannot be read.
+        """
+        _ = self.fields
+        return replace(self, read=document(self.content))
 
     @property
     def uuid(self) -> str:
@@ -342,11 +354,17 @@ def _damaged(path: Path, error: NotationError) -> str:
     return f"{path}{where}: the file cannot be read: {error.reason}."
 
 
+@lru_cache(maxsize=8_192)
+def _known(content: bytes) -> Document:
+    """What the bytes of an object say, remembered: most of a workspace stays as it is."""
+    return document(content)
+
+
 def _stored(kind: Kind, path: Path, solution: str) -> Stored:
     content = b""
     try:
         content = disk.content_of(path) or b""
-        read = document(content)
+        read = _known(content) if len(content) <= _SMALL else document(content)
         if problem := _misfit(kind, path, read):
             return Stored(
                 kind=kind,

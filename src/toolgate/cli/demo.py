@@ -33,6 +33,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolgate import runfile, settings
+from toolgate.cli._demo_schema import Asked, ask_schema, connections
 from toolgate.cli._demo_servers import DemoServer, find_node, install, server_table
 from toolgate.cli._door import Door, over_http
 from toolgate.cli._exit import FINE
@@ -53,6 +54,9 @@ STOP_S = 30.0
 """Seconds that the gateway gets to end; longer than it gives running calls."""
 
 REQUESTS = 4
+
+_PROMPT_LINES = 6
+_ANSWER_LINES = 4
 
 _HIT = re.compile(r'^("(?:[^"\\]|\\.)*"|[^\s()"]+)(?:\(.*\))? \[(\d\.\d\d)')
 """A line of an answer of `tool_discovery`: key, signature, relevance."""
@@ -230,6 +234,9 @@ class Report:
     recovery: Recovered | None = None
     """What happened after a kill; None when there was nothing to kill."""
 
+    questions: list[Asked] = field(default_factory=list[Asked])
+    """What became of questions about a database."""
+
     url: str = ""
     """Address of the gateway's MCP endpoint."""
 
@@ -238,7 +245,8 @@ class Report:
         """Whether everything that was shown worked."""
         seen = self.recovery
         recovered = seen is not None and seen.works_again and seen.other_worked
-        return bool(self.requests) and recovered and all(one.worked for one in self.requests)
+        done = [*self.requests, *self.questions]
+        return bool(self.requests) and recovered and all(one.worked for one in done)
 
 
 @app.command()
@@ -281,6 +289,7 @@ async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
             async with _gateway(scratch, table) as run:
                 report.url = f"{run.address}/mcp"
                 await _show(run, scratch, out, report)
+                await _ask(scratch / "shop", out, report)
                 out.how_to_connect(report.url if keep else None)
                 if as_json:
                     print_json(_as_json(report))
@@ -335,6 +344,19 @@ async def _show(run: runfile.RunFile, scratch: Path, out: "_Screen", report: Rep
         if victim is not None and other is not None:
             report.recovery = await _kill_and_call(gateway, client, victim, other, scratch)
             out.recovery(report.recovery)
+
+
+async def _ask(folder: Path, out: "_Screen", report: Report) -> None:
+    """Ask about a database, through a gateway that has nothing else."""
+    await anyio.Path(folder).mkdir()
+    async with _gateway(folder, connections=connections(folder)) as run:
+        gateway = Door(over_http(run), run)
+        out.questions()
+        with waiting("Learning what people ask"):
+            asked = [one async for one in ask_schema(gateway, folder)]
+        for number, one in enumerate(asked):
+            report.questions.append(one)
+            out.question(one, with_prompt=number == 0)
 
 
 # What is shown
@@ -507,13 +529,16 @@ def _prepare(scratch: Path, servers: Sequence[DemoServer]) -> tuple[DemoServer, 
 
 
 @asynccontextmanager
-async def _gateway(scratch: Path, servers: dict[str, Json]) -> AsyncGenerator[runfile.RunFile]:
+async def _gateway(
+    scratch: Path, servers: dict[str, Json] | None = None, *, connections: Json | None = None
+) -> AsyncGenerator[runfile.RunFile]:
     """A gateway process on a free port; ended with the block, its children with it."""
     config = scratch / "toolgate.toml"
     document = {
         "serve": {"port": 0},
         "store": {"url": f"sqlite:///{(scratch / 'toolgate.db').as_posix()}"},
-        "server": servers,
+        "server": servers or {},
+        "connections": connections or {},
     }
     text = tomlkit.dumps(document)  # pyright: ignore[reportUnknownMemberType]
     await anyio.Path(config).write_text(text, encoding="utf-8")
@@ -682,10 +707,26 @@ class _Screen:
         else:
             self.line(f"     GONE   it did not come back within {BACK_S:.0f} s", "red")
 
+    def questions(self) -> None:
+        self.heading(5, "Questions about a database", "understood, and answered from it")
+
+    def question(self, one: Asked, *, with_prompt: bool) -> None:
+        self.line(f'   "{one.message}"', "bold")
+        self.line(f"     is     {one.intent} ({one.confidence:.2f}, {one.decided})")
+        if with_prompt:
+            self.line(f"     a model gets {one.prompt_tokens} tokens with the rules for it:")
+            for line in [line for line in one.prompt.splitlines() if line][:_PROMPT_LINES]:
+                self._fitting("       | ", line)
+        arguments = json.dumps(one.arguments, ensure_ascii=False)
+        mark, style = ("ran   ", "") if one.worked else ("FAILED", "red")
+        self._fitting(f"     {mark} ", f"{one.tool} {arguments}", style)
+        for line in one.answer.splitlines()[:_ANSWER_LINES]:
+            self._fitting("       > ", line)
+
     def how_to_connect(self, url: str | None) -> None:
         program = _program()
         address = url or "http://127.0.0.1:7420/mcp"
-        self.heading(5, "Your own client, with your own servers")
+        self.heading(6, "Your own client, with your own servers")
         if url is None:
             self.line(f"   {program} init")
             self.line("     finds the servers that your clients know already; then")

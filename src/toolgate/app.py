@@ -17,7 +17,15 @@ from typing import Any, Literal
 
 import anyio
 
-from toolgate.audit import Receipts, Recorder, keep_house, retention_of
+from toolgate.audit import (
+    Receipts,
+    Recorder,
+    Sealer,
+    keep_house,
+    keep_sealed,
+    retention_of,
+    seal,
+)
 from toolgate.catalog import Catalog
 from toolgate.connections import Connections, SchemaHistory
 from toolgate.embed import Embedder
@@ -36,6 +44,8 @@ from toolgate.search import Learning, Relations
 from toolgate.settings import (
     Settings,
     add_server_to_file,
+    audit_files,
+    audit_key,
     base_environment,
     default_store_url,
     home_dir,
@@ -171,8 +181,9 @@ async def open_app(
         await store.open()
         stack.push_async_callback(store.close)
         signer = Signer(await store.secret(_INSTALLATION_KEY))
+        sealer = _sealer(settings, await store.secret(_INSTALLATION_KEY))
         recorder = Recorder(store, enabled=settings.audit.enabled)
-        stack.push_async_callback(recorder.aclose)
+        stack.push_async_callback(_seal_at_the_end, store, recorder, sealer)
         schemas = SchemaHistory(Connections(settings.connections), store)
         stack.push_async_callback(schemas.connections.aclose)
         services = _Services(wires or {})
@@ -292,9 +303,11 @@ async def open_app(
                 store,
                 lambda: retention_of(settings.store),
                 configured=lambda: [(DEFAULT_PROJECT, spec.name) for spec in catalog.specs],
+                sign=sealer.sign_cut,
             )
         )
         stack.push_async_callback(_end, house)
+        stack.push_async_callback(_end, asyncio.create_task(keep_sealed(store, sealer)))
         stack.push_async_callback(_end, asyncio.create_task(schemas.watch()))
         if wait_s:
             await gateway.wait_ready(wait_s)
@@ -320,6 +333,30 @@ async def open_app(
             # The shutdown has to end children even when it is itself being cancelled.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
+
+
+def _sealer(settings: Settings, installation_key: bytes) -> Sealer:
+    """Who signs the audit; a store in memory is over before anybody can change it."""
+    if (settings.store.url or default_store_url()) == "sqlite://":
+        return Sealer(installation_key)
+    try:
+        return Sealer(audit_key(), file=audit_files()[1])
+    except SettingError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        # A container may have no folder to write to: what is signed is then no proof against who
+        # has the database, and that is said.
+        log.warning("audit is signed with a key from the store", extra={"reason": str(error)})
+        return Sealer(installation_key)
+
+
+async def _seal_at_the_end(store: Store, recorder: Recorder, sealer: Sealer) -> None:
+    await recorder.aclose()
+    if recorder.status().written:
+        try:
+            await seal(store, sealer, after=0)
+        except StoreError as error:
+            log.warning("audit not signed", extra={"reason": str(error)})
 
 
 def _embedder(searching: Searching) -> Embedder | None:

@@ -610,11 +610,18 @@ async def test_rest_gives_the_same_text_with_all_about_it() -> None:
 async def test_rest_takes_short_actions_too_and_refuses_what_does_not_fit() -> None:
     async with app_with() as app:
         status, known = await rest(app, {"queries": ["create relation"]})
-        refused = [await rest(app, body) for body in ({}, {"prompt": ""}, {"prompt": 1}, {"x": 1})]
+        wrong = ({}, {"prompt": ""}, {"prompt": 1}, {"x": 1}, {"prompt": "x", "queries": ["y"]})
+        refused = [await rest(app, body) for body in wrong]
 
     assert (status, known["found"][0]["intent"]) == (200, "RELATIONS")
-    assert [code for code, _ in refused] == [400] * 4
-    assert refused[0][1]["error"]["message"] == "Error: prompt parameter is required"
+    assert {code for code, _ in refused} == {400}
+    assert [answer["error"]["message"] for _, answer in refused] == [
+        "Error: prompt parameter is required",
+        "Error: prompt parameter is required",
+        "Member 'prompt' must be a string, not 1.",
+        "Unknown member 'x'. Allowed: prompt, queries.",
+        "A prompt and queries were both given.",
+    ]
 
 
 async def test_rest_knows_conversations_only_by_thread() -> None:

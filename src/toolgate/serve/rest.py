@@ -123,6 +123,10 @@ _APPROVE = {
     "tool": _Key(kind=_STRING, words="a string", is_needed=True),
     "approve": _Key(kind=(bool,), words="true or false"),
 }
+_ENRICH = {
+    "prompt": _Key(kind=_STRING, words="a string"),
+    "queries": _Key(kind=(str, list), words="a string, or an array of strings"),
+}
 _REFRESH = {"server": _Key(kind=_STRING, words="a string")}
 
 
@@ -327,10 +331,13 @@ class Rest:
         # A program that serves many people has one name: that makes no conversation.
         is_named = not call.caller.is_guess
         caller = call.caller if is_named else dataclasses.replace(call.caller, conversation="")
-        if "queries" in call.body and "prompt" not in call.body:
-            queries = read_get_knowledge(call.body).queries
+        body = _checked(call.body, _ENRICH)
+        if "queries" in body and "prompt" in body:
+            raise ArgumentError("A prompt and queries were both given.", hint="Give one of them.")
+        if "queries" in body:
+            queries = read_get_knowledge(body).queries
             return 200, (await self._gateway.knowledge(caller, queries)).report()
-        prompt = read_process_prompt(call.body).prompt
+        prompt = read_process_prompt(body).prompt
         return 200, (await self._gateway.enrich(caller, prompt)).report()
 
     # Learning from use

@@ -708,7 +708,7 @@ class Gateway:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         forgotten = await self._learning.clear(caller.project_id)
         detail: Json = {"searches": forgotten}
         self._receipts.simple(caller, "forget", began=perf_counter(), detail=detail)
@@ -801,7 +801,7 @@ class Gateway:
         Raises:
             ForbiddenError: The caller may not manage.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         stages = [_stage("token", not problem, problem or _who(identity))]
         about = caller
         try:
@@ -1042,7 +1042,7 @@ class Gateway:
         Raises:
             SettingError: The configuration or the name does not fit.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         if project:
             self.admin.check_project(project)
             config = {**config, "project": project}
@@ -1056,7 +1056,7 @@ class Gateway:
             UnknownServerError: There is none of this name.
             SettingError: It is kept in a file that Toolgate does not write.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         self._catalog.server(name)
         await self._keeper.remove(caller.project_id, name)
         for _, search in self._index.keepers:
@@ -1071,7 +1071,7 @@ class Gateway:
         Raises:
             UnknownServerError: There is none of this name.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         self._catalog.server(name)
         await self._keeper.enable(caller.project_id, name, enabled=enabled)
         return self._status(name)
@@ -1082,7 +1082,7 @@ class Gateway:
         Raises:
             UnknownServerError: There is none of this name.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         await self._catalog.replace(self._catalog.server(name).spec)
         return self._status(name)
 
@@ -1094,7 +1094,7 @@ class Gateway:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         return await self._quarantine.held()
 
     async def decide_held(self, caller: Caller, server: str, tool: str, *, accept: bool) -> Held:
@@ -1105,7 +1105,7 @@ class Gateway:
             UnknownServerError: There is no such server.
             UnknownToolError: It is not held back.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         began = perf_counter()
         self._catalog.server(server)
         held = await self._quarantine.decide(server, tool, accept=accept, by=caller.caller_id)
@@ -1140,7 +1140,7 @@ class Gateway:
             UnknownServerError: There is none of this name.
             SettingError: No search here has vectors.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         if server is not None:
             self._catalog.server(server)
         began, snapshot = perf_counter(), self._catalog.snapshot
@@ -1160,7 +1160,7 @@ class Gateway:
             UnknownServerError: Nothing of this name is kept or served.
             SettingError: No search here has vectors.
         """
-        self._must_manage(caller)
+        self.must_manage(caller)
         began = perf_counter()
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
@@ -1437,10 +1437,16 @@ class Gateway:
                     hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
                 )
 
-    def _must_manage(self, caller: Caller) -> None:
+    def must_manage(self, caller: Caller) -> None:
+        """Refuse who may not look after the gateway.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+        """
         if not self._access.decide(caller, "right", "manage").allowed:
             raise ForbiddenError(
-                f"{caller.caller_id!r} may not change servers.", hint="Ask an administrator."
+                f"{caller.caller_id!r} may not look after this gateway.",
+                hint="Ask an administrator, or for the role admin.",
             )
 
     def _status(self, name: str) -> ServerStatus:

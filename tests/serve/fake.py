@@ -185,6 +185,9 @@ class FakeGateway:
     def on_access_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
+    def must_manage(self, caller: Caller) -> None:
+        return None
+
     def may_read(self, caller: Caller, uri: str) -> bool:
         return True
 

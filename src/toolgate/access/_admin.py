@@ -388,7 +388,7 @@ class AccessAdmin:
     def _must_manage(self, caller: Caller) -> None:
         if not self._access.decide(caller, "right", "manage").allowed:
             raise ForbiddenError(
-                "You may not manage tokens, projects and permissions here.",
+                f"{caller.caller_id!r} may not look after tokens, projects and permissions.",
                 hint="Ask an administrator, or for the role admin.",
             )
 

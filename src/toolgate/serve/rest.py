@@ -356,8 +356,9 @@ class Rest:
         """`GET usage`: what was learned from use."""
         return 200, dataclasses.asdict(await self._gateway.usage(call.caller))
 
-    async def packs(self, call: _Call) -> tuple[int, object]:  # noqa: ARG002 -- contract
+    async def packs(self, call: _Call) -> tuple[int, object]:
         """Every pack that was found, with what is wrong with it."""
+        self._gateway.must_manage(call.caller)
         return 200, {"packs": [state.shown() for state in self._app.packs.current.states]}
 
     async def forget_usage(self, call: _Call) -> tuple[int, object]:
@@ -427,6 +428,7 @@ class Rest:
 
     async def index(self, call: _Call) -> tuple[int, object]:
         """`GET index`: how the vectors of the tools stand, and what the search has counted."""
+        self._gateway.must_manage(call.caller)
         return 200, await self._gateway.index_status(call.caller)
 
     async def refresh_index(self, call: _Call) -> tuple[int, object]:
@@ -457,6 +459,7 @@ class Rest:
 
     async def optimization(self, call: _Call) -> tuple[int, object]:
         """`GET optimization`: which search is used, and how each does; takes `?days=`."""
+        self._gateway.must_manage(call.caller)
         return 200, await optimization(self._app, call.caller, call.query)
 
     def _tools(self, call: _Call, keys: Sequence[str], form: str) -> list[Json]:

@@ -3,7 +3,8 @@
 Writes `src/toolgate/search/_relevance.json`. Only train parts are read: requests of metatool alone
 and two joined, over its catalog and others beside it; the same with the needed tools taken away;
 everyday requests of clinc150, which the catalogs hardly serve; and short phrases made of names and
-descriptions of toucan's tools, with and without the server that they come from.
+descriptions of toucan's tools, over few of its servers and over all of them, with and without the
+server that they come from.
 
 The shipped model was tuned on metatool's requests, so they are nearer to their tools than anybody
 else's. `--model` must name a table that was learned without them (`python -m training
@@ -25,21 +26,30 @@ from numpy.typing import NDArray
 from toolgate.cli._measure import Labelled, Question, read_labelled
 from toolgate.embed.bundled import MODEL, BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
-from toolgate.search._calibration import COMPETITORS, crowd_of
+from toolgate.search._calibration import COMPETITORS, shortness
 from toolgate.search._text import split_identifier
 from toolgate.search.hybrid import HybridSearch, Options
 
 OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "_relevance.json"
 PATIENT = Options(wait_s=60, embed_timeout_s=60)
-FALSE_ALARMS = 0.09
-"""Share of the served requests used for fitting that may get the notice."""
-HITS = ("bias", "cosine", "gap", "rank", "crowd")
-REQUESTS = ("bias", "cosine", "covered", "words")
+FALSE_ALARMS = 0.14
+"""Share of metatool's requests used for fitting that may get the notice. Their model has not seen
+them and they are vague: on catalogs of MCP servers a third of that remains (`--check`)."""
+FALSE_ALARMS_SHORT = 0.05
+"""The same of short phrases."""
+HITS = ("bias", "cosine", "gap", "rivals", "covered", "short")
+REQUESTS = ("bias", "cosine", "short", "found", "crowd")
 SHOWN = 10
 """Best hits of a request that are looked at."""
-SELECTIONS = 4
-SERVERS = 44
-"""Servers of a selection of toucan's, as many as a person with many has."""
+JOINED = 2.0
+"""What a request for two tools counts, against one for a single tool."""
+NOTHING = 0.2
+"""What all requests that nothing serves count, against all for a single tool."""
+SERVED, PHRASES, EVERYDAY, REMOVED, GONE = 1.0, 1.0, 1.5, 0.3, 3.0
+"""What the kinds of requests count for the line, each as a whole: what a catalog serves, short
+phrases that it serves, what it hardly serves, what it serves no more, and phrases likewise."""
+SELECTIONS = (12, 44, 44, 44, 44, 150, 400, 706)
+"""Servers of each selection of toucan's: a person has a few or some dozens, a company hundreds."""
 JOINTS = (" ", ". Also ", " and ", ", and ")
 
 
@@ -48,12 +58,12 @@ class Seen:
     """What the search says to one request."""
 
     hits: tuple[Hit, ...]
-    """Best first, without exact names."""
+    """Best first; none where a tool was called by its name, about which nothing is fitted."""
     helps: tuple[bool, ...]
+    is_named: bool = False
 
     def rows(self) -> list[tuple[list[float], bool]]:
         """What is known of each of the best hits, in the order of `HITS`, and whether it helps."""
-        crowd = crowd_of([hit.fields["cosine"] for hit in self.hits])
         first = max((hit.fields["score"] for hit in self.hits), default=0.0)
         return [
             (
@@ -61,19 +71,20 @@ class Seen:
                     1.0,
                     hit.fields["cosine"],
                     first - hit.fields["score"],
-                    float(np.log1p(rank)),
-                    crowd,
+                    hit.fields["rivals"],
+                    float(np.sqrt(hit.fields["covered"])),
+                    shortness(hit.fields["words"]),
                 ],
                 helps,
             )
-            for rank, (hit, helps) in enumerate(zip(self.hits, self.helps, strict=True))
-        ][:SHOWN]
+            for hit, helps in zip(self.hits[:SHOWN], self.helps, strict=False)
+        ]
 
     def best(self) -> list[float]:
         """What is known of the request, in the order of `REQUESTS`."""
         fields = self.hits[0].fields
-        covered = float(np.sqrt(fields["covered"]))
-        return [1.0, fields["cosine"], covered, float(np.log1p(fields["words"]))]
+        short = shortness(fields["words"])
+        return [1.0, fields["cosine"], short, short * fields["found"], fields["crowd"]]
 
 
 def main() -> None:
@@ -95,52 +106,65 @@ async def fit(data: Path, embedder: BundledEmbedder, most: int) -> None:
     everyday = _everyday(data, "train", most)
     served: list[Seen] = []
     joined: list[Seen] = []
-    nothing: list[Seen] = []
+    removed: list[Seen] = []
+    unserved: list[Seen] = []
     for others in ((), ("toucan",), ("stabletoolbench",), ("mcpverse",)):
         catalog = read_labelled(
             sets / "metatool", [sets / other for other in others], split="train", most=most
         )
         served += await _seen(catalog.tools, catalog.questions, embedder)
         joined += await _seen(catalog.tools, _joined(catalog.questions), embedder)
+        unserved += await _seen(catalog.tools, everyday, embedder)
         if not others:
-            nothing += await _seen(*_without_needed(catalog), embedder)
-    for name, others in (("mcpverse", ()), ("metatool", ()), ("mcpverse", ("toucan",))):
+            removed += await _seen(*_without_needed(catalog), embedder)
+    for name, others in (("mcpverse", ()), ("mcpverse", ("toucan",)), ("stabletoolbench", ())):
         catalog = read_labelled(sets / name, [sets / other for other in others], most=1)
-        nothing += await _seen(catalog.tools, everyday, embedder)
+        unserved += await _seen(catalog.tools, everyday, embedder)
     phrases: list[Seen] = []
     gone: list[Seen] = []
     dice = np.random.default_rng(0)
     toucan = read_labelled(sets / "mcpverse", [sets / "toucan"], most=1).tools
     own = {tool.key for tool in read_labelled(sets / "mcpverse", most=1).tools}
-    for _ in range(SELECTIONS):
-        tools = _selection([tool for tool in toucan if tool.key not in own], dice)
-        asked = _phrases(tools, most // 3, dice)
+    for servers in SELECTIONS:
+        tools = _selection([tool for tool in toucan if tool.key not in own], servers, dice)
+        asked = _phrases(tools, most // 2, dice, said="please ")
         phrases += await _seen(tools, asked, embedder)
         gone += await _seen(tools, asked, embedder, without_server=True)
-        gone += await _seen(tools, everyday[::2], embedder)
+        unserved += await _seen(tools, everyday[::2], embedder)
 
-    share = 0.2 * len(served) / len(nothing)
+    nothing = [*removed, *unserved]
+    share = NOTHING * _rows(served) / _rows(nothing)
     of_hits = _logistic(
         [row for seen in (*served, *joined, *nothing) for row in seen.rows()],
-        [1.0] * _rows(served) + [0.5] * _rows(joined) + [share] * _rows(nothing),
+        [1.0] * _rows(served) + [JOINED] * _rows(joined) + [share] * _rows(nothing),
     )
-    good, bad = [*served, *phrases], [*nothing, *gone]
+    kinds = (
+        (served, True, SERVED),
+        (phrases, True, PHRASES),
+        (unserved, False, EVERYDAY),
+        (removed, False, REMOVED),
+        (gone, False, GONE),
+    )
+    found = [([s.best() for s in seen if s.hits], fits, counts) for seen, fits, counts in kinds]
     of_requests = _logistic(
-        [
-            *((seen.best(), True) for seen in good if seen.hits),
-            *((seen.best(), False) for seen in bad if seen.hits),
-        ],
-        None,
+        [(row, fits) for rows, fits, _ in found for row in rows],
+        [1_000 * counts / len(rows) for rows, _, counts in found for _ in rows],
     )
     weights = np.array(of_requests)
-    cut = float(np.quantile([np.dot(weights, s.best()) for s in good if s.hits], FALSE_ALARMS))
+    cut = min(
+        float(np.quantile(np.array(rows) @ weights, most_alarms))
+        for (rows, _, _), most_alarms in zip(
+            found[:2], (FALSE_ALARMS, FALSE_ALARMS_SHORT), strict=True
+        )
+    )
     made = {
         "source": "python -m training.calibrate; metatool train, clinc150 train, toucan's texts; "
         f"{embedder.identity}",
         **{name: round(value, 4) for name, value in zip(HITS, of_hits, strict=True)},
         "cut": round((cut - of_requests[0]) / of_requests[1], 4),
-        "cut_covered": round(of_requests[2] / of_requests[1], 4),
-        "cut_words": round(of_requests[3] / of_requests[1], 4),
+        "cut_short": round(-of_requests[2] / of_requests[1], 4),
+        "cut_found": round(of_requests[3] / of_requests[1], 4),
+        "cut_crowd": round(-of_requests[4] / of_requests[1], 4),
     }
     OUT.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     print(OUT.read_text(encoding="utf-8"))
@@ -162,14 +186,9 @@ async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:
     ):
         served = read_labelled(sets / name, [sets / other for other in others], most=most)
         asked = await _seen(served.tools, served.questions, embedder)
-        pairs = [
-            (hit.relevance, helps)
-            for seen in asked
-            for hit, helps in zip(seen.hits[:SHOWN], seen.helps, strict=False)
-        ]
         noticed = await _seen(served.tools, everyday, embedder)
         print(
-            f"{served.name:24}{len(asked):9}{_error(pairs):8.3f}{_noticed(asked):14.3f}"
+            f"{served.name:24}{len(asked):9}{_error(_pairs(asked)):8.3f}{_noticed(asked):14.3f}"
             f"{_noticed(noticed):19.3f} clinc150",
             flush=True,
         )
@@ -179,15 +198,30 @@ async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:
         present = await _seen(tools, phrases, embedder)
         gone = await _seen(tools, phrases, embedder, without_server=True)
         print(
-            f"{'phrases of ' + name:24}{len(phrases):9}{'':8}{_noticed(present):14.3f}"
+            f"{'phrases of ' + name:24}{len(phrases):9}{_error(_pairs(present)):8.3f}"
+            f"{_noticed(present):14.3f}"
             f"{_noticed(gone):19.3f} server removed",
             flush=True,
         )
 
 
+def _pairs(asked: Sequence[Seen]) -> list[tuple[float, bool]]:
+    """What is said of each of the best hits, and whether it helps."""
+    return [
+        (hit.relevance, helps)
+        for seen in asked
+        for hit, helps in zip(seen.hits[:SHOWN], seen.helps, strict=False)
+    ]
+
+
 def _noticed(asked: Sequence[Seen]) -> float:
     return float(
-        np.mean([not seen.hits or bool(seen.hits[0].fields.get("weak")) for seen in asked])
+        np.mean(
+            [
+                not seen.is_named and (not seen.hits or bool(seen.hits[0].fields.get("weak")))
+                for seen in asked
+            ]
+        )
     )
 
 
@@ -240,16 +274,21 @@ def _without_needed(
     return tools, [replace(question, groups=()) for question in asked]
 
 
-def _selection(tools: Sequence[SearchableTool], dice: np.random.Generator) -> list[SearchableTool]:
+def _selection(
+    tools: Sequence[SearchableTool], most: int, dice: np.random.Generator
+) -> list[SearchableTool]:
     servers = sorted({tool.server for tool in tools})
-    some = {servers[int(at)] for at in dice.choice(len(servers), SERVERS, replace=False)}
+    some = {servers[int(at)] for at in dice.permutation(len(servers))[:most]}
     return [tool for tool in tools if tool.server in some]
 
 
 def _phrases(
-    tools: Sequence[SearchableTool], most: int, dice: np.random.Generator
+    tools: Sequence[SearchableTool], most: int, dice: np.random.Generator, *, said: str = ""
 ) -> tuple[Question, ...]:
-    """Short phrases as an agent writes them: a name in words, or how a description begins."""
+    """Short phrases as an agent writes them: a name in words, or how a description begins.
+
+    What is `said` before keeps a name from being found as a name, about which nothing is fitted.
+    """
     found: list[Question] = []
     for turn, at in enumerate(dice.permutation(len(tools))[:most]):
         tool = tools[int(at)]
@@ -257,7 +296,8 @@ def _phrases(
         words = (split_identifier(tool.name), first[:6], first[:10])[turn % 3]
         text = " ".join(words).strip(".,:; ")
         if len(text) >= 4 and text.isascii():
-            found.append(Question(id=tool.key, text=text, groups=(frozenset([tool.key]),)))
+            phrase = said + text
+            found.append(Question(id=tool.key, text=phrase, groups=(frozenset([tool.key]),)))
     return tuple(found)
 
 
@@ -280,9 +320,10 @@ async def _seen(
         mask = servers != server_of[question.id] if without_server else None
         wanted = SearchRequest(queries=(question.text,), limit=COMPETITORS, mask=mask)
         answer = await search.search(wanted)
-        hits = tuple(
-            hit for hit in answer.hits if hit.source != "exact" and hit.fields["cosine"] is not None
-        )
+        if any(hit.source == "exact" for hit in answer.hits):
+            found.append(Seen((), (), is_named=True))
+            continue
+        hits = tuple(hit for hit in answer.hits if hit.fields["cosine"] is not None)
         needed: Collection[str] = frozenset[str]().union(*question.groups)
         helps = tuple(not without_server and hit.key in needed for hit in hits)
         found.append(Seen(hits, helps))

@@ -55,6 +55,32 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
     assert fmean(scores[True]) >= fmean(scores[False]) + 0.05
 
 
+async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
+    """At most .005 R@5 where the log's requests needed other tools of the same catalog."""
+    asked, logged = (read_labelled(DATA / name) for name in ("mcpverse", "metatool_multi"))
+    search = build(Options(wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
+    await search.update([*asked.tools, *logged.tools])
+    await search.ready()
+    experience = Experience(256, half_life_s=86_400.0)
+    model = ""
+    for question in logged.questions:
+        answer = await ask(search, question.text)
+        vector, model = answer.asked[0].vector, answer.model
+        assert vector is not None
+        for group in question.groups:
+            experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW)
+    learned = Learned({model: experience}, NOW)
+
+    scores: dict[bool, list[float]] = {False: [], True: []}
+    for question in asked.questions[::2]:
+        for with_log in scores:
+            answer = await ask(search, question.text, learned if with_log else None)
+            keys = [hit.key for hit in answer.hits]
+            scores[with_log].append(judge(keys, question.groups)["R@5"])
+
+    assert fmean(scores[True]) >= fmean(scores[False]) - 0.005
+
+
 async def test_marks_raise_no_false_alarms() -> None:
     """Half of the requests are marked, of both kinds; the other half is asked."""
     search = await searching("mcpverse")

@@ -1,9 +1,10 @@
 """Relevance: how likely a tool helps, fitted on labelled requests by `training/calibrate.py`.
 
-Two logistic models. The first is about a hit: how near it is to the request, how far behind the
-best one, at which rank, and how many others are as near. The second is about a request: whether
-its best hit is near enough that anything fits at all; a request of few words comes near to
-something by chance, so it has to come nearer.
+Two logistic models. The first is about a hit: how near it is to the request in meaning and words,
+how far behind the best one, and how many others are as good. The second is about a request: whether
+its best hit is near enough that anything fits at all. A request of few words comes near to
+something by chance, so it has to come nearer, or to find its words; and where many tools are as
+near as the best, the best is less likely to be the one.
 """
 
 import json
@@ -12,7 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["COMPETITORS", "Calibration", "Evidence", "crowd_of", "read_calibration"]
+__all__ = [
+    "COMPETITORS",
+    "Calibration",
+    "Evidence",
+    "crowd_of",
+    "read_calibration",
+    "rivals_of",
+    "shortness",
+]
 
 _FILE = Path(__file__).with_name("_relevance.json")
 _MOST = 0.99
@@ -21,8 +30,17 @@ _HALF = 0.1
 _WORDS_CUT = 0.02
 COMPETITORS = 30
 """Best tools that are compared with each other."""
-_HEAT = 15.0
-"""Of the crowd: a tool that is 0.07 further away counts a third."""
+_CROWD_HEAT = 15.0
+"""A tool whose cosine is 0.07 less than the best counts a third."""
+_RIVAL_HEAT = 4.0
+"""A tool whose score is 0.27 less than the best counts a third."""
+_USUAL_COSINE = 0.15
+"""What a tool often has that has nothing to do with the request."""
+_USUAL_GAP = 0.6
+"""How far its score is behind the best. Both stand for the tools that a small catalog lacks: among
+three tools, one is the best by far for any request."""
+_SHORT_WORDS = 5.0
+"""With so many words more, a request is a third as short."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +56,14 @@ class Evidence:
     gap: float = 0.0
     """How far its score is behind the best one, in [0, 1]."""
 
-    rank: int = 0
-    """Its place, 0 is the best."""
-
     crowd: float = 0.0
-    """How many tools are about as near, from `crowd_of`."""
+    """How many tools are about as near in meaning as the best, from `crowd_of`."""
+
+    rivals: float = 0.0
+    """How many tools have about the score of the best, from `rivals_of`."""
+
+    found: float = 0.0
+    """Share of what the request's words say that the tool has, in [0, 1]."""
 
     words: int = 0
     """Words of the request that say something."""
@@ -55,14 +76,18 @@ class Calibration:
     bias: float
     cosine: float
     gap: float
-    rank: float
-    crowd: float
+    rivals: float
+    covered: float
+    """Of the square root of it."""
+    short: float
     cut: float
-    """Cosine that the best hit of a request without words would need to fit."""
-    cut_covered: float
-    """How much of that the square root of `covered` takes away."""
-    cut_words: float
-    """How much of that the logarithm of 1 + `words` takes away."""
+    """Cosine that the best hit of a long request needs to fit, when no other is as near."""
+    cut_short: float
+    """How much more one needs that is as short as can be."""
+    cut_found: float
+    """How much of that is taken back where the tool has all of its words."""
+    cut_crowd: float
+    """How much more each unit of `crowd` needs."""
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
@@ -73,8 +98,9 @@ class Calibration:
             self.bias
             + self.cosine * evidence.cosine
             + self.gap * evidence.gap
-            + self.rank * math.log1p(evidence.rank)
-            + self.crowd * evidence.crowd
+            + self.rivals * evidence.rivals
+            + self.covered * math.sqrt(evidence.covered)
+            + self.short * shortness(evidence.words)
         )
         return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-logit))))
 
@@ -85,20 +111,38 @@ class Calibration:
         """
         if evidence.cosine is None:
             return evidence.covered - _WORDS_CUT
+        short = shortness(evidence.words)
         line = (
             self.cut
-            - self.cut_covered * math.sqrt(evidence.covered)
-            - self.cut_words * math.log1p(evidence.words)
+            + (self.cut_short - self.cut_found * evidence.found) * short
+            + self.cut_crowd * evidence.crowd
         )
         return evidence.cosine - line
 
 
 def crowd_of(cosines: Sequence[float]) -> float:
     """Logarithm of how many of the best tools are about as near as the nearest; 0 for one."""
-    if not cosines:
+    highest = max(cosines, default=0.0)
+    return _about_as(cosines, _CROWD_HEAT, min(highest, _USUAL_COSINE))
+
+
+def rivals_of(scores: Sequence[float]) -> float:
+    """Logarithm of how many of the best tools have about the highest score; 0 for one."""
+    return _about_as(scores, _RIVAL_HEAT, max(scores, default=0.0) - _USUAL_GAP)
+
+
+def shortness(words: int) -> float:
+    """How short a request of so many words is: 1 for none, near 0 for twenty."""
+    return math.exp(-words / _SHORT_WORDS)
+
+
+def _about_as(values: Sequence[float], heat: float, usual: float) -> float:
+    if not values:
         return 0.0
-    nearest = max(cosines)
-    return math.log(sum(math.exp(_HEAT * (each - nearest)) for each in cosines))
+    highest = max(values)
+    there = sum(math.exp(heat * (each - highest)) for each in values)
+    lacking = max(0, COMPETITORS - len(values)) * math.exp(heat * (usual - highest))
+    return math.log(there + lacking)
 
 
 def read_calibration(path: Path = _FILE) -> Calibration:

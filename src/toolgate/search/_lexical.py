@@ -41,6 +41,7 @@ __all__ = [
     "QUOTED",
     "Asked",
     "LexicalState",
+    "Matched",
     "WordWeights",
     "allowed_by",
     "asked_of",
@@ -783,14 +784,30 @@ def nothing(asked: Asked) -> str:
     return "Nothing fits: the query has no words. Say in a few words what the tool should do."
 
 
-def matched_words(
-    state: LexicalState, places: Sequence[int], asked: Asked
-) -> list[dict[str, list[str]]]:
-    """For each tool the words of the request that it has, by the weightiest field with them."""
+@dataclass(frozen=True)
+class Matched:
+    """What a tool has of a request."""
+
+    words: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """By the weightiest field with them."""
+    share: float = 0.0
+    """Of what the request's words say, the rare ones most, in [0, 1]."""
+
+
+def matched_words(state: LexicalState, places: Sequence[int], asked: Asked) -> list[Matched]:
+    """What each tool has of the request."""
     if state.index is None:
-        return [{} for _ in places]
-    found = state.index.fields_of(asked.found, places)
-    return [_by_name(state, at, said, asked) for at, said in zip(places, found, strict=True)]
+        return [Matched() for _ in places]
+    fields = state.index.fields_of(asked.found, places)
+    most = state.index.most(list(asked.found), len(asked.unknown))
+    numbers = [{number for found in said.values() for number in found} for said in fields]
+    return [
+        Matched(
+            _by_name(state, at, said, asked),
+            float(state.index.idf[list(has)].sum()) / most if has else 0.0,
+        )
+        for at, said, has in zip(places, fields, numbers, strict=True)
+    ]
 
 
 def _by_name(

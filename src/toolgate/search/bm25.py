@@ -5,7 +5,7 @@ exactly (`server:tool`, `server__tool`, `tool`) come first, then quoted strings,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -111,18 +111,20 @@ class Bm25Search:
         allowed, searched, notices = allowed_by(state, request)
         hits: list[Hit] = []
         if searched:
-            lists: list[list[Hit]] = []
+            fitting: list[list[Hit]] = []
+            weak: list[list[Hit]] = []
             queries = [query for query in request.queries if query.strip()]
             for query in queries[:QUERIES]:
                 found, notice = self._search_one(state, query, allowed, request)
-                lists.append(found)
+                is_weak = any(hit.fields.get("weak") for hit in found)
+                (weak if is_weak else fitting).append(found)
                 if notice and notice not in notices:
                     notices.append(notice)
             if len(queries) > QUERIES:
                 notices.append(f"Only the first {QUERIES} of {len(queries)} queries were searched.")
             if not queries:
                 notices.append("The query is empty. Say in a few words what the tool should do.")
-            hits = dealt(lists, request.limit)
+            hits = dealt(fitting, request.limit, then=weak)
         elif not notices:
             notices.append("There is no tool to search.")
         return SearchAnswer(
@@ -156,7 +158,7 @@ class Bm25Search:
         best = best_of(state, scores, request.limit)
         matched = matched_words(state, best, asked)
         hits = [
-            _hit(state, at, float(scores[at]), said, query)
+            _hit(state, at, float(scores[at]), said.words, query)
             for at, said in zip(best, matched, strict=True)
         ]
         hits = [hit for hit in hits if hit.relevance >= request.threshold]
@@ -167,8 +169,9 @@ class Bm25Search:
             )
         elif not hits:
             notice = nothing(asked)
-        elif not notice and scores[best[0]] < _WEAK:
-            notice = missing_words(state, asked, allowed)
+        elif scores[best[0]] < _WEAK and (missing := missing_words(state, asked, allowed)):
+            notice = notice or missing
+            hits = [replace(hit, fields={**hit.fields, "weak": True}) for hit in hits]
         if notice and len(request.queries) > 1:
             notice = f"{query[:60]!r}: {notice}"
         return hits, notice

@@ -29,7 +29,13 @@ from toolgate.search import (
     SearchStrategy,
 )
 from toolgate.search._answers_kept import KeptAnswers
-from toolgate.search._calibration import COMPETITORS, Evidence, crowd_of, read_calibration
+from toolgate.search._calibration import (
+    COMPETITORS,
+    Evidence,
+    crowd_of,
+    read_calibration,
+    rivals_of,
+)
 from toolgate.search._clauses import clauses_of, readable_share
 from toolgate.search._filler import Filler
 from toolgate.search._kept import KeptVectors
@@ -82,7 +88,7 @@ _PHRASE = 2.0
 _EXACT = 4.0
 _QUOTED_RELEVANCE = 0.9
 _PROBABLE = 0.4
-"""Relevance from which the best hit fits, however short the request is."""
+"""Relevance from which the best hit fits, whatever else speaks against it."""
 _WORKED = 0.5
 """Trust times share from which a tool fits because it worked for a request like this one."""
 _FIRST = 2_000
@@ -635,12 +641,13 @@ class HybridSearch:
             best = explored(best, known, self._options.usage.explore)
         shown = best if places is None else places[best].tolist()
         matched = matched_words(words, shown, ranking.asked)
-        evidence = self._evidence(state, ranking, best, rivals)
+        evidence = self._evidence(state, ranking, best, rivals, [each.share for each in matched])
         hits: list[Hit] = []
         highest = 1.0
         for at, place, said, known in zip(best, shown, matched, evidence, strict=True):
             # The order is that of relevance: none is higher than the one before it.
-            hit = self._hit(state, ranking, at, place, said, float(scores[at]), known, highest)
+            score = float(scores[at])
+            hit = self._hit(state, ranking, at, place, said.words, score, known, highest)
             hits.append(hit)
             highest = hit.relevance
         if not hits:
@@ -673,7 +680,12 @@ class HybridSearch:
         )
 
     def _evidence(
-        self, state: State, ranking: _Ranking, best: Sequence[int], rivals: Sequence[int]
+        self,
+        state: State,
+        ranking: _Ranking,
+        best: Sequence[int],
+        rivals: Sequence[int],
+        found: Sequence[float],
     ) -> list[Evidence]:
         """What speaks for each of the best, compared with its rivals."""
         plain = ranking.scores
@@ -681,6 +693,7 @@ class HybridSearch:
             plain = ranking.lift.without(plain, below=_PHRASE)
         first = max((float(plain[at]) for at in rivals), default=0.0)
         among = rivals[:COMPETITORS]
+        equals = rivals_of([float(plain[at]) for at in among])
         cosines = _cosines_of(state, ranking, [*among, *best])
         crowd = crowd_of([each for each in cosines[: len(among)] if each is not None])
         asked = len(ranking.asked.found) + len(ranking.asked.unknown)
@@ -689,11 +702,12 @@ class HybridSearch:
                 cosine=cosine,
                 covered=max(float(part.shares[at]) for part in ranking.parts),
                 gap=max(0.0, first - float(plain[at])),
-                rank=rank,
                 crowd=crowd,
+                rivals=equals,
+                found=share,
                 words=asked,
             )
-            for rank, (at, cosine) in enumerate(zip(best, cosines[len(among) :], strict=True))
+            for at, cosine, share in zip(best, cosines[len(among) :], found, strict=True)
         ]
 
     def _hit(
@@ -732,8 +746,10 @@ class HybridSearch:
             "matched": matched,
             "cosine": evidence.cosine,
             "covered": round(evidence.covered, 4),
-            "crowd": round(evidence.crowd, 4),
+            "found": round(evidence.found, 4),
             "words": evidence.words,
+            "crowd": round(evidence.crowd, 4),
+            "rivals": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
             **ranking.lift.fields(place),

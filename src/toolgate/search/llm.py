@@ -164,7 +164,9 @@ class ModelSearch:
         except Exception as error:  # noqa: BLE001 - a model of anybody; the ranking goes on
             self._breaker.failed()
             reason = self._reason_of(error)
-            log.warning("model picked no tools", extra={"reason": reason, "error": type(error).__name__})
+            log.warning(
+                "model picked no tools", extra={"reason": reason, "error": type(error).__name__}
+            )
             return _fallen_back(ranked, request, reason)
         self._breaker.succeeded()
         found = self._answer(ranked, picks, request)

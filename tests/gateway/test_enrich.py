@@ -256,6 +256,19 @@ async def test_tools_are_those_of_the_intent_that_are_there() -> None:
     assert "noSuchTool" not in answer
 
 
+async def test_tools_that_the_caller_may_not_use_are_named_nowhere() -> None:
+    hidden = {"deleteRelation": False}
+    async with memory_app({"ide": ide()}, META, tool_permissions=hidden) as app:
+        app.recognizer.take(Taught(version="1", intents=INTENTS))
+        app.rulebook.take([replace(PACK, rules={"relations": "{{TOOLS}}"})])
+        answer = await asked(app, A_RELATION)
+        found = await app.gateway.discover(ME, read_discover({"query": "delete the old relation"}))
+        advice = text(await run(app, "ide:readFile"))
+
+    assert "- ide:openRelation(name)" in answer
+    assert "deleteRelation" not in answer + found.text + advice
+
+
 async def test_tools_of_other_servers_are_meant_by_key_by_listed_name_or_by_bare_name() -> None:
     named = ("other:openRelation", "other__deleteRelation", "readFile")
     intent = replace(INTENTS[0], tools=named, tool="")

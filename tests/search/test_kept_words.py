@@ -199,5 +199,22 @@ async def test_a_search_that_was_kept_answers_as_before(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.anyio
+async def test_texts_are_added_to_a_file_of_words_alone(tmp_path: Path) -> None:
+    """A search by words writes no hashes of texts; one by meaning adds them for the next start."""
+    reads = Reads()
+    tools = catalog(60, reads)
+    await kept(tmp_path / "store.db", tools)
+    for _ in range(2):
+        search = searching(tmp_path)
+        await search.update(tools)
+        await search.aclose()
+
+    found = await KeptWords(tmp_path / "store.db", WEIGHTS).read(tuple(tools))
+
+    assert found is not None
+    assert found.has_texts
+
+
 def searching(folder: Path) -> HybridSearch:
     return build(Options(wait_s=0.0), embedder=HashingEmbedder(), index_file=folder / "store.db")

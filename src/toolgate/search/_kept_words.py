@@ -60,6 +60,8 @@ class Restored:
     """Of its places."""
     is_near: bool
     """Whether nearly all tools were in the file."""
+    has_texts: bool
+    """Whether their texts were there too."""
 
 
 class KeptWords:
@@ -75,6 +77,7 @@ class KeptWords:
         name = blake2b(self._about, digest_size=4).hexdigest()
         self._path = None if path is None else path.with_name(f"{path.name}-words-{name}.npz")
         self._segment: Segment | None = None
+        self._has_texts = False
         self._waiting: tuple[LexicalState, ToolVectors | None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._written_at = -_BETWEEN_S
@@ -90,13 +93,14 @@ class KeptWords:
             return None
         if found is not None and found.is_near and found.words.index is not None:
             self._segment = found.words.index.segments[0]
+            self._has_texts = found.has_texts
         return found
 
     def changed(self, state: LexicalState, vectors: ToolVectors | None = None) -> None:
         """Write it soon if much of it is new."""
         if self._path is None or state.index is None or len(state.keys) < _LEAST:
             return
-        if state.index.segments[0] is self._segment:
+        if state.index.segments[0] is self._segment and (vectors is None or self._has_texts):
             return
         self._waiting = state, vectors
         if self._task is None or self._task.done():
@@ -135,6 +139,7 @@ class KeptWords:
         else:
             assert state.index is not None
             self._segment = state.index.segments[0]
+            self._has_texts = vectors is not None
         self._written_at = monotonic()
 
     def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> Restored | None:
@@ -144,7 +149,7 @@ class KeptWords:
             places = _matched(parts["marks"], _marks(tools))
             if np.count_nonzero(places >= 0) < _WORTH * len(tools):
                 return None
-            state = restored(_state_of(parts), tools, places, self._weights)
+            state = restored(_state_of(parts), tools, places.copy(), self._weights)
             hashes = parts["texts"]
         texts = np.zeros((state.size, 2), np.uint64)
         kept = np.flatnonzero(places >= 0)
@@ -152,7 +157,8 @@ class KeptWords:
             texts[kept] = hashes[places[kept]]
         else:  # those of tools that are gone have their places too
             texts[: len(hashes)] = hashes
-        return Restored(state, texts, len(kept) >= _NEAR * len(tools))
+        has_texts = bool(hashes[places[kept]].any(axis=1).all())
+        return Restored(state, texts, len(kept) >= _NEAR * len(tools), has_texts)
 
 
 def _about(weights: WordWeights) -> bytes:

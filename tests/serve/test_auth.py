@@ -1,6 +1,7 @@
 """`auth = "required"` through real doors: 401, 403, sessions, streams, revocation, REST."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -249,10 +250,9 @@ async def test_a_revoked_token_is_refused_on_the_next_request_and_its_streams_en
 
         assert (await post(place.url, LIST, bearer(anna))).status == 401
         with anyio.fail_after(10):
-            with pytest.raises((aiohttp.ClientError, EOFError)):
+            with contextlib.suppress(aiohttp.ClientError):
                 while await streams[0].content.readany():
                     pass
-                raise EOFError
         assert (await post(place.url, LIST, bearer(ben))).status == 200
         assert not streams[1].content.at_eof()
         for stream in streams:

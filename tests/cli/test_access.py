@@ -1,0 +1,181 @@
+"""`tokens`, `projects`, `permissions`, `explain`: sharing a gateway from the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from toolgate.cli._exit import FINE, NOT_ALLOWED, WRONG
+from toolgate.cli._span import seconds_of
+from toolgate.errors import ArgumentError
+
+
+def test_two_projects_and_three_tokens_are_made_and_explained(
+    command: Command, folder: Path
+) -> None:
+    """`docs/permissions.md`, From a laptop to a shared gateway."""
+    made = command("projects", "create", "team-web", "--server", "small")
+    assert (made.status, made.out) == (FINE, "Made the project team-web.\n")
+    other = command("projects", "create", "team-data", "--server", "later", "--read-only")
+    assert "There is no server 'later' yet" in other.err
+    two = command("tokens", "create", "anna", "ben", "--project", "team-web", "--role", "member")
+    assert two.status == FINE
+    assert [line[:3] for line in two.out.splitlines()] == ["tg_", "tg_"]
+    assert "Token of anna, shown this once:" in two.err
+    assert "toolgate serve --auth required" in two.err
+    carl = command(
+        "tokens", "create", "carl", "--project", "team-data", "--allow", "small:add_*", "--json"
+    ).json
+    assert carl["token"].startswith(carl["prefix"])
+
+    listed = command("tokens", "list", "--json")
+    assert [one["name"] for one in listed.json] == ["anna", "ben", "carl"]
+    assert not any(secret in listed.out for secret in (*two.out.split(), carl["token"]))
+    assert {one["name"]: one["servers"] for one in command("projects", "list", "--json").json} == {
+        "team-web": ["small"],
+        "team-data": ["later"],
+    }
+
+    seen = command("explain", "small:add_numbers", "--token", "anna")
+    assert seen.status == FINE
+    assert seen.out.endswith("small:add_numbers is visible.\n")
+    for word in ("carl", carl["prefix"], carl["token"]):
+        hidden = command("explain", "small:add_numbers", "--token", word, "--json")
+        assert hidden.status == NOT_ALLOWED
+        assert hidden.json["token"] == "carl"
+        refused = [one["stage"] for one in hidden.json["stages"] if not one["passed"]]
+        assert refused == ["project", "read_only"]
+        assert carl["token"] not in hidden.out + hidden.err
+
+
+def test_a_token_is_renewed_revoked_and_removed(command: Command, folder: Path) -> None:
+    first = command("tokens", "create", "anna", "--expires", "30d", "--json").json
+    again = command("tokens", "create", "anna")
+    assert (again.status, "There is a token 'anna' already." in again.err) == (WRONG, True)
+
+    second = command("tokens", "rotate", "anna", "--grace", "15m", "--json").json
+    assert second["token"] != first["token"]
+    assert (second["id"], second["prefix"]) == (first["id"], first["prefix"])
+    assert command("tokens", "revoke", "anna").out.startswith("Revoked anna.")
+    assert command("tokens", "list", "--json").json[0]["state"] == "revoked"
+    assert command("tokens", "rotate", "anna").status == WRONG
+    assert command("explain", "small:echo", "--token", "anna").status == NOT_ALLOWED
+    assert command("tokens", "delete", "anna").status == FINE
+    missing = command("tokens", "revoke", "anna")
+    assert "There is no token 'anna'. See: toolgate tokens list" in missing.err
+
+
+def test_a_token_that_is_not_known_is_not_shown_again(command: Command, folder: Path) -> None:
+    """It may be a right one, of another gateway."""
+    secret = "tg_0a1b2c3d_" + "x" * 43
+    done = command("tokens", "revoke", secret)
+
+    assert done.status == WRONG
+    assert "There is no token 'tg_0a1b2c3d'." in done.err
+    assert "xxx" not in done.err
+
+
+def test_rules_are_made_listed_with_their_places_and_removed(
+    command: Command, folder: Path
+) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text(f'{path.read_text()}\n[[permission]]\nto = ["role:dev"]\nallow = ["small"]\n')
+    made = command(
+        "permissions", "deny", "*", "*:x_*", "--to", "everyone", "--to", "group:g", "--destructive"
+    )
+    assert made.out == "Made 4 rules.\n"
+    rules = command("permissions", "list", "--json").json
+    assert [rule["effect"] for rule in rules] == ["allow", "deny", "deny", "deny", "deny"]
+    line = path.read_text().splitlines().index("[[permission]]") + 1
+    assert rules[0]["source"].endswith(f"toolgate.toml, line {line}")
+    shown = command("permissions", "list")
+    assert "deny\t* (destructive)\teveryone\t" in shown.out
+    assert 'rules hold with auth = "required"' in shown.err
+    ids = [rule["id"] for rule in rules[1:]]
+    assert command("permissions", "remove", *ids).out == "Removed 4 rules.\n"
+    assert command("permissions", "remove", ids[0]).status == WRONG
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("permissions", "allow", "*", "--to", "anna"), "'anna' is nobody a rule can be for."),
+        (("permissions", "allow", "right=fly", "--to", "everyone"), "There is no right 'fly'."),
+        (
+            ("permissions", "allow", "*", "--to", "everyone", "--read-only", "--destructive"),
+            "A tool is read-only or destructive, never both.",
+        ),
+        (("tokens", "create", "a/b"), "A token cannot be called 'a/b'."),
+        (("tokens", "create", "tg_x"), "that is how tokens themselves begin"),
+        (("tokens", "create", "a", "--project", "none"), "There is no project 'none'."),
+        (("tokens", "create", "a", "--expires", "soon"), "--expires got 'soon'."),
+        (("tokens", "create", "a", "--limit", "calls=1"), "The limit 'calls' is 1."),
+        (("tokens", "create", "a", "--limit", "calls_per_day=x"), "--limit got"),
+        (("projects", "create", "default"), "A project cannot be called 'default'."),
+        (("projects", "create", "UNASSIGNED"), "A project cannot be called 'UNASSIGNED'."),
+        (("projects", "create", "p", "--set", "colour=red"), "A project has no setting 'colour'."),
+        (("projects", "create", "p", "--set", "mode=loud"), "mode of a project is 'loud'."),
+        (("projects", "set", "p", "--read-only"), "There is no project 'p'."),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(
+    command: Command, folder: Path, argv: tuple[str, ...], said: str
+) -> None:
+    done = command(*argv)
+
+    assert done.status == WRONG
+    assert said in done.err
+
+
+def test_a_project_is_changed_and_removed(command: Command, folder: Path) -> None:
+    command("projects", "create", "web", "--server", "small", "--set", "calls_per_day=10")
+    changed = command(
+        "projects", "set", "web", "--server", "more", "--set", "mode=all", "--set",
+        "calls_per_minute=5", "--set", "pinned=small:echo,small:slow", "--json",
+    ).json  # fmt: skip
+    assert changed["servers"] == ["more", "small"]
+    assert changed["settings"] == {
+        "mode": "all",
+        "pinned": ["small:echo", "small:slow"],
+        "limits": {"calls_per_day": 10, "calls_per_minute": 5},
+    }
+    assert command("projects", "delete", "web").status == WRONG
+    emptied = command("projects", "set", "web", "--no-servers", "--set", "mode=", "--json").json
+    assert emptied["servers"] == []
+    assert "mode" not in emptied["settings"]
+    assert command("projects", "delete", "web").out == "Removed the project web.\n"
+
+
+def test_a_project_of_the_file_stays_as_its_owner_wrote_it(command: Command, folder: Path) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text(f'{path.read_text()}\n[project.web]\nservers = ["small"]\n')
+
+    assert command("projects", "list", "--json").json[0]["source"] == str(path)
+    assert "Change [project.web] there." in command("projects", "set", "web", "--read-only").err
+    assert command("projects", "delete", "web").status == WRONG
+
+
+def test_listening_for_others_needs_tokens(command: Command, folder: Path) -> None:
+    done = command("serve", "--host", "0.0.0.0", "--port", "0")
+
+    assert done.status == WRONG
+    assert "0.0.0.0 can be reached from other machines" in done.err
+    assert 'auth = "required"' in done.err
+    assert "toolgate tokens create NAME" in done.err
+    assert str(folder / "toolgate.toml") in done.err
+    odd = command("serve", "--auth", "maybe")
+    assert odd.status == WRONG
+    assert "Allowed: local, required." in odd.err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("12H", 43_200), ("30d", 2_592_000)]
+)
+def test_spans_are_read(text: str, seconds: float) -> None:
+    assert seconds_of("--x", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-1h", "1.5h", "9999999d"])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError):
+        seconds_of("--x", text)

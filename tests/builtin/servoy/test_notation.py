@@ -225,7 +225,7 @@ def _noted(value: Any) -> Any:
     return value
 
 
-FEW = settings(max_examples=50, deadline=None)
+FEW = settings(max_examples=30, deadline=None)
 
 
 @FEW

@@ -3,16 +3,18 @@
 import json
 from collections.abc import Mapping
 from datetime import date
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.builtin.servoy.workspaces import TOOLS, VALUE_LIST, make, put
 from toolgate.app import App
 from toolgate.cli import run
 from toolgate.embed import Embedder
-from toolgate.intent import Request, SemanticStage, shipped
+from toolgate.intent import Detection, Request, SemanticStage, shipped
 from toolgate.packs import load_pack
 from toolgate.packs.lint import lint
 from toolgate.plugins import make as plugin
@@ -25,10 +27,18 @@ PACK = load_pack(shipped("servoy"))
 ME = Caller(client="ide", conversation="talk")
 
 
-def stage(name: str) -> SemanticStage:
-    """A stage with the bundled embedder, or with characters alone."""
-    spec = PluginSpec(name=name, setting="search.embedder")
-    return SemanticStage(embedder=plugin("embed", Embedder, spec, {}) if name else None)
+@cache
+def taught(embedder: str) -> SemanticStage:
+    """A stage that has learned the pack, with an embedder or, without its name, by characters."""
+    spec = PluginSpec(name=embedder, setting="search.embedder")
+    made = SemanticStage(embedder=plugin("embed", Embedder, spec, {}) if embedder else None)
+    anyio.run(partial(made.update, PACK.intents, unsupported=PACK.unsupported))
+    return made
+
+
+def judged(embedder: str, text: str) -> Detection:
+    """What a stage says of a message."""
+    return anyio.run(taught(embedder).judge, Request(text=text, today=date(2026, 1, 1)))
 
 
 def test_every_file_of_the_pack_can_be_used() -> None:
@@ -97,13 +107,10 @@ def test_all_tools_of_both_generations_are_there() -> None:
     )
 
 
-@pytest.mark.anyio
-async def test_the_pack_is_without_faults() -> None:
-    taught = stage("bundled")
-    await taught.update(PACK.intents, unsupported=PACK.unsupported)
+def test_the_pack_is_without_faults() -> None:
     schemas = {name: tool.definition["inputSchema"] for name, tool in TOOLS.items()}
 
-    found = lint(PACK, model=taught.model, schemas=schemas, variables=STANDARD)
+    found = lint(PACK, model=taught("bundled").model, schemas=schemas, variables=STANDARD)
 
     assert [f"{each.rule}: {each.text}" for each in found.findings] == []
     assert all((each.accuracy or 0) > 0.9 for each in found.intents)
@@ -132,29 +139,14 @@ MESSAGES = {
 }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("embedder", ["bundled", ""])
-async def test_messages_are_told_apart(embedder: str) -> None:
+def test_messages_are_told_apart(embedder: str) -> None:
     """Facts 4.9: the four questions of the rules, other topics of Servoy, and both intents."""
-    taught = stage(embedder)
-    await taught.update(PACK.intents, unsupported=PACK.unsupported)
-
-    said = {
-        text: (await taught.judge(Request(text=text, today=date(2026, 1, 1)))).intent
-        for text in MESSAGES
-    }
-
-    assert said == MESSAGES
+    assert {text: judged(embedder, text).intent for text in MESSAGES} == MESSAGES
 
 
-@pytest.mark.anyio
-async def test_a_message_may_ask_for_both() -> None:
-    taught = stage("bundled")
-    await taught.update(PACK.intents, unsupported=PACK.unsupported)
-
-    said = await taught.judge(
-        Request(text="Create a relation and a value list", today=date(2026, 1, 1))
-    )
+def test_a_message_may_ask_for_both() -> None:
+    said = judged("bundled", "Create a relation and a value list")
 
     assert set(said.intents) == {"RELATIONS", "VALUELISTS"}
 

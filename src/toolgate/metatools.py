@@ -102,6 +102,13 @@ DEFINITIONS: Mapping[str, Json] = {
                     "description": "Only tools of this server, or of these.",
                     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
                 },
+                "group": {"type": "string", "description": "Only tools of this group."},
+                "threshold": {
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 1,
+                    "description": "Least relevance.",
+                },
             },
             "required": ["query"],
         },

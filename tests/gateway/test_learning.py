@@ -7,6 +7,7 @@ import pytest
 from toolgate.app import App
 from toolgate.errors import ArgumentError
 from toolgate.metatools import DiscoverRequest
+from toolgate.search import Discovery
 from toolgate.settings import SearchSettings, Settings, UsageSettings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -147,6 +148,38 @@ async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
             "tools": 3,
             "derived": False,
         }
+
+
+async def test_a_group_says_which_of_the_servers_asked_for_it_does_not_have() -> None:
+    settings = replace(HYBRID, groups={"letters": ("mail", "post:*")})
+    async with memory_app(servers(), settings, wait_s=20) as app:
+
+        async def found(*names: str) -> Discovery:
+            wanted = DiscoverRequest(queries=("send a letter",), group="letters", servers=names)
+            return await app.gateway.discover(ME, wanted)
+
+        beside, one, both = await found("chat"), await found("mail"), await found("mail", "chat")
+
+    outside = "Group 'letters' has no tool of server 'chat'."
+    assert beside.results == ()
+    assert beside.notices[0] == outside
+    assert not any("has no tool here" in notice for notice in beside.notices)
+    assert outside not in one.notices
+    assert {each.server_name for each in both.results} == {"mail"}
+    assert outside in both.notices
+
+
+async def test_a_group_without_a_tool_says_so() -> None:
+    settings = replace(HYBRID, groups={"letters": ("fax", "telegraph:*")})
+    async with memory_app(servers(), settings, wait_s=20) as app:
+        found = await app.gateway.discover(
+            ME, DiscoverRequest(queries=("send a letter",), group="Letters")
+        )
+
+    assert found.results == ()
+    assert found.notices[0] == (
+        "Group 'Letters' has no tool: nothing here fits what [groups] names."
+    )
 
 
 async def test_what_was_learned_can_be_forgotten() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli._door import load_settings, open_door
+from toolgate.cli._door import found_any, load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._harmless import one_line
 from toolgate.cli._output import folded, note, print_json, print_text, waiting
@@ -112,8 +112,7 @@ async def _search(wanted: Json, as_json: bool) -> int:
                 note("See what there is: toolgate servers list")
         elif not found:
             note("No tool fits. Try other words, or see: toolgate tools")
-    fitting = (hit for hit in found if hit.get("source") != "core" and not hit.get("weak"))
-    return FINE if any(fitting) else NOTHING
+    return FINE if found_any(answer) else NOTHING
 
 
 def show(hit: Json) -> None:

@@ -1,0 +1,66 @@
+"""What commands ask of a gateway, and what they make of its answers."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from toolgate.cli._door import AnsweredError, Door
+from toolgate.runfile import RunFile
+from toolgate.types import Json
+
+pytestmark = pytest.mark.anyio
+
+RUNNING = RunFile(
+    address="http://127.0.0.1:1",
+    pid=1,
+    key="",
+    store="",
+    configuration=(),
+    started_at="",
+    version="",
+    path=Path("none"),
+)
+STARTING: Json = {"servers": [{"name": "a", "state": "connecting", "listed_at": None}]}
+READY: Json = {"servers": [{"name": "a", "state": "ready", "listed_at": "2026-01-01T00:00:00Z"}]}
+NOTHING: Json = {"results": [], "notice": "Server a is still starting."}
+FOUND: Json = {"results": [{"toolKey": "a:b", "source": "vector"}]}
+
+
+def door(answers: Sequence[Json], *, run: RunFile | None = RUNNING, status: int = 200) -> Door:
+    left = list(answers)
+
+    async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        return status, json.dumps(left.pop(0)).encode()
+
+    return Door(exchange, run)
+
+
+async def test_a_search_waits_for_servers_that_start_just_now() -> None:
+    """Right after `toolgate serve` nothing was found, with status 3."""
+    found = await door([NOTHING, STARTING, STARTING, READY, FOUND]).discover({"query": "x"})
+
+    assert found == FOUND
+
+
+@pytest.mark.parametrize(
+    "answers", [[FOUND], [NOTHING, READY]], ids=["something fits", "all servers are there"]
+)
+async def test_a_search_waits_for_nothing_else(answers: list[Json]) -> None:
+    assert await door(answers).discover({"query": "x"}) == answers[0]
+
+
+async def test_a_gateway_that_ends_with_its_command_points_to_no_log() -> None:
+    said = "Searched by words alone: the embedder failed; the log of the gateway says why."
+    here = await door([{"results": [], "notice": said}], run=None).discover({"query": "x"})
+    there = await door([{**FOUND, "notice": said}]).discover({"query": "x"})
+
+    assert here["notice"].endswith("failed; the same command with --verbose says why.")
+    assert there["notice"] == said
+
+    error: Json = {"error": {"message": "Internal error; the log of the gateway says more."}}
+    with pytest.raises(AnsweredError, match="the same command with --verbose says more"):
+        await door([error], run=None, status=500).execute("a:b", {})
+    with pytest.raises(AnsweredError, match="the log of the gateway says more"):
+        await door([error], status=500).execute("a:b", {})

@@ -163,3 +163,26 @@ async def test_changed_prompts_leave_the_server_of_a_pack_running(tmp_path: Path
 
     assert packs.specs((), has_connections=False) == before
     assert packs.current.packs[0].rules_of("refunds") == "new"
+
+
+async def test_a_pack_that_needs_connections_has_no_server_without_them(tmp_path: Path) -> None:
+    packs = await reading(
+        tmp_path / "sales", {**SALES, "pack.toml": 'name = "sales"\nneeds = ["connections"]\n'}
+    )
+
+    assert packs.specs((), has_connections=False) == []
+    assert [spec.name for spec in packs.specs((), has_connections=True)] == ["sales"]
+    assert packs.current.pack("sales") is not None, "its intents count all the same"
+
+
+async def test_a_conflict_of_names_is_a_problem_as_long_as_it_lasts(tmp_path: Path) -> None:
+    packs = await reading(tmp_path / "sales")
+
+    assert packs.specs(["Sales"], has_connections=False) == []
+    assert packs.specs(["Sales"], has_connections=False) == []
+    (problem,) = packs.current.problems
+    assert "there is a server 'sales' already, from the configuration" in problem
+    assert not await packs.look()
+
+    assert packs.specs((), has_connections=False)
+    assert packs.current.problems == ()

@@ -202,7 +202,8 @@ class Packs:
         """
         specs: list[ServerSpec] = []
         places = {fold(name): "the configuration" for name in taken}
-        states = list(self._current.states)
+        known = self._current.problems
+        states = list(self._told.states)
         for at, state in enumerate(states):
             pack = state.pack
             server = self._servers.get(state.name) if pack is not None else None
@@ -221,11 +222,11 @@ class Packs:
                     f"{spec.source}: there is a server {spec.name!r} already, from {where}; the "
                     "one of the pack is left out. Give one of them another name."
                 )
-            if new := [each for each in twice if each not in state.problems]:
-                for problem in new:
+            for problem in twice:
+                if problem not in known:
                     log.error("pack %s: %s", state.name, problem)
-                states[at] = replace(state, problems=(*state.problems, *new))
-        self._current = replace(self._current, states=tuple(states))
+            states[at] = replace(state, problems=(*state.problems, *twice))
+        self._current = replace(self._told, states=tuple(states))
         return specs
 
     async def aclose(self) -> None:
@@ -320,7 +321,10 @@ class Packs:
             stamps = await to_thread.run_sync(_watched, self._settings, self._cwd)
             if known is None or (stamps != known and stamps == before):
                 known = stamps
-                await self.look()
+                try:
+                    await self.look()
+                except Exception:  # whatever is wrong now, later changes must still be seen
+                    log.exception("packs cannot be read")
             before = stamps
             with anyio.move_on_after(interval_s):
                 await stop.wait()

@@ -203,7 +203,7 @@ async def test_schemas_are_looked_at_as_often_as_is_set(
                 tasks.cancel_scope.cancel()
 
     with caplog.at_level(logging.WARNING):
-        async with history(clock, **tables) as known:
+        async with history(clock, None, **tables) as known:
             await watched(known)
             first = await known.known("due")
             run(shop, "CREATE TABLE fresh (a)")

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -97,7 +97,7 @@ async def ask_schema(gateway: Door, folder: Path) -> AsyncGenerator[Asked]:
         if said.tool:
             result = await gateway.execute(f"schema:{said.tool}", said.arguments)
             answer = str(result["content"][0]["text"])
-            said = Asked(**{**vars(said), "answer": answer, "worked": proof in answer})
+            said = replace(said, answer=answer, worked=proof in answer)
         yield said
 
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import anyio
 import sqlalchemy as sa
 from anyio import to_thread
+from sqlalchemy.event import listen
 from sqlalchemy.exc import ArgumentError as UrlError
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -315,7 +316,7 @@ def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
 
     # A file can be replaced by another at any time, and opening it costs nothing: none stays open.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
-    sa.event.listen(engine, "begin", _begin)
+    listen(engine, "begin", _begin)
     return engine
 
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -296,7 +296,7 @@ class SchemaHistory:
                 changes = changes_between(before.schema, whole)
                 if not changes:
                     await self._store.see_schema(DEFAULT_PROJECT, name, before.number, now)
-                    return Version(**{**vars(before), "seen_at": now, "schema": whole})
+                    return replace(before, seen_at=now, schema=whole)
                 schema = whole
             else:
                 changes = ()
@@ -316,7 +316,7 @@ class SchemaHistory:
                     extra={"connection": name, "version": fresh.number, "changes": len(changes)},
                 )
                 self._schemas[name] = (fresh.digest, schema)
-                return Version(**{**vars(self._version(fresh)), "schema": schema})
+                return replace(self._version(fresh), schema=schema)
         raise StoreError(
             f"The schema of the connection {name!r} changes faster than it can be kept.",
             hint="Try again.",
@@ -348,7 +348,7 @@ def _warn(name: str, error: ToolgateError) -> None:
 
 
 def _with_problem(version: Version, problem: str) -> Version:
-    return Version(**{**vars(version), "problem": problem})
+    return replace(version, problem=problem)
 
 
 def _read_changes(content: bytes) -> tuple[Change, ...]:

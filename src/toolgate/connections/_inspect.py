@@ -108,7 +108,7 @@ class _Reading:
         return not any(fnmatchcase(name, pattern) for pattern in self._exclude)
 
     def _tables(self, schema: str | None) -> Iterator[Table]:
-        kinds = {
+        kinds: dict[str, TableKind] = {
             name: kind
             for name, kind in self._kinds(schema).items()
             if self._is_wanted(self._name(schema, name))
@@ -120,19 +120,21 @@ class _Reading:
             if shown in self._unread:
                 continue
             key: _Key = (schema, name)
-            own = {part: found.get(key) for part, found in parts.items()}
+            own: dict[str, Any] = {part: found.get(key) for part, found in parts.items()}
             columns = own["columns"] or ()
+            key_of_it: Mapping[str, Any] = own["pk_constraint"] or {}
+            comment: Mapping[str, Any] = own["table_comment"] or {}
             yield Table(
                 name=shown,
                 kind=kind,
                 columns=tuple(self._column(each, written.get(name, {})) for each in columns),
-                primary_key=tuple((own["pk_constraint"] or {}).get("constrained_columns") or ()),
+                primary_key=tuple(key_of_it.get("constrained_columns") or ()),
                 foreign_keys=tuple(self._foreign_keys(own["foreign_keys"] or ())),
                 unique_keys=_unique_keys(own),
                 checks=tuple(sorted(_one_line(each) for each in _checks(own))),
                 indexes=tuple(_indexes(own["indexes"] or ())),
                 definition=self._definition(schema, name) if kind != "table" else "",
-                comment=(own["table_comment"] or {}).get("text") or "",
+                comment=comment.get("text") or "",
             )
 
     def _kinds(self, schema: str | None) -> dict[str, TableKind]:

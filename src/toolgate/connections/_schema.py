@@ -182,27 +182,23 @@ class Schema:
             plain = orjson.loads(content)
             return cls(
                 tables=tuple(_table(each) for each in plain["tables"]),
-                types=tuple(
-                    NamedType(**{**each, "values": tuple(each["values"])})
-                    for each in plain["types"]
-                ),
+                types=tuple(NamedType(**_tuples(each)) for each in plain["types"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is no schema: {error}") from error
 
 
 def _table(plain: dict[str, Any]) -> Table:
-    return Table(
-        **{
-            **plain,
-            "columns": tuple(Column(**each) for each in plain["columns"]),
-            "primary_key": tuple(plain["primary_key"]),
-            "foreign_keys": tuple(ForeignKey(**_tuples(each)) for each in plain["foreign_keys"]),
-            "unique_keys": tuple(tuple(each) for each in plain["unique_keys"]),
-            "checks": tuple(plain["checks"]),
-            "indexes": tuple(Index(**_tuples(each)) for each in plain["indexes"]),
-        }
-    )
+    found: dict[str, Any] = {
+        **plain,
+        "columns": tuple(Column(**each) for each in plain["columns"]),
+        "primary_key": tuple(plain["primary_key"]),
+        "foreign_keys": tuple(ForeignKey(**_tuples(each)) for each in plain["foreign_keys"]),
+        "unique_keys": tuple(tuple(each) for each in plain["unique_keys"]),
+        "checks": tuple(plain["checks"]),
+        "indexes": tuple(Index(**_tuples(each)) for each in plain["indexes"]),
+    }
+    return Table(**found)
 
 
 def _tuples(plain: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""Looking after tokens: what is kept of them, and what is written down."""
+
+import pytest
+
+from toolgate.access import Shown
+from toolgate.errors import ArgumentError, CredentialError, ForbiddenError
+from toolgate.settings import Settings
+from toolgate.store import AuditFilter
+from toolgate.testing import FakeUpstream, memory_app
+from toolgate.types import Caller, Identity
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller()
+REQUIRED = Settings(auth="required")
+
+
+async def test_a_token_itself_is_nowhere_but_in_the_answer_that_made_it() -> None:
+    async with memory_app({"a": FakeUpstream()}, REQUIRED) as app:
+        made = await app.gateway.admin.create_token(ME, "anna", roles=["member"])
+        renewed = await app.gateway.admin.rotate_token(ME, "anna", grace_s=60)
+        await app.gateway.admission.admit(Shown(authorization=f"Bearer {renewed.secret}"))
+        await app.gateway.admission.admit(Shown(meta_token=made.secret))
+        await app.recorder.flush()
+        kept = repr(
+            [
+                await app.store.tokens(),
+                await app.store.permissions(),
+                await app.store.audit(AuditFilter()),
+            ]
+        )
+
+    for secret in (made.secret, renewed.secret):
+        assert secret not in kept
+        assert secret[12:] not in kept
+    assert made.secret[:11] in kept
+
+
+async def test_changes_are_in_the_audit() -> None:
+    async with memory_app({}, REQUIRED) as app:
+        admin = app.gateway.admin
+        await admin.save_project(ME, "web", new=True)
+        await admin.create_token(ME, "anna", projects=["web"])
+        (rule,) = await admin.add_permissions(ME, effect="allow", patterns=["*"], to=["token:anna"])
+        await admin.remove_permissions(ME, [rule.permission_id])
+        await admin.revoke_token(ME, "anna")
+        await admin.delete_token(ME, "anna")
+        await admin.delete_project(ME, "web")
+        await app.recorder.flush()
+        found = await app.store.audit(AuditFilter(oldest_first=True))
+
+    assert [record.action for record in found] == [
+        "project_save",
+        "token_create",
+        "permission_add",
+        "permission_remove",
+        "token_revoke",
+        "token_delete",
+        "project_delete",
+    ]
+
+
+async def test_last_use_is_noted() -> None:
+    async with memory_app({}, REQUIRED) as app:
+        made = await app.gateway.admin.create_token(ME, "anna")
+        await app.gateway.admission.admit(Shown(meta_token=made.secret))
+        await app.permissions.aclose()
+        (row,) = await app.store.tokens()
+
+    assert row.last_used_at is not None
+
+
+async def test_an_expired_token_is_refused() -> None:
+    async with memory_app({}, REQUIRED) as app:
+        made = await app.gateway.admin.create_token(ME, "anna", expires_in_s=0.001)
+        with pytest.raises(CredentialError, match="has expired"):
+            await app.gateway.admission.admit(Shown(meta_token=made.secret))
+
+
+async def test_nobody_without_the_right_manages() -> None:
+    stranger = Caller(caller_id="x", identity=Identity(caller_id="x", kind="token"))
+    async with memory_app({}, REQUIRED) as app:
+        admin = app.gateway.admin
+        await admin.create_token(ME, "anna")
+        for work in (
+            admin.tokens(stranger),
+            admin.create_token(stranger, "ben"),
+            admin.rotate_token(stranger, "anna"),
+            admin.revoke_token(stranger, "anna"),
+            admin.delete_token(stranger, "anna"),
+            admin.token_named(stranger, "anna"),
+            admin.projects(stranger),
+            admin.save_project(stranger, "web", new=True),
+            admin.delete_project(stranger, "web"),
+            admin.permissions(stranger),
+            admin.add_permissions(stranger, effect="allow", patterns=["*"], to=["everyone"]),
+            admin.remove_permissions(stranger, ["x"]),
+            app.gateway.explain(stranger, "a:b"),
+        ):
+            with pytest.raises(ForbiddenError):
+                await work
+        assert [token.name for token in await admin.tokens(ME)] == ["anna"]
+
+
+async def test_rules_and_tokens_that_cannot_be_are_refused_and_nothing_is_kept() -> None:
+    async with memory_app({}, REQUIRED) as app:
+        admin = app.gateway.admin
+        for work in (
+            admin.create_token(ME, "anna", allow=["right=fly"]),
+            admin.create_token(ME, "anna", projects=["nowhere"]),
+            admin.create_token(ME, "anna", expires_in_s=0),
+            admin.create_token(ME, "anna", limits={"calls_per_day": -1}),
+            admin.create_token(ME, "anna", roles=["a\nb"]),
+            admin.create_token(ME, ""),
+            admin.add_permissions(ME, effect="maybe", patterns=["*"], to=["everyone"]),
+            admin.add_permissions(ME, effect="allow", patterns=[], to=["everyone"]),
+            admin.add_permissions(ME, effect="allow", patterns=["*"], to=["anna"]),
+            admin.add_permissions(
+                ME, effect="allow", patterns=["*"], to=["everyone"], hint="funny"
+            ),
+            admin.save_project(ME, "web", settings={"budget_tokens": 5}, new=True),
+            admin.save_project(ME, "web", settings={"pinned": ["x"]}, new=True),
+            admin.save_project(ME, "web", settings={"read_only": "yes"}, new=True),
+        ):
+            with pytest.raises(ArgumentError):
+                await work
+        assert await admin.tokens(ME) == []
+        assert await admin.permissions(ME) == []
+        assert await admin.projects(ME) == []
+
+
+async def test_what_a_project_sets_holds_for_its_callers() -> None:
+    async with memory_app({"a": FakeUpstream()}, Settings(mode="meta")) as app:
+        await app.gateway.admin.save_project(
+            ME, "web", settings={"mode": "all", "optimization": "off"}, new=True
+        )
+        plain = await app.gateway.list_tools(ME)
+        in_web = await app.gateway.list_tools(Caller(project_id="web"))
+
+    assert b"tool_discovery" in plain
+    assert b"a__echo" in in_web
+    assert b"tool_discovery" not in in_web

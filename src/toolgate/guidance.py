@@ -583,9 +583,11 @@ class Guide:
         given, _, _ = await self._given(caller, rules, shares, tools)
         if likely:
             self._talks.added(caller, tuple(rules))
-        withheld = bool(owners) and not likely
+        is_meant = bool(likely) or not owners
+        withheld = not is_meant and not _only_reads(entry)
         topic = " and ".join(each.intent for each in given)
-        said = [_verdict(tools.shown(entry), topic, owners, reason, withheld=withheld)]
+        name, others = tools.shown(entry), () if is_meant else owners
+        said = [_verdict(name, topic, others, reason, withheld=withheld, is_owned=bool(owners))]
         for each in given:
             if "TOOLS" not in rules[each.intent].template.names:
                 said.append(f"Tools of {each.intent}:\n{self._tool_lines(each.intent, tools)}")
@@ -606,18 +608,34 @@ def _looked_at(message: str) -> str:
     return f"{message[:_FIRST_CHARS]}\n\n{message[-_LAST_CHARS:]}"
 
 
-def _verdict(tool: str, topic: str, owners: Sequence[str], reason: str, *, withheld: bool) -> str:
-    """What is said of a call, before the rules and tools that were needed."""
+def _only_reads(entry: Entry) -> bool:
+    """Whether its server says that a tool changes nothing."""
+    return json_object(entry.definition.get("annotations")).get("readOnlyHint") is True
+
+
+def _verdict(
+    tool: str, topic: str, others: Sequence[str], reason: str, *, withheld: bool, is_owned: bool
+) -> str:
+    """What is said of a call, before the rules and tools that were needed.
+
+    Args:
+        tool: Its name.
+        topic: What the last request is about.
+        others: Intents that the tool belongs to, where that is another topic.
+        reason: What is wrong with the call.
+        withheld: Whether it was not made.
+        is_owned: Whether the tool belongs to any intent.
+    """
     if reason == "arguments":
         return f"The last request is about {topic}; these are the rules and tools for it."
-    if withheld:
+    if others:
         return (
-            f"{tool} was not called: it belongs to {' and '.join(owners)}, and the last request is "
-            f"about {topic}. These are the rules and tools for that. If the user wants something "
-            "else now, call processPrompt with the user's exact message. If this call is right as "
-            "it is, make it again."
+            f"{tool} {'was not called: it ' if withheld else ''}belongs to {' and '.join(others)}, "
+            f"and the last request is about {topic}. These are the rules and tools for that. If "
+            "the user wants something else now, call processPrompt with the user's exact message."
+            + (" If this call is right as it is, make it again." if withheld else "")
         )
-    if owners:
+    if is_owned:
         return f"{tool} belongs to {topic}; these are the rules and tools for that."
     return (
         f"{tool} is none of the tools for {topic}, which the last request is about. Go on if "

@@ -78,11 +78,13 @@ def ide() -> FakeUpstream:
             "openRelation": lambda _: text_result("relation is open"),
             "deleteRelation": lambda _: text_result("relation is gone"),
             "openValueList": lambda _: text_result("list is open"),
+            "listValueLists": lambda _: text_result("no lists"),
             "readFile": lambda _: text_result("file"),
         },
         definitions={
             "openRelation": {"description": "Opens a relation. And more.", "inputSchema": named},
             "openValueList": {"description": "Opens a value list.", "inputSchema": named},
+            "listValueLists": {"annotations": {"readOnlyHint": True}},
         },
     )
 
@@ -495,6 +497,22 @@ async def test_a_call_of_another_intents_tool_is_answered_with_the_right_rules()
     assert "Tools of RELATIONS:\n- ide:openRelation(name)" in said
     assert "=== RELATIONS OPERATIONS ===" in said
     assert again == text_result("list is open")
+
+
+async def test_a_tool_of_another_intent_that_only_reads_runs_all_the_same() -> None:
+    lists = replace(INTENTS[1], tools=("openValueList", "listValueLists"))
+    async with app_with(intents=(INTENTS[0], lists)) as app:
+        await asked(app, A_RELATION)
+        result = await run(app, "ide:listValueLists")
+
+    assert "isError" not in result
+    assert result["content"][0]["text"] == "no lists"
+    said = result["content"][1]["text"]
+    assert said.startswith(
+        "ide:listValueLists belongs to VALUELISTS, and the last request is about"
+    )
+    assert "=== RELATIONS OPERATIONS ===" in said
+    assert "make it again" not in said
 
 
 async def test_a_tool_of_no_intent_runs_and_the_rules_follow_once() -> None:

@@ -167,6 +167,8 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
     root = make(tmp_path)
     message = "I need a relation between orders and employees"
     async with memory_app({}, with_servoy(root), wait_s=30) as app:
+        with anyio.fail_after(90):
+            await app.recognizer.learned()
         enriched = (await called(app, "processPrompt", prompt=message))["content"][0]["text"]
         schema = await called(app, "servoy__queryDatabaseSchema", serverName="example_data")
         made = await called(
@@ -199,6 +201,8 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
 @pytest.mark.anyio
 async def test_without_a_workspace_there_is_no_active_project(tmp_path: Path) -> None:
     async with memory_app({}, with_servoy(tmp_path), wait_s=30) as app:
+        with anyio.fail_after(90):
+            await app.recognizer.learned()
         answer = await called(app, "processPrompt", prompt="list all relations")
         failed = await called(app, "servoy__listRelations")
 

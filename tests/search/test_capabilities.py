@@ -1,13 +1,14 @@
-"""What a tool can do, guessed from its words, and the description that says so."""
+"""What a tool can do, guessed from its words, beside the texts by which it is found."""
 
 import pytest
 
 from toolgate.search import SearchableTool
-from toolgate.search._capabilities import capabilities_of, enriched
+from toolgate.search._capabilities import capabilities_of
+from toolgate.search._vectors import texts_of
 
 
 @pytest.mark.parametrize(
-    ("tool", "text"),
+    ("tool", "text", "capabilities"),
     [
         (
             SearchableTool(
@@ -21,11 +22,10 @@ from toolgate.search._capabilities import capabilities_of, enriched
                     ("order", "Sort order asc/desc"),
                 ),
             ),
-            "Tool: search repositories. Server: GitHub MCP. "
-            "Description: Search for GitHub repositories. "
-            "Parameters: query: Search query string, sort: Sort by stars/forks/updated, "
-            "order: Sort order asc/desc. "
-            "Capabilities: search, query, code discovery, repository lookup",
+            "Git Hub MCP search repositories: Search for GitHub repositories "
+            "Parameters: query Search query string; sort Sort by stars/forks/updated; "
+            "order Sort order asc/desc",
+            ("search", "query", "code discovery", "repository lookup"),
         ),
         (
             SearchableTool(
@@ -38,16 +38,19 @@ from toolgate.search._capabilities import capabilities_of, enriched
                     ("encoding", "File encoding utf8/binary"),
                 ),
             ),
-            "Tool: read file. Server: Filesystem MCP. Description: Read the contents of a file. "
-            "Parameters: path: File path to read, encoding: File encoding utf8/binary. "
-            "Capabilities: file operations, read, content retrieval",
+            "Filesystem MCP read file: Read the contents of a file "
+            "Parameters: path File path to read; encoding File encoding utf8/binary",
+            ("file operations", "read", "content retrieval"),
         ),
     ],
     ids=["GitHub search", "file read"],
 )
-def test_the_examples_of_the_source_document(tool: SearchableTool, text: str) -> None:
-    """Source document 003, appendix A."""
-    assert enriched(tool) == text
+def test_the_examples_of_the_source_document(
+    tool: SearchableTool, text: str, capabilities: tuple[str, ...]
+) -> None:
+    """Source document 003, appendix A; its capabilities are shown and not embedded."""
+    assert texts_of(tool)[-1] == text
+    assert capabilities_of(tool.name, tool.description) == capabilities
 
 
 @pytest.mark.parametrize(
@@ -58,15 +61,11 @@ def test_the_examples_of_the_source_document(tool: SearchableTool, text: str) ->
         ("createIssue", "", ("creation", "generation", "task management", "issue tracking")),
         ("t", "Lists all threads.", ("listing", "overview")),
         ("t", "Searching, finding.", ("search", "query")),
+        ("t", "Adds two numbers.", ("calculation",)),
+        ("t", "Adds a label.", ("creation",)),
         ("查询", "天气 \ud800 \x00", ()),
     ],
 )
 def test_whole_words_count_in_any_form(name: str, description: str, found: tuple[str, ...]) -> None:
     """`thread` has `read` in it and reads nothing."""
     assert capabilities_of(name, description) == found
-
-
-def test_a_tool_without_a_description_has_its_names() -> None:
-    tool = SearchableTool(key="s:do_it", server="s", name="do_it", parameters=(("a", ""),))
-
-    assert enriched(tool) == "Tool: do it. Server: s. Parameters: a"

@@ -61,8 +61,11 @@ def _compare(where: str, before: object, after: object) -> Iterator[Difference]:
                 yield Difference(where=path, kind="removed", before=_text(old[key]))
             else:
                 yield from _compare(path, old[key], new[key])
-    elif before != after or type(before) is not type(after):
-        yield Difference(where=where, kind="changed", before=_text(before), after=_text(after))
+        return
+    old_value, new_value = before, cast("object", after)
+    if old_value != new_value or type(old_value) is not type(new_value):
+        was, now = _text(old_value), _text(new_value)
+        yield Difference(where=where, kind="changed", before=was, after=now)
 
 
 def _text(value: object) -> str:

@@ -87,13 +87,17 @@ class Scanner:
             neighbours: The tools of all servers.
         """
         found: dict[tuple[str, str], Finding] = {}
-        for where, text in _texts(definition):
+        texts, is_all = _texts(definition)
+        if not is_all:
+            reason = f"It is nested deeply, or has more than {MOST_CHARS:,} characters of text."
+            found["too-long", ""] = Finding(rule="too-long", where="", reason=reason, excerpt="")
+        for where, text in texts:
             if len(text) < _SHORT and text.isascii() and text.isprintable():
                 continue
             for finding in self._suspicions(text, where.endswith(_NAME)):
                 found.setdefault((finding.rule, where), replace(finding, where=where))
         others = neighbours or Neighbours()
-        for finding in _shadowing(definition, server, others):
+        for finding in _shadowing(definition, texts, server, others):
             found.setdefault((finding.rule, finding.where), finding)
         return tuple(sorted(found.values(), key=lambda each: -each.weight))
 
@@ -146,26 +150,33 @@ def weighs(findings: Iterable[Finding]) -> bool:
     return sum(by_rule.values()) >= 1
 
 
-def _texts(definition: Json) -> Iterator[tuple[str, str]]:
-    """Every text of a definition that a model may be shown, with its path."""
+def _texts(definition: Json) -> tuple[list[tuple[str, str]], bool]:
+    """Every text of a definition that a model may be shown, with its path; and whether that is all.
+
+    A tool has no need for more than `MOST_CHARS`, and who hides something behind them is found so.
+    """
+    texts: list[tuple[str, str]] = []
     stack: list[tuple[str, object, int]] = [("", definition, 0)]
-    left = MOST_CHARS
+    left, is_all = MOST_CHARS, True
     while stack and left > 0:
         where, value, depth = stack.pop()
         if isinstance(value, str):
             left -= len(value)
-            yield where, value
-        elif isinstance(value, Mapping) and depth < _MOST_DEPTH:
-            for key, inner in reversed(cast("Mapping[str, object]", value).items()):
+            texts.append((where, value))
+        elif depth >= _MOST_DEPTH:
+            is_all = False
+        elif isinstance(value, Mapping):
+            for key, inner in reversed(list(cast("Mapping[str, object]", value).items())):
                 path = f"{where}.{key}" if where else key
                 if where.endswith("properties") or not re.fullmatch(r"[$\w./ -]{1,40}", key):
                     left -= len(key)
                     stack.append((path + _NAME, key, depth + 1))
                 if key not in ("$schema", "$id", "$ref"):
                     stack.append((path, inner, depth + 1))
-        elif isinstance(value, list) and depth < _MOST_DEPTH:
+        elif isinstance(value, list):
             for at, inner in reversed(list(enumerate(cast("list[object]", value)))):
                 stack.append((f"{where}[{at}]", inner, depth + 1))
+    return texts, is_all and not stack
 
 
 _CLAIMS: Final = re.compile(
@@ -189,7 +200,9 @@ _IDENTIFIER: Final = re.compile(
 """Names of tools that are no words of the language, as `search` is."""
 
 
-def _shadowing(definition: Json, server: str, others: Neighbours) -> Iterator[Finding]:
+def _shadowing(
+    definition: Json, texts: Iterable[tuple[str, str]], server: str, others: Neighbours
+) -> Iterator[Finding]:
     """A name made to be taken for another server's tool, or a text about another server's tool."""
     name = str(definition.get("name") or "")
     known = others.looks.get(skeleton(name))
@@ -200,7 +213,7 @@ def _shadowing(definition: Json, server: str, others: Neighbours) -> Iterator[Fi
             reason=f"Its name looks like {known[0]!r} of the server {known[1]!r}.",
             excerpt=_visible(name),
         )
-    for where, text in _texts(definition):
+    for where, text in texts:
         if where.endswith(_NAME) or len(text) < _SHORT:
             continue
         said = plain(text)

@@ -175,7 +175,7 @@ def _content(row: Mapping[str, Any]) -> bytes:
 
 
 def _link(row: Row[Any]) -> AuditLink:
-    seq, chain, *values = row
+    seq, chain, *values = tuple(row)
     record_id, at = values[:2]
     return AuditLink(seq=seq, chain=chain, record_id=record_id, at=at, content=_bytes(values))
 

@@ -69,6 +69,14 @@ def test_further_languages_change_no_row_but_the_french_one(row: dict) -> None:
         assert fits(row, ()) == []
 
 
+def test_the_rows_are_answered_on_any_day_and_at_any_time() -> None:
+    """A gateway counts from now, not from the start of a day."""
+    found = [DETECTOR.detect(row["input"]) for row in ROWS]
+
+    on_a_day = [DETECTOR.detect(row["input"], today=date(2025, 10, 21)) for row in ROWS]
+    assert [one.intent for one in found] == [one.intent for one in on_a_day]
+
+
 def test_all_rows_are_there() -> None:
     assert len(ROWS) == 83
 

@@ -348,8 +348,9 @@ def _date_value(found: FoundDate, spec: ArgumentSpec, message: _Message) -> str 
         moment = found.last_day if spec.inclusive else found.until
         if found.until is not None and spec.past:
             until = found.until
+            today = message.today
             reached = until.date() if isinstance(until, datetime) else until
-            if reached > message.today:
+            if reached > (today.date() if isinstance(today, datetime) else today):
                 return None
     if moment is None:
         return None

@@ -1,0 +1,78 @@
+"""How often the scanner holds back real tools, and how many poisoned ones it finds.
+
+    python -m benchmarks.scanner [--json]
+
+Real ones: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`, a JSON object a
+line with `server`, `kind` and the definition.
+"""
+
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import Report, Target, main
+from toolgate.scan import Neighbours, Scanner, weighs
+
+DATA = Path(__file__).parent / "data"
+MOST_FALSE_ALARMS = 0.01
+LEAST_RECALL = 0.9
+
+
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+    """Scan both sets; gives the table."""
+    del quick
+    real, poisoned = read(DATA / "real_tools.jsonl"), read(DATA / "poisoned_tools.jsonl")
+    neighbours = Neighbours.of((tool["server"], tool["name"]) for tool in real)
+    scanner = Scanner()
+    began = time.process_time()
+    held = [tool for tool in real if is_held(scanner, tool, neighbours)]
+    each_ms = 1000 * (time.process_time() - began) / len(real)
+    found: dict[str, list[bool]] = defaultdict(list)
+    for tool in poisoned:
+        found[tool["kind"]].append(is_held(scanner, tool, neighbours))
+    caught = sum(map(sum, found.values()))
+    rows: list[dict[str, Any]] = [
+        {"kind": kind, "tools": len(each), "found": sum(each)}
+        for kind, each in sorted(found.items())
+    ]
+    return Report(
+        name="scanner",
+        title=f"{len(real)} real tools, {len(poisoned)} poisoned ones",
+        rows=rows,
+        targets=[
+            Target(
+                what="share of real tools held back",
+                measured=round(len(held) / len(real), 4),
+                limit=MOST_FALSE_ALARMS,
+            ),
+            Target(
+                what="share of poisoned tools held back",
+                measured=round(caught / len(poisoned), 4),
+                limit=LEAST_RECALL,
+                at_least=True,
+            ),
+        ],
+        notes=[f"{each_ms:.1f} CPU ms a real tool; held back: {names(held)}."],
+    )
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The tools of a file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def is_held(scanner: Scanner, tool: dict[str, Any], neighbours: Neighbours) -> bool:
+    """Whether a tool would be held back among the real ones."""
+    definition = {name: value for name, value in tool.items() if name not in ("server", "kind")}
+    return weighs(scanner.scan(definition, server=tool["server"], neighbours=neighbours))
+
+
+def names(tools: list[dict[str, Any]]) -> str:
+    """Tools for people."""
+    return ", ".join(f"{tool['server']}:{tool['name']}" for tool in tools) or "none"
+
+
+if __name__ == "__main__":
+    main("scanner", measure)

@@ -1,43 +1,114 @@
-"""How long it takes to tell what a message asks for, over the 83 messages of the acceptance rows.
+"""How long it takes to tell what a message asks for, and to answer `processPrompt`.
 
     python -m benchmarks.intents [--quick] [--json]
 
-Processor time of one process; each figure is the best of several rounds, since other programs only
-ever add to it.
+Keywords and arguments: over the 83 messages of the acceptance rows. Example prompts: 150 made-up
+intents with 100 prompts each, and messages like them that none of them equals. Rules: the pack
+`servoy`, asked with messages that were not asked before. REST: a gateway process of its own.
+
+Processor time of one process; a figure for a message is the best of several rounds, since other
+programs only ever add to it.
 """
 
+import asyncio
 import json
-from collections.abc import Callable
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from time import process_time
+from statistics import median
+from time import perf_counter, process_time
 from typing import Any
 
+import aiohttp
+
+from benchmarks._load import own_cpu_s
 from benchmarks._report import Report, Target, main
+from tests.real.processes import gateway
+from toolgate.embed import Embedder
 from toolgate.intent import (
     Detector,
     Intent,
     Keywords,
     KeywordStage,
     Request,
+    SemanticStage,
     find_dates,
-    load_intents,
     shipped,
 )
+from toolgate.observe import Observation, watch_stages
+from toolgate.packs import load_pack
+from toolgate.plugins import make
+from toolgate.settings import PackSettings, Settings
+from toolgate.testing.memory import memory_app
+from toolgate.types import Caller, PluginSpec
 
-ROWS = Path(__file__).parents[1] / "tests" / "intent" / "data" / "acceptance_detector.jsonl"
+DATA = Path(__file__).parents[1] / "tests" / "intent" / "data"
+ROWS = DATA / "acceptance_detector.jsonl"
+TEXTS = DATA / "clinc12.jsonl"
 TODAY = date(2025, 10, 21)
 MANY = 150
-"""Intents of the row that shows that keywords of other intents cost nothing."""
+"""Intents of the rows that show what many cost."""
+
+PROMPTS = 100
+"""Example prompts of each."""
 
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
     """Time each step over all messages."""
     rounds = 5 if quick else 25
+    rows = _keyword_rows(rounds)
+    learned, fit_s = asyncio.run(_learned(PROMPTS // 5 if quick else PROMPTS, rounds=200))
+    prompt = asyncio.run(_process_prompt(60 if quick else 300))
+    rows += [*learned, *prompt, *asyncio.run(_rest(300 if quick else 3_000))]
+    mean = {row["step"]: row["mean"] for row in rows}
+    most = {row["step"]: row["slowest message"] for row in rows}
+    p50 = {row["step"]: row["p50"] for row in rows}
+    rest = next(row for row in rows if row["step"].startswith("REST, one"))
+    return Report(
+        name="intents",
+        title="microseconds of processor time for a message",
+        rows=rows,
+        targets=(
+            Target(
+                what="µs a message, keywords", measured=mean["keywords, four languages"], limit=50
+            ),
+            Target(
+                what="µs a message, with arguments, the slowest",
+                measured=most["keywords and arguments"],
+                limit=1000,
+            ),
+            Target(
+                what="ms a message, p50, whole detection",
+                measured=round(p50[learned[0]["step"]] / 1000, 2),
+                limit=2,
+            ),
+            Target(what="s to learn the prompts of these", measured=round(fit_s, 1), limit=30),
+            Target(
+                what="ms p50, processPrompt end to end",
+                measured=round(p50[prompt[0]["step"]] / 1000, 2),
+                limit=5,
+            ),
+            Target(
+                what="keyword detections a second over REST on one core, each a request",
+                measured=round(1e6 / rest["mean"]),
+                limit=1000,
+                at_least=True,
+            ),
+        ),
+        notes=(
+            f"Learning {MANY} intents with {PROMPTS // 5 if quick else PROMPTS} prompts each took"
+            f" {fit_s:.1f} s of processor time.",
+        ),
+    )
+
+
+def _keyword_rows(rounds: int) -> list[dict[str, Any]]:
     messages = [
         str(json.loads(line)["input"]) for line in ROWS.read_text(encoding="utf-8").splitlines()
     ]
-    intents = load_intents(shipped("schema"))
+    intents = load_pack(shipped("schema")).intents
     stage, detector = KeywordStage(intents), Detector(intents)
     many = KeywordStage([*intents, *(other(number) for number in range(MANY - len(intents)))])
     english = [Request(text=each, today=TODAY, languages=("en",)) for each in messages]
@@ -51,32 +122,16 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
         "keywords and arguments": (lambda text: detector.detect(text, today=TODAY), messages),
         "keywords, a message of 100 kB": (stage.match, [long]),
     }
-    times = {name: timed(step, given, rounds) for name, (step, given) in steps.items()}
-    rows: list[dict[str, Any]] = [
-        {
-            "step": name,
-            "mean": round(sum(each) / len(each), 1),
-            "slowest message": round(max(each), 1),
-        }
-        for name, each in times.items()
-    ]
-    means = {row["step"]: row["mean"] for row in rows}
-    most = {row["step"]: row["slowest message"] for row in rows}
-    return Report(
-        name="intents",
-        title="microseconds of processor time for a message",
-        rows=rows,
-        targets=(
-            Target(
-                what="µs a message, keywords", measured=means["keywords, four languages"], limit=50
-            ),
-            Target(
-                what="µs a message, with arguments, the slowest",
-                measured=most["keywords and arguments"],
-                limit=1000,
-            ),
-        ),
-    )
+    return [_row(name, timed(step, given, rounds)) for name, (step, given) in steps.items()]
+
+
+def _row(step: str, times_us: Sequence[float]) -> dict[str, Any]:
+    return {
+        "step": step,
+        "p50": round(median(times_us), 1),
+        "mean": round(sum(times_us) / len(times_us), 1),
+        "slowest message": round(max(times_us), 1),
+    }
 
 
 def other(number: int) -> Intent:
@@ -95,6 +150,139 @@ def timed(step: Callable[[Any], object], given: list[Any], rounds: int) -> list[
             step(each)
             best[at] = min(best[at], process_time() - before)
     return [time * 1e6 for time in best]
+
+
+# Example prompts
+
+
+def made_up(intents: int, prompts: int, *, seed: int) -> list[Intent]:
+    """Intents of so many prompts: sentences of people, with words that only one intent has."""
+    sentences = [
+        str(row["text"]).split()
+        for row in map(json.loads, TEXTS.read_text(encoding="utf-8").splitlines())
+    ]
+    words = sorted({word for sentence in sentences for word in sentence if len(word) > 3})
+    fixed, free = random.Random(0), random.Random(seed)
+    made: list[Intent] = []
+    for number in range(intents):
+        own = [*fixed.sample(words, 4), f"topic{number}"]
+        lines: dict[str, None] = {}
+        while len(lines) < prompts:
+            sentence = list(free.choice(sentences))
+            for word in free.sample(own, 2):
+                sentence.insert(free.randrange(len(sentence) + 1), word)
+            lines[" ".join(sentence)] = None
+        made.append(Intent(name=f"intent-{number}", prompts={"en": tuple(lines)}))
+    return made
+
+
+async def _learned(prompts: int, *, rounds: int) -> tuple[list[dict[str, Any]], float]:
+    embedder = make("embed", Embedder, PluginSpec(name="bundled", setting="search.embedder"), {})
+    stage = SemanticStage(embedder=embedder)
+    began = process_time()
+    await stage.update(made_up(MANY, prompts, seed=1))
+    fit_s = process_time() - began
+    asked = [line for one in made_up(MANY, 2, seed=2) for line in one.prompts["en"]][:rounds]
+    name = f"whole detection, {MANY} intents with {prompts} prompts each"
+    rows = [_row(name, [await _spent_us(stage, text) for text in asked])]
+    rows.append(_row(f"{name}, asked again", [await _spent_us(stage, text) for text in asked]))
+    return rows, fit_s
+
+
+async def _spent_us(stage: SemanticStage, text: str) -> float:
+    request = Request(text=text, today=TODAY)
+    began = process_time()
+    await stage.judge(request)
+    return (process_time() - began) * 1e6
+
+
+# Rules
+
+
+async def _process_prompt(calls: int) -> list[dict[str, Any]]:
+    """`processPrompt` with the pack `servoy`, and where the time goes."""
+    steps: dict[str, list[float]] = {"intent": [], "rules": []}
+
+    def saw(one: Observation) -> None:
+        if one.stage in steps:
+            steps[one.stage].append(one.duration_ms * 1000)
+
+    settings = Settings(packs=PackSettings(enable=("servoy",)))
+    spent: list[float] = []
+    async with memory_app({}, settings) as app:
+        await app.recognizer.learned()
+        prompts = list(_varied(app.packs.current.packs, calls))
+        params = [{"name": "processPrompt", "arguments": {"prompt": text}} for text in prompts]
+        await app.gateway.call(Caller(), params[0], None)
+        unwatch = watch_stages(saw)
+        try:
+            for one in params:
+                began = perf_counter()
+                await app.gateway.call(Caller(), one, None)
+                spent.append((perf_counter() - began) * 1e6)
+        finally:
+            unwatch()
+    return [
+        _row("processPrompt, pack servoy (wall time)", spent),
+        _row("processPrompt: the intent", steps["intent"]),
+        _row("processPrompt: the rules", steps["rules"]),
+    ]
+
+
+def _varied(packs: Iterable[Any], count: int) -> Iterable[str]:
+    """Prompts of the packs, each with a word more, so that none is remembered."""
+    lines = [
+        line
+        for pack in packs
+        if pack.name == "servoy"
+        for intent in pack.intents
+        for line in intent.prompts.get("", next(iter(intent.prompts.values()), ()))
+    ]
+    return [f"{lines[at % len(lines)]} number {at}" for at in range(count)]
+
+
+# REST
+
+
+async def _rest(messages: int) -> list[dict[str, Any]]:
+    """A gateway process, asked for one message in a request and for a hundred."""
+    texts = [
+        str(json.loads(line)["input"]) for line in ROWS.read_text(encoding="utf-8").splitlines()
+    ]
+    rows: list[dict[str, Any]] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        gateway(Path(folder) / "gateway", {}, {}) as running,
+    ):
+        address = f"{running.url.removesuffix('/mcp')}/api/v1/detect"
+        async with aiohttp.ClientSession() as http:
+            for at_once, name in ((1, "one message a request"), (100, "100 messages a request")):
+                bodies = [
+                    {
+                        "messages": [texts[(at + k) % len(texts)] for k in range(at_once)],
+                        "stage": "keyword",
+                    }
+                    for at in range(0, messages, at_once)
+                ]
+                await _posted(http, address, bodies[:20])
+                before = own_cpu_s(running.run.pid)
+                await _posted(http, address, bodies)
+                spent_us = (own_cpu_s(running.run.pid) - before) * 1e6 / (len(bodies) * at_once)
+                rows.append(_row(f"REST, {name}, keywords and arguments", [spent_us]))
+    return rows
+
+
+async def _posted(http: aiohttp.ClientSession, address: str, bodies: list[dict[str, Any]]) -> None:
+    """Send requests, eight at a time."""
+    waiting = iter(bodies)
+
+    async def work() -> None:
+        for body in waiting:
+            async with http.post(address, json=body) as answer:
+                assert answer.status == 200, await answer.text()
+                await answer.read()
+
+    await asyncio.gather(*(work() for _ in range(8)))
 
 
 if __name__ == "__main__":

@@ -56,6 +56,16 @@ UNSUPPORTED = ""
 
 _FORMAT = "2"
 
+_STEPS = 40
+"""Steps of the fit to all prompts at most; the last ones are worth a quarter of a point where an
+intent has a hundred prompts."""
+
+_FOLD_STEPS = 11
+"""Steps of a fit to a part of them, of which only scores are wanted."""
+
+_FOLDS = ((2_000, 10), (4_000, 5), (math.inf, 4))
+"""Up to how many prompts, how many parts of them are left out in turn."""
+
 _AT_ONCE = 500
 """Prompts that are compared with all others together."""
 _USUAL = Limits()
@@ -436,10 +446,10 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
     held = np.concatenate([vectors, np.float32(share) * held_rows], axis=1)
     asked = held if basis is None else held @ basis
     logits = np.zeros((n, count), np.float32)
-    folds = _folds(_unit(both), owners, 10 if n <= 2_000 else 5 if n <= 4_000 else 4)
+    folds = _folds(_unit(both), owners, next(most for top, most in _FOLDS if n <= top))
     for fold in range(int(folds.max(initial=-1)) + 1):
         out = np.flatnonzero(folds == fold)
-        logits[out] = learn(np.flatnonzero(folds != fold), 11).logits(asked[out])
+        logits[out] = learn(np.flatnonzero(folds != fold), _FOLD_STEPS).logits(asked[out])
     spaces = [(_unit(both), _unit(held))]
     if vectors.shape[1]:
         spaces = [(vectors, vectors), *spaces]
@@ -475,7 +485,7 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
         # One intent alone: no answer was ever wrong. A poor score counts 0.5, the best 0.95.
         poor = min(float(np.quantile(scores, 0.05)), -0.1)
         curve = (3.0, -3.0 / poor)
-    linear = learn(np.arange(n), 16)
+    linear = learn(np.arange(n), _STEPS)
     if basis is not None:
         linear = Linear(weights=basis @ linear.weights, constants=linear.constants)
     inside = np.array([name != UNSUPPORTED for name in lessons.intents], np.bool_)
@@ -676,6 +686,10 @@ def _unit(rows: Floats) -> Floats:
 
 
 def _sums(rows: Floats, owners: Places, count: int) -> Floats:
+    """Of each class the sum of its rows."""
     sums = np.zeros((count, rows.shape[1]), np.float32)
-    np.add.at(sums, owners, rows)
+    if len(rows):
+        order = np.argsort(owners, kind="stable")
+        there, starts = np.unique(owners[order], return_index=True)
+        sums[there] = np.add.reduceat(rows[order], starts, axis=0)
     return sums

@@ -86,7 +86,11 @@ async def test_version_changes_and_types_of_a_database_are_answered(
 
 
 async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: Path) -> None:
-    stock = run(tmp_path / "stock.db", "CREATE TABLE shelves (id INT); CREATE TABLE orders (x INT)")
+    stock = run(
+        tmp_path / "stock.db",
+        "CREATE TABLE shelves (id INT); CREATE TABLE orders (x INT);"
+        "CREATE VIEW broken AS SELECT * FROM nowhere;",
+    )
     both = connection("shop", shop) + connection("stock", stock)
     async with gateway(tmp_path, both) as app:
         several, _ = await call(app, "schema_version")
@@ -95,6 +99,7 @@ async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: P
         misspelt, _ = await call(app, "type_info", type_name="custmers")
         nothing, _ = await call(app, "type_info", type_name="zzz", connection="stock")
         shelf, _ = await call(app, "type_info", type_name="shelf*")
+        broken, _ = await call(app, "type_info", type_name="Broken")
         shelves, _ = await call(app, "type_info", type_name="Shelves")
         orders, _ = await call(app, "type_info", type_name="orders")
         named, _ = await call(app, "type_info", type_name="orders", connection="stock")
@@ -105,6 +110,7 @@ async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: P
     assert misspelt == "ERROR There is no type 'custmers' in any connection. Nearest: customers."
     assert "There is no type 'zzz' in the schema of stock." in nothing
     assert shelf.startswith("ERROR There is no type 'shelf*'")
+    assert broken.startswith("ERROR 'broken' of stock cannot be read: no such table")
     assert shelves.startswith("shelves: table of stock, 1 column.")
     assert orders.startswith("ERROR There is a type 'orders' in several connections.")
     assert named.startswith("orders: table of stock")

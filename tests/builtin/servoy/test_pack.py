@@ -65,6 +65,8 @@ def test_each_tool_has_a_schema_that_says_what_it_takes() -> None:
         assert set(schema.get("required", ())) <= set(described)
         assert "outputSchema" not in tool.definition
     assert TOOLS["openRelation"].definition["inputSchema"]["required"] == ["name"]
+    columns = TOOLS["openValueList"].definition["inputSchema"]["properties"]["displayColumn"]
+    assert [each["type"] for each in columns["anyOf"]] == ["string", "array"]
     assert "context" not in TOOLS["listRelations"].definition["inputSchema"]["properties"]
     assert list(TOOLS["setContext"].definition["inputSchema"]["properties"]) == ["context"]
 

@@ -9,7 +9,17 @@ from pydantic import BeforeValidator
 from toolgate.builtin.servoy._notation import Fields, Items, Value
 from toolgate.builtin.servoy._refused import RefusedError
 
-__all__ = ["Answer", "Properties", "Text", "Texts", "answer", "answering", "as_json", "needed"]
+__all__ = [
+    "Answer",
+    "Columns",
+    "Properties",
+    "Text",
+    "Texts",
+    "answer",
+    "answering",
+    "as_json",
+    "needed",
+]
 
 Answer: TypeAlias = dict[str, Any]
 """A whole result of a tool call."""
@@ -39,6 +49,9 @@ Text = Annotated[str, BeforeValidator(_text)]
 
 Texts = Annotated[list[Text], BeforeValidator(_texts)]
 """Texts; a single one is taken as a list of it."""
+
+Columns = Annotated[str | list[str], BeforeValidator(_text)]
+"""One name or several; null counts as absent."""
 
 Properties = Annotated[dict[str, Any], BeforeValidator(_properties)]
 """Settings by name; null counts as absent."""

@@ -52,7 +52,7 @@ _SMALL: Final = 65_536
 """Objects of more bytes are parsed anew each time."""
 
 _DEEPEST: Final = 5
-_MOST_FOLDERS: Final = 20_000
+_MOST_FOLDERS: Final = 5_000
 _NO_SOLUTIONS: Final = frozenset(
     {"node_modules", "medias", "forms", "relations", "valuelists", "datasources", "__pycache__"}
 )

@@ -74,6 +74,7 @@ def open_relation(
             comment. Those that are given are also changed in a relation that exists.
     """
     needed("The 'name' argument is required.", name)
+    name = name.strip()
     desk = desk_of(context)
     if desk.workspace.find("relation", name):
         return _opened(desk, name, properties)
@@ -205,6 +206,7 @@ def delete_relation(context: Context, name: Text = "") -> object:
         name: Name of the relation.
     """
     needed("The 'name' argument is required.", name)
+    name = name.strip()
     with desk_of(context).alone() as desk:
         found = desk.workspace.find("relation", name)
         if not found:
@@ -266,13 +268,14 @@ def rename_relation(context: Context, oldName: Text = "", newName: Text = "") ->
         newName: Its new name; no blanks, and no relation of the solution or a module has it.
     """
     needed("Both oldName and newName are required", oldName, newName)
+    old, new = oldName.strip(), newName.strip()
     with desk_of(context).alone() as desk:
-        renamed = rename(desk, "relation", oldName.strip(), newName)
+        renamed = rename(desk, "relation", old, new)
     if not isinstance(renamed, Renamed):
         return answer(renamed)
     return answer(
-        f"Relation renamed successfully: '{oldName.strip()}' is now '{newName}'.",
-        told(renamed.references, oldName.strip()) or "Nothing else uses the old name.",
+        f"Relation renamed successfully: '{old}' is now '{new}'.",
+        told(renamed.references, old) or "Nothing else uses the old name.",
         structured={
             "path": str(renamed.path),
             "references": [

@@ -5,6 +5,7 @@ from typing import Any
 from toolgate import Context, tool
 from toolgate.builtin.servoy._answers import (
     Answer,
+    Columns,
     Properties,
     Text,
     Texts,
@@ -60,8 +61,8 @@ def open_value_list(
     dataSource: Text = "",
     relationName: Text = "",
     globalMethod: Text = "",
-    displayColumn: Texts = [],
-    returnColumn: Texts = [],
+    displayColumn: Columns = "",
+    returnColumn: Columns = "",
     separator: Text = "",
     sortOptions: Text = "",
     properties: Properties = {},
@@ -91,6 +92,7 @@ def open_value_list(
             deprecated, comment. Those that are given are also changed in a list that exists.
     """
     needed("The 'name' argument is required.", name)
+    name = name.strip()
     desk = desk_of(context)
     if desk.workspace.find("value list", name):
         return _opened(desk, name, properties)
@@ -99,8 +101,8 @@ def open_value_list(
         method=globalMethod.strip(),
         relation=relationName.strip(),
         source=whole_source(dataSource) if from_table else "",
-        display=displayColumn,
-        returned=returnColumn,
+        display=[displayColumn] if isinstance(displayColumn, str) else displayColumn,
+        returned=[returnColumn] if isinstance(returnColumn, str) else returnColumn,
         values=customValues or values,
         separator=separator if separator.strip() else "",
         sort=sortOptions,
@@ -227,6 +229,7 @@ def delete_value_list(context: Context, name: Text = "") -> object:
         name: Name of the value list.
     """
     needed("The 'name' argument is required.", name)
+    name = name.strip()
     with desk_of(context).alone() as desk:
         found = desk.workspace.find("value list", name)
         if not found:
@@ -290,13 +293,14 @@ def rename_value_list(context: Context, oldName: Text = "", newName: Text = "") 
         newName: Its new name; no blanks, and no value list of the solution or a module has it.
     """
     needed("Both oldName and newName are required", oldName, newName)
+    old, new = oldName.strip(), newName.strip()
     with desk_of(context).alone() as desk:
-        renamed = rename(desk, "value list", oldName.strip(), newName)
+        renamed = rename(desk, "value list", old, new)
     if not isinstance(renamed, Renamed):
         return answer(renamed)
     return answer(
-        f"Value list renamed successfully: '{oldName.strip()}' is now '{newName}'.",
-        told(renamed.references, oldName.strip()) or "Nothing else uses the old name.",
+        f"Value list renamed successfully: '{old}' is now '{new}'.",
+        told(renamed.references, old) or "Nothing else uses the old name.",
         structured={
             "path": str(renamed.path),
             "references": [

@@ -1,19 +1,15 @@
-"""What a message is about, and what a model is told for it: intent, rules and tools put together.
+"""Putting intents, rules and tools together."""
 
-Knows no servers, no access and no audit: the gateway passes in which tools a caller may use.
-"""
-
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from time import monotonic
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import anyio.lowlevel
 
-from toolgate import jsontext
-from toolgate.catalog import Entry, Snapshot
+from toolgate.catalog import Entry
+from toolgate.guidance._answers import RUNNERS_UP, Advice, Enrichment, Knowledge
+from toolgate.guidance._tools import Raised, Toolbox, only_reads, said_of
 from toolgate.intent import (
     NONE,
     Asked,
@@ -22,7 +18,6 @@ from toolgate.intent import (
     DetectRequest,
     Intent,
     Recognizer,
-    Taught,
 )
 from toolgate.observe import observe
 from toolgate.rules import (
@@ -38,14 +33,11 @@ from toolgate.rules import (
     quoted,
     within,
 )
-from toolgate.search import Hit, SearchAnswer, signature
 from toolgate.settings import RuleSettings
 from toolgate.tokens import estimate_tokens
-from toolgate.types import Caller, Json, json_object
+from toolgate.types import Caller
 
-__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "Raised", "ToolNames", "Toolbox"]
-
-log = logging.getLogger(__name__)
+__all__ = ["Guide"]
 
 _FIRST_CHARS: Final = 6_000
 _LAST_CHARS: Final = 2_000
@@ -54,9 +46,7 @@ _LAST_CHARS: Final = 2_000
 _WITHOUT_PAUSE: Final = 50
 """Messages that are looked at before others get a turn."""
 
-_RUNNERS_UP: Final = 3
 _QUERIES_TOP: Final = 3
-_DESCRIPTION_CHARS: Final = 160
 _CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
 
 _ASKED_SAYS: Final = 0.6
@@ -65,242 +55,8 @@ _ASKED_SAYS: Final = 0.6
 _TOPIC_SAYS: Final = 0.25
 """The same for the intent of the conversation."""
 
-_FITS: Final = 0.5
-"""A tool that an intent makes as likely as this fits, whatever its words are."""
-
-_FAINT: Final = 0.05
-
-_NOTHING_FITS: Final = "Nothing fits well"
-"""How a search begins to say that its hits are all weak."""
-
 _LIKELY: Final = 0.25
 """How likely a message must make the intent of a tool that the model chose for it to count."""
-
-
-class Toolbox(Protocol):
-    """The tools that a caller may use, as the gateway knows them."""
-
-    def tools_of(self, intent: Intent) -> Sequence[Entry]:
-        """Those of an intent, in its order."""
-        ...
-
-    def shown(self, entry: Entry) -> str:
-        """The name by which the model can call a tool."""
-        ...
-
-
-class ToolNames:
-    """Which tools the names in intents can mean; looked for once in each state of the catalog."""
-
-    def __init__(self) -> None:
-        self._state: tuple[int, str] = (-1, "")
-        self._called: dict[str, list[Entry]] = {}
-
-    def entries(
-        self, snapshot: Snapshot, taught: Taught, intent: Intent, name: str
-    ) -> Sequence[Entry]:
-        """The tools that an intent can mean by a name, best first.
-
-        A key means its tool, and a bare name that of the intent's own pack before all others.
-        """
-        own = snapshot.tool(name) or snapshot.tool(f"{intent.pack}:{name}")
-        if own is not None:
-            return (own,)
-        state = snapshot.version, taught.version
-        if state != self._state:
-            self._state = state
-            self._called = {
-                tool: [] for each in taught.intents for tool in (*each.tools, each.tool)
-            }
-            for entry in snapshot.tools:
-                for called in {entry.name, entry.exposed}:
-                    if called in self._called:
-                        self._called[called].append(entry)
-        return self._called.get(name, ())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Raised:
-    """An intent, and the tools that it makes likely in a search."""
-
-    intent: str
-    """Its name."""
-
-    weight: float
-    """How likely it makes its best tool, in [0, 1]."""
-
-    is_asked: bool
-    """Whether the search has it; else it is that of the conversation."""
-
-    keys: tuple[str, ...]
-    """Its tools, the main one first."""
-
-    def in_answer(self, answer: SearchAnswer, *, may_add: Callable[[str], bool]) -> SearchAnswer:
-        """The answer of a search with this intent in it: said of its tools, best first.
-
-        What the search found best among its tools gets all of the weight, the others as much as
-        they have of that one's relevance. If it found none of them, the main one is added. The
-        intent of the conversation adds none, and only raises what fits anyway.
-
-        Args:
-            answer: Of the search.
-            may_add: Whether a tool could have been found.
-        """
-        own = [hit for hit in answer.hits if hit.key in self.keys]
-        if not own and not self.is_asked:
-            return answer
-        if not own:
-            main = next((key for key in self.keys if may_add(key)), None)
-            if main is None:
-                return answer
-            own = [Hit(key=main, relevance=0.0, explanation="", source="intent")]
-        best = max(hit.relevance for hit in own) if self.is_asked else 1.0
-        lifted = [
-            # Below that, relevance says nothing about which of them is better.
-            self._lifted(hit, hit.relevance / best if best >= _FAINT else float(hit is own[0]))
-            for hit in own
-        ]
-        others = [hit for hit in answer.hits if hit.key not in self.keys]
-        hits = others  # in their order: those of several queries alternate
-        for hit in sorted(lifted, key=lambda one: -one.relevance):
-            lower = (at for at, one in enumerate(hits) if one.relevance < hit.relevance)
-            hits.insert(next(lower, len(hits)), hit)
-        notices = answer.notices
-        if lifted[0].relevance >= _FITS:
-            notices = tuple(one for one in notices if _NOTHING_FITS not in one)
-        return replace(answer, hits=tuple(hits), notices=notices)
-
-    def _lifted(self, hit: Hit, share: float) -> Hit:
-        said = f"belongs to the intent {self.intent}"
-        relevance = round(1 - (1 - hit.relevance) * (1 - self.weight * share), 4)
-        fields = {**hit.fields, "intent": self.intent}
-        if relevance >= _FITS:
-            fields.pop("weak", None)
-        return replace(
-            hit,
-            relevance=relevance,
-            explanation=f"{hit.explanation}, {said}" if hit.explanation else said,
-            fields=fields,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Enrichment:
-    """The answer to a request."""
-
-    text: str
-    """The enriched prompt, or `PASS_THROUGH`."""
-
-    detection: Detection
-    """What the request is about."""
-
-    rules: tuple[GivenRules, ...] = ()
-    """The rules in the text, best first."""
-
-    left_out: tuple[GivenRules, ...] = ()
-    """Rules that belong to the request too and are over the budget."""
-
-    no_longer_valid: tuple[str, ...] = ()
-    """Intents whose rules were given earlier in the conversation and do not count any more."""
-
-    @property
-    def tokens(self) -> int:
-        """Estimated tokens of the text."""
-        return estimate_tokens(self.text)
-
-    def structured(self) -> Json:
-        """`intent confidence stage runners_up question`, for programs."""
-        found = self.detection
-        others = [
-            {"intent": each.intent, "confidence": round(each.confidence, 4)}
-            for each in found.candidates
-            if each.intent not in {found.intent, NONE}
-        ]
-        return {
-            "intent": found.intent,
-            "confidence": round(found.confidence, 4),
-            "stage": found.stage,
-            "runners_up": others[:_RUNNERS_UP],
-            "question": found.question or None,
-        }
-
-    def report(self) -> Json:
-        """All of it, as REST and the command line give it."""
-        found = self.detection
-        return {
-            "text": self.text,
-            "pass_through": self.text == PASS_THROUGH,
-            **self.structured(),
-            "intents": list(found.intents),
-            "reason": found.reason,
-            "tool": found.tool,
-            "arguments": dict(found.arguments),
-            "rules": [_about(each) for each in self.rules],
-            "left_out": [_about(each) for each in self.left_out],
-            "no_longer_valid": list(self.no_longer_valid),
-            "tokens": self.tokens,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Knowledge:
-    """The answer to short actions."""
-
-    text: str
-    """The rules for them."""
-
-    found: tuple[tuple[str, str, float], ...]
-    """Query, intent and confidence."""
-
-    rules: tuple[GivenRules, ...] = ()
-    """The rules in the text, best first."""
-
-    left_out: tuple[GivenRules, ...] = ()
-    """Rules that are over the budget."""
-
-    @property
-    def tokens(self) -> int:
-        """Estimated tokens of the text."""
-        return estimate_tokens(self.text)
-
-    def structured(self) -> Json:
-        """`found`: query, intent and confidence of each."""
-        return {
-            "found": [
-                {"query": query[:200], "intent": intent, "confidence": round(confidence, 4)}
-                for query, intent, confidence in self.found
-            ]
-        }
-
-    def report(self) -> Json:
-        """All of it, as REST and the command line give it."""
-        return {
-            "text": self.text,
-            **self.structured(),
-            "rules": [_about(each) for each in self.rules],
-            "left_out": [_about(each) for each in self.left_out],
-            "tokens": self.tokens,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Advice:
-    """What a model is told about a call that does not go with what was asked for."""
-
-    text: str
-    """The right rules and tools, and what to do."""
-
-    withheld: bool
-    """Whether the call should not run: it belongs to another topic. The same call again runs."""
-
-    tool: str
-    """Key of the tool."""
-
-    intent: str
-    """What the last request is about, judged again."""
-
-    reason: Literal["outside", "arguments"]
-    """What was wrong with the call."""
 
 
 class Guide:
@@ -486,7 +242,7 @@ class Guide:
         if known is None:
             return ""
         return "\n".join(
-            f"- {tools.shown(entry)}{_said_of(entry.raw)}" for entry in tools.tools_of(known)
+            f"- {tools.shown(entry)}{said_of(entry.raw)}" for entry in tools.tools_of(known)
         )
 
     def _intent(self, name: str) -> Intent | None:
@@ -584,7 +340,7 @@ class Guide:
         if likely:
             self._talks.added(caller, tuple(rules))
         is_meant = bool(likely) or not owners
-        withheld = not is_meant and not _only_reads(entry)
+        withheld = not is_meant and not only_reads(entry)
         topic = " and ".join(each.intent for each in given)
         name, others = tools.shown(entry), () if is_meant else owners
         said = [_verdict(name, topic, others, reason, withheld=withheld, is_owned=bool(owners))]
@@ -606,11 +362,6 @@ def _looked_at(message: str) -> str:
     if len(message) <= _FIRST_CHARS + _LAST_CHARS:
         return message
     return f"{message[:_FIRST_CHARS]}\n\n{message[-_LAST_CHARS:]}"
-
-
-def _only_reads(entry: Entry) -> bool:
-    """Whether its server says that a tool changes nothing."""
-    return json_object(entry.definition.get("annotations")).get("readOnlyHint") is True
 
 
 def _verdict(
@@ -679,32 +430,7 @@ def _detected(found: Detection) -> str:
         f"{each.intent} {each.confidence:.2f}"
         for each in found.candidates
         if each.intent not in {found.intent, NONE}
-    ][:_RUNNERS_UP]
+    ][:RUNNERS_UP]
     then = f"; then {', '.join(others)}" if others else ""
     asked = f" {found.question}" if found.question else ""
     return f"**Detected:** {found.intent} {found.confidence:.2f} ({found.stage}){then}.{asked}"
-
-
-def _about(rules: GivenRules) -> Json:
-    return {
-        "intent": rules.intent,
-        "pack": rules.pack,
-        "confidence": round(rules.confidence, 4),
-        "tokens": rules.tokens,
-        "shortened": rules.shortened,
-        "unknown_variables": list(rules.unknown),
-    }
-
-
-@lru_cache(maxsize=1_024)
-def _said_of(raw: bytes) -> str:
-    """The parameters of a tool and what it does, in one line."""
-    definition = json_object(jsontext.loads(raw))
-    said = " ".join(str(definition.get("description") or "").split())
-    end = said.find(". ")
-    if 0 < end < _DESCRIPTION_CHARS:
-        said = said[: end + 1]
-    elif len(said) > _DESCRIPTION_CHARS:
-        said = f"{said[: _DESCRIPTION_CHARS - 1]}…"
-    parameters = signature("", json_object(definition.get("inputSchema")))
-    return f"{parameters}: {said}" if said else parameters

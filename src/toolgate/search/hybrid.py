@@ -691,23 +691,32 @@ class HybridSearch:
         plain = ranking.scores
         if ranking.lift.before:
             plain = ranking.lift.without(plain, below=_PHRASE)
-        first = max((float(plain[at]) for at in rivals), default=0.0)
+        if not best:
+            return []
+        reached: list[float] = plain[rivals].tolist()
+        own: list[float] = plain[best].tolist()
+        shares: list[float] = np.maximum.reduce(
+            [part.shares[best] for part in ranking.parts]
+        ).tolist()
+        first = max(reached)
         among = rivals[:COMPETITORS]
-        equals = rivals_of([float(plain[at]) for at in among])
+        equals = rivals_of(reached[:COMPETITORS])
         cosines = _cosines_of(state, ranking, [*among, *best])
         crowd = crowd_of([each for each in cosines[: len(among)] if each is not None])
         asked = len(ranking.asked.found) + len(ranking.asked.unknown)
         return [
             Evidence(
                 cosine=cosine,
-                covered=max(float(part.shares[at]) for part in ranking.parts),
-                gap=max(0.0, first - float(plain[at])),
+                covered=covered,
+                gap=max(0.0, first - score),
                 crowd=crowd,
                 rivals=equals,
                 found=share,
                 words=asked,
             )
-            for at, cosine, share in zip(best, cosines[len(among) :], found, strict=True)
+            for cosine, covered, score, share in zip(
+                cosines[len(among) :], shares, own, found, strict=True
+            )
         ]
 
     def _hit(

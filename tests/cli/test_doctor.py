@@ -289,3 +289,18 @@ def test_doctor_names_children_that_a_killed_gateway_left(command: Command, fold
         assert f"End it: kill {pid}" in done.out
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+def test_doctor_says_whether_databases_can_be_read(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "toolgate.toml").write_text(
+        f'[connections.there]\nurl = "sqlite:///{tmp_path}/empty.db"\n'
+        f'[connections.gone]\nurl = "sqlite:///{tmp_path}/s3cret.db"\n',
+        encoding="utf-8",
+    )
+
+    done = command("--config", str(tmp_path / "toolgate.toml"), "doctor")
+
+    assert "Can be read (sqlite): " in done.out
+    assert "the file is not there or may not be read" in done.out
+    assert "s3cret" not in done.out

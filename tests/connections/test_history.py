@@ -128,6 +128,19 @@ async def test_a_view_that_cannot_be_read_for_a_while_is_no_change(shop: Path) -
     assert mended.schema.unread == {}
 
 
+async def test_a_table_that_is_left_out_from_now_on_is_not_told_as_removed(shop: Path) -> None:
+    async with history(shop=table(shop)) as known:
+        await known.look(known.connections["shop"])
+        fewer = ConnectionTable(url=sqlite_url(shop), exclude=("big_*",))
+        await known.become({"shop": fewer})
+        without = await known.look(known.connections["shop"])
+        await known.become({"shop": table(shop)})
+        again = await known.look(known.connections["shop"])
+
+    assert (without.number, sorted(without.schema.by_name)) == (1, ["customers", "orders"])
+    assert (again.number, len(again.schema.tables)) == (1, 3)
+
+
 async def test_who_asks_while_somebody_looks_gets_one_answer(shop: Path) -> None:
     clock = Clock()
     async with history(clock, shop=table(shop)) as known:

@@ -82,6 +82,9 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
         yield check
     async for check in _packs(loaded, remote):
         yield check
+    if loaded.connections:
+        async for check in _connections(loaded):
+            yield check
     if loaded.search.embedder != "bundled" and loaded.optimization in {"hybrid", "cloud", "llm"}:
         yield await _embedder(loaded)
 
@@ -336,6 +339,28 @@ async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
         yield Check(
             name="packs", state="ok", found=f"{counted(len(used), 'pack')} in use: {names}."
         )
+
+
+async def _connections(loaded: Settings) -> AsyncIterator[Check]:
+    """Databases: whether each can be read."""
+    connections = import_module("toolgate.connections").Connections(loaded.connections)
+    try:
+        for name, connection in connections.items():
+            try:
+                schema = await connection.schema()
+            except ToolgateError as error:
+                yield _failed(f"connection {name}", error)
+                continue
+            count = counted(len(schema.tables), "table")
+            unread = f", {len(schema.unread)} not readable" if schema.unread else ""
+            yield Check(
+                name=f"connection {name}",
+                state="ok",
+                found=f"Can be read ({connection.dialect}): {count}{unread}.",
+                details={"dialect": connection.dialect, "tables": len(schema.tables)},
+            )
+    finally:
+        await connections.aclose()
 
 
 async def _embedder(loaded: Settings) -> Check:

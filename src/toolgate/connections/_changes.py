@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from toolgate.connections._schema import (
@@ -16,7 +17,7 @@ from toolgate.connections._schema import (
     Table,
 )
 
-__all__ = ["Action", "Change", "Subject", "changes_between", "with_unread"]
+__all__ = ["Action", "Change", "Subject", "changes_between", "with_unread", "without"]
 
 Action: TypeAlias = Literal["added", "removed", "changed", "renamed"]
 """What happened."""
@@ -101,6 +102,16 @@ def with_unread(before: Schema, now: Schema) -> Schema:
     if not kept:
         return now
     return Schema.of([*now.tables, *kept], now.types, now.unread)
+
+
+def without(schema: Schema, exclude: Sequence[str]) -> Schema:
+    """The schema without tables that these patterns name."""
+    kept = [
+        table
+        for table in schema.tables
+        if not any(fnmatchcase(table.name, pattern) for pattern in exclude)
+    ]
+    return schema if len(kept) == len(schema.tables) else Schema.of(kept, schema.types)
 
 
 def changes_between(before: Schema, after: Schema) -> tuple[Change, ...]:

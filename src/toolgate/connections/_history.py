@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 import orjson
 
-from toolgate.connections._changes import Change, changes_between, with_unread
+from toolgate.connections._changes import Change, changes_between, with_unread, without
 from toolgate.connections._connection import Connection, Connections
 from toolgate.connections._schema import Schema
 from toolgate.errors import StoreError, ToolgateError
@@ -145,7 +145,7 @@ class SchemaHistory:
                 return version
             began = time.monotonic()
             schema = await connection.schema()
-            version = await self._kept(connection.name, schema)
+            version = await self._kept(connection.name, schema, connection.table.exclude)
             before = self._looked.get(connection.name)
             self._looked[connection.name] = (began, version)
         if before is None or before[1].digest != version.digest:
@@ -285,15 +285,19 @@ class SchemaHistory:
         now, seen = map(datetime.fromisoformat, (self._now(), stored[0].seen_at))
         return every_s - (now - seen).total_seconds()
 
-    async def _kept(self, name: str, schema: Schema) -> Version:
-        """The version that the schema is: the last one, or a new one."""
+    async def _kept(self, name: str, schema: Schema, exclude: Sequence[str]) -> Version:
+        """The version that the schema is: the last one, or a new one.
+
+        A table that is left out from now on is not gone.
+        """
         for _ in range(_RACES):
             stored = await self._store.schema(DEFAULT_PROJECT, name)
             now = self._now()
             before = None if stored is None else self._version(stored)
             if before is not None:
-                whole = with_unread(before.schema, schema)
-                changes = changes_between(before.schema, whole)
+                known = without(before.schema, exclude)
+                whole = with_unread(known, schema)
+                changes = changes_between(known, whole)
                 if not changes:
                     await self._store.see_schema(DEFAULT_PROJECT, name, before.number, now)
                     return replace(before, seen_at=now, schema=whole)

@@ -118,6 +118,10 @@ async def _type_info(history: SchemaHistory, connections: Sequence[Connection], 
         )
     if not looked and problem is not None:
         raise problem
+    for connection, version, _ in looked:
+        for each, reason in version.schema.unread.items():
+            if each.casefold() == name.strip().casefold():
+                raise ArgumentError(f"{each!r} of {connection.name} cannot be read: {reason}.")
     near = list(dict.fromkeys(each for _, _, found in looked for each in found.near))
     several = len(connections) > 1
     where = "any connection" if several else f"the schema of {connections[0].name}"

@@ -25,7 +25,7 @@ class Observation:
 
     def __init__(self, stage: str, fields: dict[str, Any]) -> None:
         self.stage = stage
-        """Which: `search`, `answer`, `arguments`, `server`, `paging`."""
+        """Which: `intent`, `rules`, `search`, `answer`, `arguments`, `server`, `paging`."""
         self.fields = fields
         """What is known of it: tool key, server, number of hits."""
         self.parent: Observation | None = None

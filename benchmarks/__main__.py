@@ -7,7 +7,17 @@ from importlib import import_module
 
 from benchmarks._report import Report, print_all, run
 
-NAMES = ("calls", "listing", "footprint", "large", "discovery", "tokens", "fallback", "intents")
+NAMES = (
+    "calls",
+    "access",
+    "listing",
+    "footprint",
+    "large",
+    "discovery",
+    "tokens",
+    "fallback",
+    "intents",
+)
 
 
 def main() -> None:

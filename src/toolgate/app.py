@@ -273,6 +273,7 @@ async def open_app(
             fleet.hold()
         await permissions.open()
         permissions.on_change(gateway.access_changed)
+        stack.callback(catalog.on_change(lambda _: permissions.warn()))
         await packs.look()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
         _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
@@ -296,6 +297,8 @@ async def open_app(
 
         packs.on_change(exchange)
         schemas.on_change(rename)
+        if not isinstance(connect, str) and set(connect) - {spec.name for spec in catalog.specs}:
+            await packs.load()  # a server that code of a pack adds is known only then
         watching = asyncio.create_task(packs.watch(stop=anyio.Event()))
         stack.push_async_callback(_end, watching)
         house = asyncio.create_task(

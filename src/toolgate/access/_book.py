@@ -64,7 +64,8 @@ class Book:
 
     def note_use(self, token_id: str) -> None:
         """Remember that a token was used now; written later."""
-        self._used[token_id] = utc_now()
+        if token_id not in self._used:  # within seconds of the last writing, the first is enough
+            self._used[token_id] = utc_now()
 
     async def look(self) -> None:
         """Read again if the store has changed.

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 _Row: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 _KEPT = 4_096
 _WILD = frozenset("*?")
+_OF_TOOLS = frozenset({"any", "server", "tool"})
+"""Kinds of rules that are about tools too."""
 
 
 class Place(Protocol):
@@ -109,6 +111,26 @@ class _Tools:
             spans.setdefault(tool.server, []).append(at)
         self.by_server = spans
         self._rows: dict[tuple[str, str], _Row] = {}
+        self._of_subjects: dict[tuple[str, str], _Row | None] = {}
+        self._rules: object = None
+
+    def of_subject(
+        self, rules: Mapping[str, Sequence[Rule]], word: str, effect: str
+    ) -> _Row | None:
+        """The tools that rules for a word allow, or deny; None: there is no such rule."""
+        if self._rules is not rules:
+            self._rules, self._of_subjects = rules, {}
+        try:
+            return self._of_subjects[word, effect]
+        except KeyError:
+            found = [
+                self.row(rule)
+                for rule in rules.get(word, ())
+                if rule.effect == effect and rule.kind in _OF_TOOLS
+            ]
+            row: _Row | None = np.bitwise_or.reduce(found, axis=0) if found else None
+            self._of_subjects[word, effect] = row
+            return row
 
     def row(self, rule: Rule) -> _Row:
         """The tools that a rule is about, as packed bits."""
@@ -128,8 +150,7 @@ class _Tools:
     def of_servers(self, names: Iterable[str]) -> _Row:
         """The tools of servers."""
         bits = np.zeros(self.count, np.bool_)
-        for name in names:
-            bits[self.by_server.get(name, [])] = True
+        bits[[at for name in names for at in self.by_server.get(name, ())]] = True
         return np.packbits(bits)
 
     def of_keys(self, keys: Iterable[str]) -> _Row:
@@ -187,19 +208,22 @@ class _Set:
 
     def _bits(self, tools: _Tools) -> _Row:
         policy, who = self._policy, self._who
-        bits = tools.of_servers(policy.servers_of(who.project))
-        if policy.taken_away:
-            bits &= ~tools.of_keys(policy.taken_away)
+        bits = policy.within(who.project, tools)
         if who.read_only:
-            bits &= tools.read_only
+            bits = bits & tools.read_only
         if not self.is_bound:
             return bits
-        about = ("any", "server", "tool")
-        allowed = [tools.row(rule) for rule in self.allow if rule.kind in about]
-        denied = [tools.row(rule) for rule in self.deny if rule.kind in about]
+        allowed, denied = (
+            [
+                row
+                for word in who.subjects
+                if (row := tools.of_subject(policy.by_subject, word, effect)) is not None
+            ]
+            for effect in ("allow", "deny")
+        )
         if not allowed:
             return np.zeros_like(bits)
-        bits &= np.bitwise_or.reduce(allowed, axis=0)
+        bits = bits & np.bitwise_or.reduce(allowed, axis=0)
         if denied:
             bits &= ~np.bitwise_or.reduce(denied, axis=0)
         return bits
@@ -257,6 +281,8 @@ class Policy:
         self._compiling: asyncio.Task[None] | None = None
         self._sets: dict[_Who, _Set] = {}
         self._of_callers: dict[tuple[object, str], _Set] = {}
+        self._within: dict[str, _Row] = {}
+        self._within_of: _Tools | None = None
         self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
         self.taken_away: frozenset[str] = frozenset()
@@ -340,10 +366,15 @@ class Policy:
             return
         self._compiling = asyncio.ensure_future(self._compile())
 
+    def compile_now(self) -> None:
+        """The same at once, where nobody waits meanwhile."""
+        self._look()
+        self._tools = _matched(self._place.snapshot, self.by_subject, self.distrusted)
+
     async def _compile(self) -> None:
         try:
             while self._tools is None or self._tools.version != self._place.snapshot.version:
-                things, rules = self._place.snapshot, self.grounds.rules
+                things, rules = self._place.snapshot, self.by_subject
                 tools = await asyncio.to_thread(_matched, things, rules, self.distrusted)
                 self._tools = tools
         finally:
@@ -351,9 +382,21 @@ class Policy:
 
     # What is known of callers, servers and tools
 
-    def servers_of(self, project: str) -> list[str]:
-        """Servers that requests of a project reach."""
-        return [name for name in self._projects_of if self.project_step(project, name).passed]
+    def within(self, project: str, tools: _Tools) -> _Row:
+        """The tools that requests of a project reach, as packed bits; nobody may change them."""
+        if self._within_of is not tools:
+            self._within_of, self._within = tools, {}
+        row = self._within.get(project)
+        if row is None:
+            shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+            row = tools.of_servers(
+                name
+                for name, projects in self._projects_of.items()
+                if (project in projects if projects else shares)
+            )
+            row &= ~tools.of_keys(self.taken_away)
+            self._within[project] = row
+        return row
 
     def projects_of(self, server: str) -> tuple[str, ...]:
         """The projects of a server; none: all see it."""
@@ -489,6 +532,7 @@ class Policy:
         self.compile_soon()
 
     def _forget(self) -> None:
+        self._within_of = None
         self._sets = {}
         self._of_callers = {}
 
@@ -516,11 +560,13 @@ _KIND_OF = {
 }
 
 
-def _matched(things: Things, rules: Iterable[Rule], distrusted: frozenset[str]) -> _Tools:
+def _matched(
+    things: Things, rules: Mapping[str, Sequence[Rule]], distrusted: frozenset[str]
+) -> _Tools:
     tools = _Tools(things, distrusted)
-    for rule in (*BUILT_IN, *rules):
-        if rule.kind in {"any", "server", "tool"}:
-            tools.row(rule)
+    for word in rules:
+        for effect in ("allow", "deny"):
+            tools.of_subject(rules, word, effect)
     return tools
 
 

@@ -45,6 +45,7 @@ class TokenAuthenticator:
     ) -> None:
         self._find_token = find_token
         self._note_use = note_use
+        self._known: dict[str, tuple[StoredToken, Identity]] = {}
 
     @property
     def issuers(self) -> tuple[str, ...]:
@@ -79,7 +80,10 @@ class TokenAuthenticator:
                 hint=f"Renew it: toolgate tokens rotate {token.name}",
             )
         self._note_use(token.token_id)
-        return identity_of(token)
+        known = self._known.get(token.prefix)
+        if known is None or known[0] is not token:
+            known = self._known[token.prefix] = (token, identity_of(token))
+        return known[1]
 
     async def aclose(self) -> None:
         """Nothing to close."""

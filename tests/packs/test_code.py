@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 from tests.packs.writing import SALES, write
-from toolgate.app import App
+from toolgate.app import App, open_app
 from toolgate.errors import RpcError
 from toolgate.packs import _server
-from toolgate.settings import PackSettings, Settings
+from toolgate.settings import PackSettings, Settings, StoreSettings
 from toolgate.testing import memory_app
 from toolgate.types import Caller
 from toolgate.upstream import tool
@@ -287,7 +287,7 @@ async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
         ),
         "proxies/more.py": (
             "async def register(mcp):\n"
-            '    await mcp.add_server("added", "http://127.0.0.1:9/mcp", timeout_s=5)\n'
+            '    await mcp.add_server("added", "http://127.0.0.1:9/", {"timeout_s": 5}, trust=False)\n'
         ),
     }
     async with gateway(tmp_path, files) as app:
@@ -302,6 +302,18 @@ async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
     assert [*servers] == ["sales", "far", "odd", "added"]
     assert servers["odd"].state == "disabled"
     assert "the key 'colour'" in str(servers["odd"].last_error)
+
+
+async def test_a_command_for_a_server_that_code_adds_finds_it(tmp_path: Path) -> None:
+    source = 'async def register(mcp):\n    await mcp.add_server("far", "http://127.0.0.1:9/mcp")\n'
+    write(tmp_path / "net", {"pack.toml": 'name = "net"', "proxies/far.py": source})
+    settings = Settings(
+        packs=PackSettings(paths=(str(tmp_path / "net"),), disable=("schema",)),
+        store=StoreSettings(url="sqlite://"),
+    )
+
+    async with open_app(settings, connect=["far"]) as app:
+        assert [each.name for each in app.gateway.servers(LOCAL)] == ["net", "far"]
 
 
 async def _told(changed: anyio.Event) -> None:

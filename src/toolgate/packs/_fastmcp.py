@@ -4,7 +4,7 @@ The one module that needs the library `fastmcp`; it is loaded by name when a pac
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, get_type_hints
 
@@ -25,18 +25,21 @@ class PackMCP(FastMCP[Any]):
         super().__init__(name)
         self._add_server = add_server
 
-    async def add_server(self, name: str, url: str, **config: Any) -> None:
+    async def add_server(
+        self, name: str, url: str, config: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
         """Put an MCP server behind the gateway; calls of its tools are checked like all others.
 
         Args:
             name: Its name.
             url: Its address.
             config: Further keys of `[server.NAME]`, such as `headers` or `timeout_s`.
+            more: The same, as arguments.
 
         Raises:
             ToolgateError: A key is unknown, or a value is wrong.
         """
-        self._add_server(name, {"url": url, **config})
+        self._add_server(name, {"url": url, **(config or {}), **more})
 
     def tool(self, name_or_fn: Any = None, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """As FastMCP does it; a parameter annotated with Toolgate's `Context` is filled in."""

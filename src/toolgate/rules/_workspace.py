@@ -3,6 +3,8 @@
 import getpass
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from time import monotonic
+from typing import Final
 
 from anyio import to_thread
 
@@ -10,6 +12,10 @@ from toolgate.rules._recent import recent_files
 from toolgate.types import DEFAULT_PROJECT, Caller
 
 __all__ = ["Workspace"]
+
+_FRESH_S: Final = 1.0
+_PAUSE: Final = 20
+"""Looking at the files takes at most this part of the time."""
 
 
 class Workspace:
@@ -28,6 +34,8 @@ class Workspace:
         self._folder = folder
         self._home = home
         self._connections = connections
+        self._seen: tuple[str, ...] = ()
+        self._looks_again_s = 0.0
 
     async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
         """What is known; an empty text where there is nothing."""
@@ -50,7 +58,13 @@ class Workspace:
         return self._folder.name if self._is_project() else ""
 
     def _recent(self) -> tuple[str, ...]:
-        return recent_files(self._folder) if self._is_project() else ()
+        """The last changed files; what takes long to find out is looked at less often."""
+        began = monotonic()
+        if self._is_project() and began >= self._looks_again_s:
+            self._seen = recent_files(self._folder)
+            took = monotonic() - began
+            self._looks_again_s = began + took + max(_FRESH_S, _PAUSE * took)
+        return self._seen
 
     def _is_project(self) -> bool:
         return self._folder != self._home and self._folder not in self._home.parents

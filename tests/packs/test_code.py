@@ -287,7 +287,8 @@ async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
         ),
         "proxies/more.py": (
             "async def register(mcp):\n"
-            '    await mcp.add_server("added", "http://127.0.0.1:9/", {"timeout_s": 5}, trust=False)\n'
+            '    await mcp.add_server("added", "http://127.0.0.1:9/",'
+            ' {"timeout_s": 5}, trust=False)\n'
         ),
     }
     async with gateway(tmp_path, files) as app:

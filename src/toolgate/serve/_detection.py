@@ -1,12 +1,11 @@
 """`POST detect`: messages in, what they ask for out."""
 
-from dataclasses import asdict
 from datetime import date
 from typing import cast
 from zoneinfo import ZoneInfo
 
 from toolgate.errors import ArgumentError
-from toolgate.intent import Deciding, Detection, DetectRequest
+from toolgate.intent import Argument, Deciding, Detection, DetectRequest
 from toolgate.types import Json
 
 __all__ = ["read_detect", "report"]
@@ -72,13 +71,23 @@ def report(found: Detection) -> Json:
         "matched": list(found.matched),
         "stage": found.stage,
         "reason": found.reason,
-        "found": [asdict(each) for each in found.found],
+        "found": [_argument(each) for each in found.found],
         "intents": list(found.intents),
         "candidates": [
             {"intent": each.intent, "confidence": each.confidence, "why": each.why}
             for each in found.candidates
         ],
         "question": found.question or None,
+    }
+
+
+def _argument(found: Argument) -> Json:
+    return {
+        "name": found.name,
+        "value": found.value,
+        "spans": [{"start": span.start, "end": span.end} for span in found.spans],
+        "text": found.text,
+        "kind": found.kind,
     }
 
 

@@ -396,7 +396,7 @@ def _about(folder: Path, stamps: Stamps) -> About:
     return read_about(folder)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _loaded(folder: Path, stamps: Stamps, *, dev: bool) -> Pack:
     """A pack; gateways of one process share it as long as its files stay as they are."""
     del stamps

@@ -137,6 +137,7 @@ class App:
             store=self.settings.store,
             auth=self.settings.auth,
             authn=self.settings.authn,
+            project_optimizations=_optimizations(settings, self.permissions),
         )
         prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
@@ -272,7 +273,18 @@ async def open_app(
         if hold:
             fleet.hold()
         await permissions.open()
-        permissions.on_change(gateway.access_changed)
+        await _search_for_projects(gateway, searching, permissions)
+        searches: set[asyncio.Task[None]] = set()
+
+        def access_changed() -> None:
+            gateway.access_changed()
+            wanted = _optimizations(gateway.settings, permissions)
+            if wanted != gateway.settings.project_optimizations:
+                task = asyncio.create_task(_search_for_projects(gateway, searching, permissions))
+                searches.add(task)
+                task.add_done_callback(searches.discard)
+
+        permissions.on_change(access_changed)
         stack.callback(catalog.on_change(lambda _: permissions.warn()))
         await packs.look()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
@@ -380,6 +392,25 @@ class _Connected:
 
     is_any: bool
     """Whether there are databases."""
+
+
+def _optimizations(settings: Settings, permissions: Permissions) -> tuple[str, ...]:
+    """The searches that projects of the file and of the store ask for."""
+    of_file = {table.optimization for table in settings.project.values()} - {""}
+    return tuple(sorted(of_file | set(permissions.optimizations)))
+
+
+async def _search_for_projects(
+    gateway: Gateway, searching: Searching, permissions: Permissions
+) -> None:
+    """Have the searches that projects ask for; one that cannot be is logged, and not used."""
+    wanted = _optimizations(gateway.settings, permissions)
+    settings = replace(gateway.settings, project_optimizations=wanted)
+    try:
+        await searching.become(searching.prepare(settings))
+    except ConfigError as error:
+        log.error("a search of a project cannot be used: %s", error)  # noqa: TRY400
+    gateway.settings = settings
 
 
 def _teach(

@@ -67,6 +67,7 @@ from toolgate.observe import observe
 from toolgate.rules import CALL_FIRST
 from toolgate.scan import Held, Quarantine
 from toolgate.search import (
+    Arm,
     AskedQuery,
     Description,
     Discovery,
@@ -117,11 +118,6 @@ _MAX_INSTRUCTIONS = 4000
 
 _FOR_RULES = ("processPrompt", "getKnowledge")
 """Meta-tools that are listed, first of all, while a pack with rules is loaded."""
-
-_NO_SEARCH = (
-    "The search for tools is switched off for this project. Its tools are in the list of tools"
-    " (tools/list): call them by their names."
-)
 
 _INVALID_PARAMS = -32602
 _QUERY_CHARS = 2_000
@@ -524,7 +520,7 @@ class Gateway:
         with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
             self._check_servers(caller, request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        arm = self._index.arms.of(caller.thread)
+        arm = self._arm(caller)
         strategy = arm.strategy
         notices: list[str] = []
         self._relations.look(snapshot.version, self._index.tools, strategy)
@@ -541,7 +537,6 @@ class Gateway:
                 within[:] = False
             mask = within if mask is None else mask & within
         settings, project = self.settings.discovery, self._project(caller.project_id)
-        is_off = project.optimization == "off" or arm.name == "off"
         wanted = SearchRequest(
             queries=request.queries,
             context=request.context,
@@ -554,15 +549,13 @@ class Gateway:
             learned=await self._learning.learned(caller),
         )
         with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
-            if project.optimization == "off":
-                answer = SearchAnswer(hits=(), notices=(_NO_SEARCH,))
-            else:
-                answer = await strategy.search(wanted)
+            answer = await strategy.search(wanted)
+            if arm.name != "off":
                 answer = await self._with_intents(caller, wanted, answer, strategy.keys)
         if settings.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
-        if request.include_core and not is_off:
+        if request.include_core and arm.name != "off":
             answer = replace(answer, hits=(*answer.hits, *self._core(caller, answer, request)))
         with observe("answer", hits=len(answer.hits)):
             found = compose(
@@ -718,7 +711,7 @@ class Gateway:
         """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        strategy = self._index.arms.of(caller.thread).strategy
+        strategy = self._arm(caller).strategy
         self._relations.look(snapshot.version, self._index.tools, strategy)
         await self._relations.settled()
         found: list[Json] = []
@@ -867,7 +860,7 @@ class Gateway:
         """At which place a request finds a tool."""
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        strategy = self._index.arms.of(caller.thread).strategy
+        strategy = self._arm(caller).strategy
         mask = self._mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
         wanted = SearchRequest(
             queries=(query,), limit=_RANKED, mask=mask, project_id=caller.project_id
@@ -1541,13 +1534,14 @@ class Gateway:
 
     def _is_unsearched(self, caller: Caller | None) -> bool:
         """Whether the search is off for a caller; None: for everybody."""
-        if caller is not None and self._project(caller.project_id).optimization == "off":
-            return True
-        if "off" not in self.settings.optimizations:
-            return False
-        if caller is None:
-            return len(self.settings.optimizations) == 1
-        return self._index.arms.of(caller.thread).name == "off"
+        if caller is not None:
+            return self._arm(caller).name == "off"
+        return self.settings.optimizations == frozenset({"off"})
+
+    def _arm(self, caller: Caller) -> Arm:
+        """The search of a caller: that of its project, else of its conversation."""
+        asked = self._project(caller.project_id).optimization
+        return self._index.arms.of(caller.thread, asked)
 
     def _is_mixed(self) -> bool:
         """Whether the search is off for a part of the conversations."""

@@ -108,6 +108,12 @@ class Permissions:
         """What a project sets; of one that there is not, nothing."""
         return self._tables.get(name, _PLAIN)
 
+    @property
+    def optimizations(self) -> tuple[str, ...]:
+        """The searches that projects ask for."""
+        found = {table.optimization for table in self._tables.values()}
+        return tuple(sorted(found - {""}))
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have a function called after anything of it has changed."""
         self._listeners.append(listener)

@@ -149,7 +149,13 @@ class Strategies:
             )
         if settings.control in names:
             control = Arm(name=settings.control, strategy=self.make(settings.control, keeps=True))
-        return Arms(main=main, control=control, share_percent=share)
+        known = {arm.name for arm in (main, control) if arm is not None}
+        others = [
+            Arm(name=name, strategy=self.make(name, selector=selector, setting="a project"))
+            for name in settings.project_optimizations
+            if name not in known
+        ]
+        return Arms(main=main, control=control, share_percent=share, others=others)
 
     def embedder(self) -> Embedder:
         """What gives texts their vectors.
@@ -203,6 +209,7 @@ def _wanted(settings: Settings) -> tuple[object, ...]:
     return (
         settings.optimization,
         settings.optimization_share,
+        settings.project_optimizations,
         settings.search,
         settings.catalog_search,
     )

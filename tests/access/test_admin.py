@@ -1,9 +1,11 @@
 """Looking after tokens: what is kept of them, and what is written down."""
 
+import anyio
 import pytest
 
 from toolgate.access import Shown
 from toolgate.errors import ArgumentError, CredentialError, ForbiddenError
+from toolgate.metatools import DiscoverRequest
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
@@ -140,3 +142,24 @@ async def test_what_a_project_sets_holds_for_its_callers() -> None:
     assert b"tool_discovery" in plain
     assert b"a__echo" in in_web
     assert b"tool_discovery" not in in_web
+
+
+async def test_a_project_has_the_search_that_it_asks_for() -> None:
+    """Made and ended while the gateway runs; one that there is not is refused."""
+    async with memory_app({"a": FakeUpstream()}, Settings(optimization="bm25")) as app:
+        gateway, admin = app.gateway, app.gateway.admin
+        await admin.save_project(ME, "web", settings={"optimization": "hybrid"}, new=True)
+        in_web = Caller(project_id="web")
+        with anyio.fail_after(30):
+            while gateway._arm(in_web).name != "hybrid":
+                await anyio.sleep(0.01)
+        assert gateway._arm(ME).name == "bm25"
+        found = await gateway.discover(in_web, DiscoverRequest(queries=("echo",)))
+        assert [one.tool_key for one in found.results] == ["a:echo"]
+        with pytest.raises(ArgumentError, match="optimization of a project is 'magic'"):
+            await admin.save_project(ME, "web", settings={"optimization": "magic"})
+        await admin.save_project(ME, "web", settings={"optimization": ""})
+        with anyio.fail_after(30):
+            while len(app.searching.index.arms.all) > 1:
+                await anyio.sleep(0.01)
+        assert gateway._arm(in_web).name == "bm25"

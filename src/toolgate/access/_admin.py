@@ -13,6 +13,7 @@ from toolgate.authn import digest_of, new_prefix, new_token
 from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.ids import new_id, utc_now, utc_text
 from toolgate.names import is_project_name
+from toolgate.plugins import available
 from toolgate.settings import ProjectTable
 from toolgate.store import Store, StoredPermission, StoredProject, StoredToken
 from toolgate.types import Caller, Json, json_array
@@ -275,7 +276,7 @@ class AccessAdmin:
         if not new and stored is None:
             self._project(name)
         merged: Json = {**(stored.settings if stored else {}), **(settings or {})}
-        merged = {key: value for key, value in merged.items() if value is not None}
+        merged = {key: value for key, value in merged.items() if value not in (None, "")}
         _check_project(merged)
         await self._store.save_project(StoredProject(project_id=name, settings=merged))
         await self._done(caller, "project_save", {"project": name, "settings": merged})
@@ -505,6 +506,10 @@ _PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
 }
 
 
+_NO_SEARCHES = frozenset({"llm"})
+"""Modules in `search/` that pick from what another one finds."""
+
+
 def _check_project(settings: Json) -> None:
     for name, value in settings.items():
         kind, words = _PROJECT_KINDS.get(name, (None, ""))
@@ -514,6 +519,9 @@ def _check_project(settings: Json) -> None:
                 allowed=f"Allowed: {', '.join(_PROJECT_KINDS)}.",
             )
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if name == "optimization":
+            searches = [one for one in available("search") if one not in _NO_SEARCHES]
+            fits, words = value in searches, f"one of {', '.join(searches)}"
         if name == "mode":
             fits = value in {"auto", "meta", "all"}
         if name == "budget_tokens":

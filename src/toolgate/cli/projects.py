@@ -140,7 +140,9 @@ async def _list(as_json: bool) -> int:
 
 def _row(project: Json) -> tuple[str, ...]:
     settings = cast("Json", project["settings"])
-    said = ", ".join(f"{key} = {value}" for key, value in settings.items())
+    said = ", ".join(
+        f"{key} = {'off' if value is None else value}" for key, value in settings.items()
+    )
     return (
         str(project["name"]),
         ", ".join(cast("list[str]", project["servers"])) or "-",
@@ -203,7 +205,7 @@ def _wanted(texts: list[str], read_only: bool | None, limits: Json) -> Json:
             limits[key] = _number(text, value or "0")
             found["limits"] = limits
         elif not value:
-            found[key] = None
+            found[key] = "" if key == "optimization" else None
         elif key == "budget_tokens":
             found[key] = _number(text, value)
         elif key == "shared_servers":

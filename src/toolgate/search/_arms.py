@@ -29,23 +29,45 @@ class Arms:
     """
 
     def __init__(
-        self, *, main: Arm | None, control: Arm | None = None, share_percent: float = 100.0
+        self,
+        *,
+        main: Arm | None,
+        control: Arm | None = None,
+        share_percent: float = 100.0,
+        others: Sequence[Arm] = (),
     ) -> None:
-        """One of them may be None when no conversation gets it."""
+        """One of `main` and `control` may be None when no conversation gets it.
+
+        Args:
+            main: What the share gets.
+            control: What the others get.
+            share_percent: How many conversations get `main`.
+            others: Further searches, for conversations that ask for them by name.
+        """
         assert main is not None or control is not None
         self.main = main
         """What the share gets."""
         self.control = control
         """What the others get."""
         self._share_percent = share_percent
+        self._others = tuple(others)
 
     @property
     def all(self) -> tuple[Arm, ...]:
         """Those that conversations get."""
-        return tuple(arm for arm in (self.main, self.control) if arm is not None)
+        own = tuple(arm for arm in (self.main, self.control) if arm is not None)
+        return own + self._others
 
-    def of(self, conversation: Sequence[str]) -> Arm:
-        """The search of a conversation, which is named by all parts together."""
+    def of(self, conversation: Sequence[str], asked: str = "") -> Arm:
+        """The search of a conversation, which is named by all parts together.
+
+        Args:
+            conversation: Its name.
+            asked: Name of the search that it asks for; one that there is not counts for nothing.
+        """
+        for arm in self.all if asked else ():
+            if arm.name == asked:
+                return arm
         if self.main is None or self.control is None:
             return self.all[0]
         text = "\0".join(conversation).encode(errors="surrogatepass")

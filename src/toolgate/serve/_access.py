@@ -105,7 +105,7 @@ async def _create_project(
     gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json
 ) -> Any:
     """`POST projects`: `name`, and what it sets."""
-    settings = dict(body)
+    settings = _project_settings(body)
     name = settings.pop("name", None)
     if not isinstance(name, str):
         raise ArgumentError("Member 'name' is missing.", allowed="It is a text.")
@@ -114,8 +114,13 @@ async def _create_project(
 
 
 async def _set_project(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
-    """`POST projects/NAME`: change what it sets; null goes back to what holds for all."""
-    return 200, _project(await gateway.admin.save_project(caller, names[0], settings=body))
+    """`POST projects/NAME`: change what it sets.
+
+    Null goes back to what holds for all, but for `optimization`, where it is no search and an empty
+    text goes back.
+    """
+    settings = _project_settings(body)
+    return 200, _project(await gateway.admin.save_project(caller, names[0], settings=settings))
 
 
 async def _delete_project(
@@ -231,13 +236,24 @@ def _made(made: NewToken) -> Json:
     return {**_token(made.row), "token": made.secret}
 
 
+def _project_settings(body: Json) -> Json:
+    """What a project sets; in JSON no search is null."""
+    if "optimization" in body and body["optimization"] is None:
+        return {**body, "optimization": "off"}
+    return dict(body)
+
+
 def _project(view: ProjectView) -> Json:
     settings = dataclasses.asdict(view.settings)
     del settings["servers"]
     return {
         "name": view.name,
         "servers": list(view.servers),
-        "settings": {key: value for key, value in settings.items() if _is_said(key, value)},
+        "settings": {
+            key: None if key == "optimization" and value == "off" else value
+            for key, value in settings.items()
+            if _is_said(key, value)
+        },
         "source": view.source,
     }
 

@@ -678,6 +678,9 @@ class Settings:
     """What a person should know although it stops nothing: names that were changed, entries that
     were left out, variables that are missing, keys that have a new name."""
 
+    project_optimizations: tuple[str, ...] = field(default=(), metadata=_DERIVED)
+    """What projects set as `optimization`, those of the store too; filled in while running."""
+
     @property
     def control(self) -> str:
         """What the conversations get that `optimization_share` leaves out."""

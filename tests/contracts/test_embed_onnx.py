@@ -1,6 +1,7 @@
 """The embedder `onnx` keeps the contract, and what it promises beyond it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,20 @@ def test_the_settings_build_it_by_name(folder: Path) -> None:
 
     assert embedder.dim == DIM
     assert embedder.identity.startswith("onnx/tiny/256/")
+
+
+def test_a_large_vocabulary_is_one_of_many_languages(folder: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    shutil.copytree(folder, large)
+    tokenizer = json.loads((large / "tokenizer.json").read_text("utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary |= {f"piece{number}": number for number in range(len(vocabulary), 110_000)}
+    (large / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+
+    assert build(Options(folder=str(folder))).reads == "english"
+    assert build(Options(folder=str(large))).reads == "many"
+    assert build(Options(folder=str(large), reads="english")).reads == "english"
+    assert build(Options(folder=str(tmp_path / "none"))).reads == "english"
 
 
 async def test_the_first_token_may_stand_for_the_text(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgate.embed import Embedder, TextKind, Vectors
+from toolgate.embed import Embedder, Reads, TextKind, Vectors
 from toolgate.errors import EmbedderError, PackError
 from toolgate.intent import (
     NONE,
@@ -94,6 +94,10 @@ class Broken:
     @property
     def dim(self) -> int:
         return self.inner.dim
+
+    @property
+    def reads(self) -> Reads:
+        return self.inner.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if self.fails:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolgate.embed import TextKind, Vectors
+from toolgate.embed import Reads, TextKind, Vectors
 from toolgate.search._text import terms, words
 
 DIM = 4_096
@@ -27,6 +27,7 @@ class HashingEmbedder:
 
     identity = "hashing for tests"
     dim = DIM
+    reads: Reads = "english"
 
     def __init__(self) -> None:
         self.documents: list[str] = []

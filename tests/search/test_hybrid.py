@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.search.hashing import DIM, HashingEmbedder
-from toolgate.embed import TextKind, Vectors
+from toolgate.embed import Reads, TextKind, Vectors
 from toolgate.embed.bundled import BundledEmbedder
 from toolgate.errors import EmbedderError, OptionError
 from toolgate.search import SearchableTool, SearchRequest
@@ -202,6 +202,21 @@ async def test_a_script_that_the_model_cannot_read_is_left_to_words() -> None:
 
     assert hits[0].key == "地图:maps_weather"
     assert {hit.source for hit in hits} == {"lexical"}
+
+
+class Multilingual(HashingEmbedder):
+    reads: Reads = "many"
+
+
+async def test_a_model_for_many_languages_has_its_say_in_every_script() -> None:
+    """It needed `script_gate = false`, which nobody knows of."""
+    search = build(PATIENT, embedder=Multilingual())
+    await search.update(sample_tools())
+
+    hits = (await search.search(SearchRequest(queries=("查询北京的天气",)))).hits
+
+    assert hits[0].key == "地图:maps_weather"
+    assert hits[0].fields["cosine"] is not None
 
 
 @pytest.mark.parametrize(

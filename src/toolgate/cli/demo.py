@@ -92,7 +92,8 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="hello.txt",
     ),
     Request(
-        text="convert time between timezones",
+        # Not one word of the tool: found by what it means.
+        text="half past nine in Berlin, which hour is that in Tokyo",
         expected="time:convert_time",
         arguments=lambda _: {
             "source_timezone": "Europe/Berlin",

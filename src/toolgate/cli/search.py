@@ -43,7 +43,7 @@ def search(
         bool, typer.Option(help="Show pinned tools after those that were found.")
     ] = True,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also show why each tool was found.")
+        bool, typer.Option("--explain", help="Also show why each tool was found, part by part.")
     ] = False,
     mark: Annotated[
         str,

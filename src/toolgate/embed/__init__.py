@@ -1,6 +1,6 @@
 """Texts to vectors. Embedders by file name."""
 
 from toolgate.embed._proven import Proven
-from toolgate.embed.base import Embedder, TextKind, Vectors, embedded
+from toolgate.embed.base import Embedder, Reads, TextKind, Vectors, embedded
 
-__all__ = ["Embedder", "Proven", "TextKind", "Vectors", "embedded"]
+__all__ = ["Embedder", "Proven", "Reads", "TextKind", "Vectors", "embedded"]

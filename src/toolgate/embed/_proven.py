@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import anyio
 import numpy as np
 
-from toolgate.embed.base import Embedder, TextKind, Vectors, embedded
+from toolgate.embed.base import Embedder, Reads, TextKind, Vectors, embedded
 from toolgate.errors import EmbedderError
 
 __all__ = ["FAR", "NEAR", "Proven"]
@@ -43,6 +43,11 @@ class Proven:
     def dim(self) -> int:
         """That of the embedder."""
         return self._embedder.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the embedder reads."""
+        return self._embedder.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Vectors of the embedder, once it has passed.

@@ -6,7 +6,10 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Embedder", "TextKind", "Vectors", "embedded"]
+__all__ = ["Embedder", "Reads", "TextKind", "Vectors", "embedded"]
+
+Reads: TypeAlias = Literal["english", "many"]
+"""What languages a model was made for: `english` alone, or `many`."""
 
 TextKind: TypeAlias = Literal["query", "document"]
 """`query`: what somebody asks for. `document`: what is to be found."""
@@ -40,6 +43,14 @@ class Embedder(Protocol):
     @property
     def dim(self) -> int:
         """Numbers of a vector; at least 1, never changes."""
+        ...
+
+    @property
+    def reads(self) -> Reads:
+        """What it can read. In other languages and scripts than these search relies on words.
+
+        Never raises: where only the model's files could tell and they cannot be read, `english`.
+        """
         ...
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:

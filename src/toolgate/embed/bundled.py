@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from toolgate.embed._proven import NEAR
 from toolgate.embed._table import Table, read_table
-from toolgate.embed.base import TextKind, Vectors
+from toolgate.embed.base import Reads, TextKind, Vectors
 from toolgate.errors import EmbedderError
 
 __all__ = ["BundledEmbedder", "Options", "build"]
@@ -63,6 +63,11 @@ class BundledEmbedder:
     def dim(self) -> int:
         """Numbers of a vector."""
         return self._table.dim
+
+    @property
+    def reads(self) -> Reads:
+        """English."""
+        return "english"
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:  # noqa: ARG002 - one table for both kinds
         """Vectors of shape `(len(texts), dim)`."""

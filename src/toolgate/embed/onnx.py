@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from toolgate.embed._metadata import PREFIX
-from toolgate.embed.base import TextKind, Vectors
+from toolgate.embed.base import Reads, TextKind, Vectors
 from toolgate.errors import EmbedderError
 from toolgate.ranges import check_ranges, unfit
 
@@ -28,6 +28,9 @@ __all__ = ["OnnxEmbedder", "Options", "build"]
 _MODEL = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 _LONGEST = 512
+_ENGLISH_PIECES = 100_000
+"""Most pieces of words that a vocabulary for English has: BERT's has 30,522, ModernBERT's 50,368;
+those of mBERT and XLM-RoBERTa have 119,547 and 250,002."""
 """Tokens of a text where neither options nor file say it: what most encoders can take."""
 
 _TOKEN_CHARS = 24
@@ -64,6 +67,10 @@ class Options:
 
     normalize: bool = True
     """Whether to bring vectors to length 1; without it the model has to do so itself."""
+
+    reads: Reads | None = None
+    """What the model reads: `english`, or `many` languages. As its vocabulary tells when not given:
+    those of models for many languages have more than 100,000 pieces."""
 
     batch: int = 16
     """Texts that are computed at once; 1 to 256. Models whose numbers depend on the other texts of
@@ -108,6 +115,16 @@ class OnnxEmbedder:
         """Numbers of a vector."""
         return self._model.dim
 
+    @property
+    def reads(self) -> Reads:
+        """What the options say, else what the model's vocabulary tells."""
+        if self._options.reads is not None:
+            return self._options.reads
+        try:
+            return self._model.reads
+        except EmbedderError:
+            return "english"
+
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Vectors of shape `(len(texts), dim)`; texts without any letter or sign give zeros.
 
@@ -147,6 +164,8 @@ class _Model:
         self._length = options.max_length or _whole(said.get(PREFIX + "max_length")) or _LONGEST
         self._normalize = options.normalize
         self._tokenizer, self._pad = _tokenizer(folder, self._length)
+        pieces = int(self._tokenizer.get_vocab_size())
+        self.reads: Reads = "many" if pieces > _ENGLISH_PIECES else "english"
         self._inputs = [one.name for one in self._session.get_inputs()]
         unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
         if "input_ids" not in self._inputs or unknown:

@@ -18,7 +18,7 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.embed.base import TextKind, Vectors
+from toolgate.embed.base import Reads, TextKind, Vectors
 from toolgate.errors import EmbedderError
 from toolgate.ranges import check_ranges, check_url
 from toolgate.types import json_array, json_object
@@ -46,6 +46,9 @@ class Options:
 
     dim: int = 1536
     """Numbers of a vector, which the answers are held to; 1 to 65,536."""
+
+    reads: Reads = "many"
+    """What the model reads: `english`, or `many` languages."""
 
     shorten: bool = False
     """Whether to ask the service for `dim` numbers; some models can give fewer than they have."""
@@ -115,6 +118,11 @@ class OpenAiEmbedder:
     def dim(self) -> int:
         """Numbers of a vector."""
         return self._options.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the options say."""
+        return self._options.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Vectors of shape `(len(texts), dim)`; texts without any letter or sign give zeros.

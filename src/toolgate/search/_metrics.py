@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from toolgate.embed import Embedder, TextKind, Vectors
+from toolgate.embed import Embedder, Reads, TextKind, Vectors
 from toolgate.observe import observe
 from toolgate.types import Json
 
@@ -106,6 +106,11 @@ class CountingEmbedder:
     def dim(self) -> int:
         """That of the embedder."""
         return self._embedder.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the embedder reads."""
+        return self._embedder.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """What the embedder gives."""

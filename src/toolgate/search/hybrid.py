@@ -18,7 +18,7 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.embed import Embedder
+from toolgate.embed import Embedder, Reads
 from toolgate.ranges import check_ranges
 from toolgate.search import (
     AskedQuery,
@@ -111,7 +111,8 @@ class Options:
     """Most clauses of a request that are searched by themselves; 0 to 32, 0 never cuts."""
 
     script_gate: bool = True
-    """Whether meaning and servers count less where the model cannot read the request."""
+    """Whether meaning and servers count less where the model cannot read the request; of models for
+    many languages it is taken that they can."""
 
     server_weight: float = 0.25
     """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
@@ -214,6 +215,7 @@ class HybridSearch:
         self.metrics = SearchMetrics()
         """What is counted while it runs."""
         self._calibration = read_calibration()
+        self._reads: Reads = "english"
         self._state = State()
         self._updating = anyio.Lock()
         counting = CountingEmbedder(embedder, self.metrics)
@@ -423,6 +425,8 @@ class HybridSearch:
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )
         vectors = vectors or {}
+        if vectors:
+            self._reads = self._embedder.reads  # it has answered, so its files are read
         if vectors and state.is_elsewhere:
             near = await self._kept.near(
                 state, vectors, allowed, timeout_s=self._options.database_timeout_s
@@ -487,7 +491,8 @@ class HybridSearch:
 
     def _readable(self, text: str) -> float:
         """How far the model can read a text, in [0, 1]."""
-        return readable_share(text) if self._options.script_gate else 1.0
+        is_gated = self._options.script_gate and self._reads == "english"
+        return readable_share(text) if is_gated else 1.0
 
     def _looks(
         self,

@@ -64,6 +64,10 @@ class EmbedderContract:
         """`plugins.make` refuses what does not."""
         assert isinstance(make_embedder(), Embedder)
 
+    def test_it_says_what_it_reads(self, make_embedder: Callable[[], Embedder]) -> None:
+        """Search leaves what it cannot read to words; asked before anything is embedded too."""
+        assert make_embedder().reads in {"english", "many"}
+
     async def test_each_text_has_a_row_of_float32(self, embedder: Embedder) -> None:
         """Whoever keeps vectors reserves `dim` numbers for each."""
         for texts in ((), _TEXTS[:1], _TEXTS):

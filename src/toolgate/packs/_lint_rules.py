@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolgate.rules import Template
+from toolgate.types import json_object
 
 __all__ = ["PARTS", "Lack", "lacks"]
 
@@ -237,7 +238,7 @@ def _wrong_parameters(
 def _lacked(
     name: str, schema: Mapping[str, Any], told: Sequence[tuple[str, int]]
 ) -> Iterator[Lack]:
-    known = schema.get("properties") or {}
+    known = json_object(schema.get("properties"))
     if not known and schema.get("additionalProperties", True) is not False:
         return  # a schema that says nothing allows all
     seen: set[str] = set()

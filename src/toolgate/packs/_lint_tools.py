@@ -48,7 +48,8 @@ _ALSO: Final[Mapping[str, str]] = {
 def unasked(tools: Sequence[str], prompts: Sequence[str]) -> Iterator[str]:
     """The tools that no prompt asks for, in their order."""
     names = {tool: _words_of(tool) for tool in tools}
-    shared = frozenset[str].intersection(*map(frozenset, names.values())) if names else frozenset()
+    sets = [frozenset(words) for words in names.values()]
+    shared = frozenset[str]().union(*sets[:1]).intersection(*sets)
     said = [frozenset(_stem(word) for word in _WORD.findall(text.casefold())) for text in prompts]
     for tool, words in names.items():
         own = [word for word in words if word not in shared]

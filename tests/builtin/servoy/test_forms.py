@@ -78,7 +78,7 @@ async def test_an_opened_form_is_the_current_one_of_its_conversation(tmp_path: P
         (
             "getFormProperties",
             {"name": "Orders"},
-            "Error: Form 'Orders' not found. Did you mean 'orders'? Names differ by case.",
+            "Error: Form 'Orders' not found.\nDid you mean 'orders'? Names differ by case.",
         ),
         ("listButtons", {}, "Error: 'formName' parameter is required"),
         ("getLabelInfo", {"formName": "orders"}, "Error: 'name' parameter is required"),

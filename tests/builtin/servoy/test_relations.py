@@ -118,7 +118,7 @@ async def test_one_that_exists_is_opened_whatever_the_data_sources_say(tmp_path:
         (
             {"name": "Orders_To_Customers"},
             "Relation 'Orders_To_Customers' not found. To create it, provide 'primaryDataSource' "
-            "and 'foreignDataSource'. Did you mean 'orders_to_customers'? Names differ by case.",
+            "and 'foreignDataSource'.\nDid you mean 'orders_to_customers'? Names differ by case.",
         ),
     ],
 )
@@ -155,12 +155,12 @@ async def test_what_is_missing_or_malformed_is_answered_in_the_words_of_the_orig
         (
             {"primaryDataSource": "exmaple_data/orders"},
             "Database server 'exmaple_data' not found. Check that the server is configured and "
-            "valid. Known: example_data.",
+            "valid.\nKnown: example_data.",
         ),
         ({"foreignDataSource": "example_data/staff"}, "Table 'staff' not found in server"),
         (
             {"foreignDataSource": "example_data/Employees"},
-            "Table 'Employees' not found in server 'example_data'. Did you mean 'employees'?",
+            "Table 'Employees' not found in server 'example_data'.\nDid you mean 'employees'?",
         ),
         ({"primaryColumn": "empid"}, "Column 'empid' not found in table 'orders'"),
         ({"foreignColumn": "empid"}, "Column 'empid' not found in table 'employees'"),

@@ -86,7 +86,7 @@ def answering(function: Callable[_P, object]) -> Callable[_P, object]:
         try:
             return function(*args, **kwargs)
         except RefusedError as refused:
-            return answer(str(refused), is_error=True)
+            return answer(refused.text, refused.more, is_error=True)
 
     return answered
 

@@ -156,7 +156,7 @@ def rename(desk: Desk, kind: Kind, old: str, new: str) -> Renamed | str:
     """
     found = desk.workspace.find(kind, old)
     if not found:
-        raise RefusedError(f"{capital(kind)} '{old}' not found.{meant(desk, kind, old)}")
+        raise RefusedError(f"{capital(kind)} '{old}' not found.", meant(desk, kind, old))
     if away := elsewhere(desk, found):
         return approval(desk, "rename", kind, away)
     stored = desk.first(found)
@@ -178,9 +178,9 @@ def rename(desk: Desk, kind: Kind, old: str, new: str) -> Renamed | str:
 
 
 def meant(desk: Desk, kind: Kind, name: str) -> str:
-    """A question for what was perhaps meant, with a blank in front; empty where nothing is near."""
+    """A question for what was perhaps meant; empty where nothing is near."""
     near = desk.workspace.near(kind, name)
-    return f" Did you mean '{near.name}'? Names differ by case." if near else ""
+    return f"Did you mean '{near.name}'? Names differ by case." if near else ""
 
 
 def scope_of(desk: Desk, kind: Kind, scope: str) -> list[Stored]:

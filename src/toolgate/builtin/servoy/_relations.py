@@ -241,9 +241,10 @@ def whole_source(side: str, text: str) -> str:
     return found
 
 
-def not_found(desk: Desk, name: str) -> str:
-    """The sentence for a relation that is neither there nor described."""
-    return (
+def not_found(desk: Desk, name: str) -> RefusedError:
+    """What is said of a relation that is neither there nor described."""
+    return RefusedError(
         f"Relation '{name}' not found. To create it, provide 'primaryDataSource' and "
-        f"'foreignDataSource'.{meant(desk, 'relation', name)}"
+        "'foreignDataSource'.",
+        meant(desk, "relation", name),
     )

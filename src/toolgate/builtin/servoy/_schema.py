@@ -249,11 +249,12 @@ class Databases:
         if server is None:
             raise RefusedError(
                 f"Database server '{server_name}' not found. Check that the server is configured "
-                f"and valid. Known: {', '.join(self.names)}."
+                "and valid.",
+                f"Known: {', '.join(self.names)}.",
             )
         table = server.table(table_name)
         if table is None:
-            raise RefusedError(no_table(server, table_name))
+            raise no_table(server, table_name)
         return table
 
     def sources(self) -> list[str]:
@@ -267,12 +268,14 @@ class Databases:
         ]
 
 
-def no_table(server: Server, name: str) -> str:
-    """The sentence for a table that is not there, with the one that was perhaps meant."""
+def no_table(server: Server, name: str) -> RefusedError:
+    """What is said where a table is not there, with the one that was perhaps meant."""
     folded = name.casefold()
     near = next((each for each in server.table_names() if each.casefold() == folded), "")
-    meant = f" Did you mean '{near}'?" if near else ""
-    return f"Table '{name}' not found in server '{server.name}'.{meant}"
+    return RefusedError(
+        f"Table '{name}' not found in server '{server.name}'.",
+        f"Did you mean '{near}'?" if near else "",
+    )
 
 
 class _Definitions:

@@ -35,7 +35,8 @@ def query_database_schema(context: Context, serverName: Text = "", tableName: Te
     if server is None:
         raise RefusedError(
             f"Database server '{serverName}' not found. Check that the server is configured and "
-            f"valid.{_known(desk)}"
+            "valid.",
+            _known(desk),
         )
     if tableName.strip():
         return _one_table(server, tableName.strip())
@@ -81,7 +82,7 @@ def _key(key: Key) -> dict[str, str]:
 def _one_table(server: Server, name: str) -> object:
     table = server.table(name)
     if table is None:
-        raise RefusedError(no_table(server, name))
+        raise no_table(server, name)
     incoming = [
         (other.name, column.name)
         for other in server.tables()
@@ -125,7 +126,7 @@ def get_table_columns(context: Context, serverName: Text = "", tableName: Text =
     desk = desk_of(context)
     server = desk.databases.server(serverName.strip())
     if server is None:
-        raise RefusedError(f"Database server '{serverName}' not found.{_known(desk)}")
+        raise RefusedError(f"Database server '{serverName}' not found.", _known(desk))
     table = _table(server, tableName)
     return answer("\n".join(_columns(server, table)), structured=_described(server, table))
 
@@ -184,20 +185,20 @@ def discover_db_relations(context: Context, serverName: Text = "") -> object:
 def _server(desk: Desk, name: str) -> Server:
     server = desk.databases.server(name.strip())
     if server is None:
-        raise RefusedError(f"Error: Database server '{name}' not found.{_known(desk)}")
+        raise RefusedError(f"Error: Database server '{name}' not found.", _known(desk))
     return server
 
 
 def _table(server: Server, name: str) -> Table:
     table = server.table(name.strip())
     if table is None:
-        raise RefusedError(no_table(server, name.strip()))
+        raise no_table(server, name.strip())
     return table
 
 
 def _known(desk: Desk) -> str:
     names = ", ".join(desk.databases.names)
-    return f" Known: {names}." if names else ""
+    return f"Known: {names}." if names else ""
 
 
 def _columns(server: Server, table: Table) -> list[str]:

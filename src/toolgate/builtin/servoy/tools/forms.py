@@ -87,7 +87,7 @@ def get_form_properties(context: Context, name: Text = "") -> object:
 def _form(desk: Desk, name: str) -> Stored:
     form = desk.first(desk.workspace.find("form", name))
     if form is None:
-        raise RefusedError(f"Error: Form '{name}' not found.{meant(desk, 'form', name)}")
+        raise RefusedError(f"Error: Form '{name}' not found.", meant(desk, "form", name))
     return form
 
 

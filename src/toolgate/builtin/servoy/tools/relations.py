@@ -79,7 +79,7 @@ def open_relation(
     if desk.workspace.find("relation", name):
         return _opened(desk, name, properties)
     if not primaryDataSource.strip() or not foreignDataSource.strip():
-        raise RefusedError(not_found(desk, name))
+        raise not_found(desk, name)
     ends = Ends(
         primary=whole_source("primaryDataSource", primaryDataSource),
         foreign=whole_source("foreignDataSource", foreignDataSource),
@@ -210,7 +210,7 @@ def delete_relation(context: Context, name: Text = "") -> object:
     with desk_of(context).alone() as desk:
         found = desk.workspace.find("relation", name)
         if not found:
-            raise RefusedError(f"Relation '{name}' not found.{meant(desk, 'relation', name)}")
+            raise RefusedError(f"Relation '{name}' not found.", meant(desk, "relation", name))
         if away := elsewhere(desk, found):
             return answer(approval(desk, "delete", "relation", away))
         stored = desk.first(found)

@@ -233,7 +233,7 @@ def delete_value_list(context: Context, name: Text = "") -> object:
     with desk_of(context).alone() as desk:
         found = desk.workspace.find("value list", name)
         if not found:
-            raise RefusedError(f"Value list '{name}' not found.{meant(desk, 'value list', name)}")
+            raise RefusedError(f"Value list '{name}' not found.", meant(desk, "value list", name))
         if away := elsewhere(desk, found):
             return answer(approval(desk, "delete", "value list", away))
         stored = desk.first(found)

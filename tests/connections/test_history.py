@@ -1,6 +1,9 @@
 """The versions of a schema over time: what is kept, compared, and answered."""
 
 import logging
+import sqlite3
+import time
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -111,6 +114,22 @@ async def test_a_database_that_was_never_seen_is_an_error(tmp_path: Path) -> Non
         with pytest.raises(DatabaseError, match="the file is not there"):
             await known.latest(known.connections["shop"])
         assert await known.names(look=True) == ()
+
+
+async def test_a_database_that_takes_long_to_fail_is_not_waited_for_again(shop: Path) -> None:
+    async with history(shop=table(shop, timeout_s=1.2)) as known:
+        connection = known.connections["shop"]
+        await known.latest(connection)
+        with closing(sqlite3.connect(shop)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            first = await known.latest(connection)
+            began = time.monotonic()
+            second = await known.latest(connection)
+            took_s = time.monotonic() - began
+
+    assert "another program holds a lock" in first.problem
+    assert second.problem == first.problem
+    assert took_s < 1
 
 
 async def test_a_view_that_cannot_be_read_for_a_while_is_no_change(shop: Path) -> None:

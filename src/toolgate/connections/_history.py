@@ -24,6 +24,10 @@ __all__ = ["Changelog", "Entry", "SchemaHistory", "Version"]
 log = logging.getLogger(__name__)
 
 _MOST_VERSIONS: Final = 10_000
+_SLOW_S: Final = 1.0
+_SILENT_S: Final = 15.0
+"""Seconds that a database which took more than `_SLOW_S` to fail is not asked again."""
+
 _RACES: Final = 5
 """Times that another process may be faster before it is a fault."""
 
@@ -115,6 +119,7 @@ class SchemaHistory:
         self._looking: dict[str, anyio.Lock] = {}
         self._looked: dict[str, tuple[float, Version]] = {}
         self._schemas: dict[str, tuple[str, Schema]] = {}
+        self._silent: dict[str, tuple[float, str]] = {}
         self._listeners: list[Callable[[], Awaitable[None]]] = []
 
     def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
@@ -161,15 +166,22 @@ class SchemaHistory:
             SettingError: The address of the connection is none.
             StoreError: The store cannot be read.
         """
+        name = connection.name
+        until, problem = self._silent.get(name, (0.0, ""))
+        if time.monotonic() < until and (known := await self.known(name)) is not None:
+            return replace(known, problem=problem)
+        began = time.monotonic()
         try:
             return await self.look(connection)
         except StoreError:
             raise
         except ToolgateError as error:
-            known = await self.known(connection.name)
+            if time.monotonic() - began > _SLOW_S:
+                self._silent[name] = (time.monotonic() + _SILENT_S, str(error))
+            known = await self.known(name)
             if known is None:
                 raise
-            return _with_problem(known, str(error))
+            return replace(known, problem=str(error))
 
     async def known(self, name: str) -> Version | None:
         """The last version that was kept, without a look at the database.
@@ -349,10 +361,6 @@ _TICK_S: Final = 5.0
 
 def _warn(name: str, error: ToolgateError) -> None:
     log.warning("schema not read", extra={"connection": name, "reason": str(error)})
-
-
-def _with_problem(version: Version, problem: str) -> Version:
-    return replace(version, problem=problem)
 
 
 def _read_changes(content: bytes) -> tuple[Change, ...]:

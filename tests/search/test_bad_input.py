@@ -134,13 +134,17 @@ HOSTILE = (
 
 
 async def test_hidden_instructions_in_a_tool_stay_on_its_line() -> None:
-    """Nothing invisible is shown, and no line of an answer is anything but ours."""
+    """Nothing invisible is shown, and no line of an answer is anything but ours.
+
+    By default such a tool is held back; here is what the answer does by itself.
+    """
 
     def nothing(params: Json) -> Json:
         return text_result("")
 
     upstream = FakeUpstream({"weather": nothing}, definitions={"weather": {"description": HOSTILE}})
-    async with memory_app({"sky": upstream}, settings=Settings(optimization="hybrid")) as app:
+    settings = Settings(optimization="hybrid", quarantine="off")
+    async with memory_app({"sky": upstream}, settings=settings) as app:
         found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("weather",)))
         indexed = app.gateway.indexed(Caller(), ["sky:weather"])
 

@@ -89,7 +89,8 @@ async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: P
     stock = run(
         tmp_path / "stock.db",
         "CREATE TABLE shelves (id INT); CREATE TABLE orders (x INT);"
-        "CREATE VIEW broken AS SELECT * FROM nowhere;",
+        "CREATE VIEW broken AS SELECT * FROM nowhere;"
+        "CREATE TABLE 'two\nlines' (a INT);",
     )
     both = connection("shop", shop) + connection("stock", stock)
     async with gateway(tmp_path, both) as app:
@@ -101,6 +102,7 @@ async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: P
         shelf, _ = await call(app, "type_info", type_name="shelf*")
         broken, _ = await call(app, "type_info", type_name="Broken")
         shelves, _ = await call(app, "type_info", type_name="Shelves")
+        odd, _ = await call(app, "type_info", type_name="two lines")
         orders, _ = await call(app, "type_info", type_name="orders")
         named, _ = await call(app, "type_info", type_name="orders", connection="stock")
 
@@ -112,6 +114,7 @@ async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: P
     assert shelf.startswith("ERROR There is no type 'shelf*'")
     assert broken.startswith("ERROR 'broken' of stock cannot be read: no such table")
     assert shelves.startswith("shelves: table of stock, 1 column.")
+    assert odd.splitlines() == ["two lines: table of stock, 1 column.", "- a INT"]
     assert orders.startswith("ERROR There is a type 'orders' in several connections.")
     assert named.startswith("orders: table of stock")
 

@@ -159,6 +159,16 @@ def test_types_with_names_change_too() -> None:
     assert texts(ORDERS, CUSTOMERS, types=[]) == ["type mood removed (enum (sad))"]
 
 
+def test_long_statements_are_cut_in_sentences_alone() -> None:
+    view = Table(name="all", kind="view", definition=f"SELECT {'a' * 900}")
+    (change,) = changes_between(
+        Schema.of([view]), Schema.of([replace(view, definition="SELECT 1")])
+    )
+
+    assert len(change.text) < 300
+    assert change.before == view.definition
+
+
 # Renames
 
 

@@ -45,6 +45,9 @@ _TELLING_COLUMNS: Final = 3
 """Tables with as many equal columns are the same table, whatever its names."""
 
 
+_LONGEST: Final = 200
+"""Characters of what was and what is that a sentence shows."""
+
 _MOSTLY: Final = 2 / 3
 """Share of the columns that have to be equal for a table that was changed and renamed at once."""
 
@@ -83,7 +86,8 @@ class Change:
             case "renamed":
                 return f"{what} renamed to {self.after}"
             case "changed":
-                return f"{what} changed: {self.before or 'nothing'} → {self.after or 'nothing'}"
+                before, after = _short(self.before or "nothing"), _short(self.after or "nothing")
+                return f"{what} changed: {before} → {after}"
 
     @property
     def _where(self) -> str:
@@ -530,4 +534,10 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _in_brackets(text: str) -> str:
+    text = _short(text)
     return f" ({text})" if text and not text.startswith("(") else f" {text}" if text else ""
+
+
+def _short(text: str) -> str:
+    """A statement of a view may fill pages."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -140,7 +140,7 @@ def type_details(found: Version, connection: Connection, each: Table | NamedType
         said = [f"{table}({', '.join(key.columns)})" for table, key in referring]
         lines.append(f"Referred to by: {', '.join(said)}")
     return _answer(
-        [*(line.rstrip() for line in lines), *_remarks(found)],
+        [*lines, *_remarks(found, unread=False)],
         {
             **_about(found, connection),
             "version": found.label,
@@ -188,7 +188,7 @@ def _named_type(found: Version, connection: Connection, each: NamedType) -> Json
     lines = [f"{each.name}: {each.kind} of {found.connection}: {said}."]
     lines += [f"Used by: {', '.join(used)}"] if used else []
     return _answer(
-        [*lines, *_remarks(found)],
+        [*lines, *_remarks(found, unread=False)],
         {
             **_about(found, connection),
             "version": found.label,
@@ -228,8 +228,10 @@ def _listed(
 
 
 def _answer(lines: Iterable[str], content: Json) -> Json:
+    # A name or a comment may hold anything; in the text each stays in its line.
+    text = "\n".join(" ".join(line.split()) for line in lines)
     return {
-        "content": [{"type": "text", "text": "\n".join(lines)}],
+        "content": [{"type": "text", "text": text}],
         "structuredContent": content,
         "isError": False,
     }
@@ -246,12 +248,12 @@ def _about(found: Version, connection: Connection) -> Json:
     }
 
 
-def _remarks(found: Version) -> list[str]:
-    """What makes an answer less than sure."""
+def _remarks(found: Version, *, unread: bool = True) -> list[str]:
+    """What makes an answer less than sure; of one type, other types do not."""
     lines: list[str] = []
     if found.problem:
         lines.append(f"This is how it was on {_time(found.seen_at)}. {found.problem}")
-    if found.schema.unread:
+    if unread and found.schema.unread:
         said = [f"{name} ({reason})" for name, reason in sorted(found.schema.unread.items())]
         more = f" and {len(said) - 5} more" if len(said) > 5 else ""
         lines.append(f"Not readable: {', '.join(said[:5])}{more}.")

@@ -19,6 +19,7 @@ from toolgate.connections import (
     Schema,
     Table,
 )
+from toolgate.connections._inspect import _Reading
 from toolgate.errors import ArgumentError, DatabaseError, MissingExtraError, SettingError
 from toolgate.settings import ConnectionTable
 
@@ -133,6 +134,28 @@ async def test_five_thousand_tables_are_read(tmp_path: Path) -> None:
 
     assert len(schema.tables) == 5_000
     assert schema.by_name["t4999"].foreign_keys[0].table == "t0"
+
+
+async def test_databases_without_a_reader_of_their_own_are_read_through_sqlalchemy(
+    tmp_path: Path,
+) -> None:
+    """SQLite stands in for them: what SQLAlchemy tells of it is nearly all that there is."""
+    path = run(tmp_path / "shop.db", f"{SHOP} CREATE VIEW broken AS SELECT * FROM nowhere;")
+    connection = Connection("shop", ConnectionTable(url=sqlite_url(path)))
+
+    schema = await connection.reading(lambda opened: _Reading(opened, ["big_*"]).schema(()))
+
+    assert sorted(schema.by_name) == ["customers", "orders"]
+    assert "no such table" in schema.unread["broken"]
+    orders = schema.by_name["orders"]
+    assert [(each.name, each.type) for each in orders.columns] == [
+        ("id", "INTEGER"),
+        ("customer_id", "INTEGER"),
+        ("total", "NUMERIC(10, 2)"),
+    ]
+    assert orders.primary_key == ("id",)
+    assert [key.table for key in orders.foreign_keys] == ["customers"]
+    assert [index.name for index in orders.indexes] == ["ix_customer"]
 
 
 async def test_reading_writes_nothing(tmp_path: Path) -> None:

@@ -811,9 +811,12 @@ class Gateway:
                 _stage(step.stage, step.passed, step.reason)
                 for step in self._access.steps(about, key)
             ]
-        stages.append(self._server_stage(key, entry))
-        reason = "Changed tools are not held back in this version."
-        stages.append(_stage("quarantine", passed=True, reason=reason))
+        held = next((one for one in await self._quarantine.held() if one.key == key), None)
+        stages.append(self._server_stage(key, is_there=entry is not None or held is not None))
+        reason = "It is not held back."
+        if held is not None:
+            reason = f"It is held back: {held.reason} See: toolgate servers approve {held.server}"
+        stages.append(_stage("quarantine", passed=held is None, reason=reason))
         visible = all(stage["passed"] for stage in stages)
         if visible and entry is not None:
             stages.append(self._listed_stage(about, entry))
@@ -828,7 +831,7 @@ class Gateway:
             "stages": stages,
         }
 
-    def _server_stage(self, key: str, entry: Entry | None) -> Json:
+    def _server_stage(self, key: str, *, is_there: bool) -> Json:
         """Whether the server has the tool, and answers."""
         server = key.partition(":")[0]
         status = next((one for one in self._catalog.statuses() if one.name == server), None)
@@ -838,7 +841,7 @@ class Gateway:
             return _stage("server", False, f"There is no server {server!r}.{hint}")
         if status.state == "disabled":
             return _stage("server", False, f"Server {server!r} is disabled.")
-        if entry is None:
+        if not is_there:
             tools = [tool.key for tool in self._catalog.snapshot.tools if tool.server == server]
             near = nearest(key, tools)
             hint = f" Nearest: {', '.join(near[:3])}." if near else ""
@@ -1012,6 +1015,7 @@ class Gateway:
             replace(
                 status,
                 projects=self._projects_of(status.name) if manages else (),
+                held=status.held if manages else 0,
                 tools=status.tools
                 if mask is None
                 else self._count_of(self._catalog.snapshot, status.name, mask),

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.packs.writing import SALES, write
@@ -352,6 +354,72 @@ async def test_changed_tools_are_there_without_a_restart(tmp_path: Path) -> None
         (tmp_path / "tools" / "orders.py").unlink()
         await app.packs.look()
         await settled(app, set())
+
+
+async def test_calls_go_on_while_a_pack_is_exchanged(tmp_path: Path) -> None:
+    """No call fails, and one that runs ends with the code that it began with."""
+    slow = """
+from anyio import Event
+from toolgate import tool
+
+CALLED, GO_ON = Event(), Event()
+
+@tool
+async def slow() -> str:
+    CALLED.set()
+    await GO_ON.wait()
+    return "VERSION"
+
+@tool
+async def version() -> str:
+    return "VERSION"
+
+def register(mcp):
+    @mcp.tool
+    def registered() -> str:
+        return "VERSION"
+"""
+    async with gateway(tmp_path, {"tools/slow.py": slow.replace("VERSION", "one")}) as app:
+        first = next(m for n, m in sys.modules.items() if n.endswith(".tools.slow"))
+        answers: list[str] = []
+        slowly: list[str] = []
+
+        async def call_slowly() -> None:
+            slowly.append(await call(app, "sales__slow"))
+
+        async def call_on() -> None:
+            while answers[-1:] != ["two"]:
+                assert (await call(app, "sales__registered"))["result"] in {"one", "two"}
+                answers.append(await call(app, "sales__version"))
+                await anyio.lowlevel.checkpoint()
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call_slowly)
+                await first.CALLED.wait()
+                tasks.start_soon(call_on)
+                write(tmp_path, {"tools/slow.py": slow.replace("VERSION", "two")})
+                await app.packs.look()
+                await settled(app, {"sales:slow", "sales:version", "sales:registered"})
+                while answers[-1:] != ["two"]:
+                    await anyio.lowlevel.checkpoint()
+                assert slowly == []
+                first.GO_ON.set()
+
+    assert slowly == ["one"]
+    assert set(answers) == {"one", "two"}
+
+
+async def test_new_options_are_there_without_a_restart(tmp_path: Path) -> None:
+    files = {"tools/orders.py": ORDERS, "tools/_texts.py": 'WORD = "order"\n'}
+    async with gateway(tmp_path, files) as app:
+        assert (await call(app, "sales__order", number=3))["settings"] == {}
+        on = app.settings
+        packs = replace(on.packs, options={"sales": {"region": "north"}})
+        await app.reload(replace(on, packs=packs))
+        with anyio.fail_after(30):
+            while (await call(app, "sales__order", number=3))["settings"] != {"region": "north"}:
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_a_gateway_starts_whatever_its_packs_are_like(tmp_path: Path) -> None:

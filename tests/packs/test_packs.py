@@ -137,23 +137,6 @@ async def test_what_is_watched_is_read_once_it_is_still(tmp_path: Path) -> None:
             stop.set()
 
 
-async def test_new_options_of_a_pack_are_a_new_version_of_its_server(tmp_path: Path) -> None:
-    packs = await reading(tmp_path / "sales")
-    before = packs.specs((), has_connections=False)
-    settings = PackSettings(paths=(str(tmp_path / "sales"),), disable=("schema",))
-
-    await packs.become(settings)
-    same = packs.specs((), has_connections=False)
-    await packs.become(
-        PackSettings(
-            paths=settings.paths, disable=settings.disable, options={"sales": {"region": "north"}}
-        )
-    )
-
-    assert same == before
-    assert packs.specs((), has_connections=False) != before
-
-
 async def test_changed_prompts_leave_the_server_of_a_pack_running(tmp_path: Path) -> None:
     packs = await reading(tmp_path / "sales")
     before = packs.specs((), has_connections=False)

@@ -16,7 +16,7 @@ from toolgate.errors import PackError
 from toolgate.names import fold
 from toolgate.packs._find import Origin, Place, find_packs, is_on_by_default
 from toolgate.packs._load import About, Stamps, load_pack, read_about, stamps_of
-from toolgate.packs._server import PackServer
+from toolgate.packs._server import PackHost, PackServer
 from toolgate.packs.base import Pack
 from toolgate.settings import PackSettings
 from toolgate.types import Json, ServerSpec
@@ -145,6 +145,7 @@ class Packs:
         self._found = self._told = PackSet()
         self._read: dict[Path, _Read] = {}
         self._servers: dict[str, PackServer] = {}
+        self._hosts: dict[str, PackHost] = {}
         self._refused: dict[str, tuple[object, tuple[str, ...]]] = {}
         self._gone: list[PackServer] = []
         self._listeners: list[Callable[[PackSet], Awaitable[None]]] = []
@@ -180,7 +181,8 @@ class Packs:
                 _look, self._settings, self._cwd, self._read
             )
             found = await self._with_servers(self._found)
-            if found == self._told:
+            hosted = {name: host.version for name, host in self._hosts.items()}
+            if found == self._told and hosted == self._servers:
                 return False
             await self._exchange(found)
             return True
@@ -212,7 +214,7 @@ class Packs:
             if "connections" in pack.needs and not has_connections:
                 continue
             twice: list[str] = []
-            for spec in server.specs():
+            for spec in server.specs(self._hosts[state.name].target):
                 where = places.get(fold(spec.name))
                 if where is None:
                     places[fold(spec.name)] = f"the pack {pack.name!r}"
@@ -236,6 +238,17 @@ class Packs:
         await asyncio.gather(*self._telling, return_exceptions=True)
         for server in self._servers.values():
             server.forget()
+
+    def _hosted(self) -> list[PackHost]:
+        """The hosts whose version is another one now."""
+        changed: list[PackHost] = []
+        for name, server in self._servers.items():
+            host = self._hosts.setdefault(name, PackHost())
+            if host.version is not server:
+                host.version = server
+                changed.append(host)
+        self._hosts = {name: self._hosts[name] for name in self._servers}
+        return changed
 
     async def _with_servers(self, found: PackSet) -> PackSet:
         """The same, with code that works: where new code does not, the pack stays as it was."""
@@ -303,8 +316,11 @@ class Packs:
             for problem in state.problems:
                 if problem not in before.problems:
                     log.error("pack %s: %s%s", state.name, problem, kept)
+        changed = self._hosted()
         for listener in list(self._listeners):
             await listener(found)
+        for host in changed:
+            await host.target.renew()
         if found.version != before.version:
             log.info("packs read", extra={"packs": ", ".join(each.name for each in found.packs)})
         while self._gone:

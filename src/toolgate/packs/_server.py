@@ -28,7 +28,7 @@ from toolgate.upstream import (
     tools_of,
 )
 
-__all__ = ["PackServer"]
+__all__ = ["PackHost", "PackServer"]
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +65,20 @@ class PackServer:
         self._modules = PackModules(pack.name, pack.folder)
         self._parts: LocalParts | None = None
         self._loading = anyio.Lock()
-        self._target = LocalServer(load=self.load)
 
-    def specs(self) -> list[ServerSpec]:
-        """The server itself, and those that the pack brings along."""
+    def specs(self, target: LocalServer) -> list[ServerSpec]:
+        """The server itself, and those that the pack brings along.
+
+        Args:
+            target: What gives the parts of the pack, this version's or later ones'.
+        """
         found: list[ServerSpec] = []
         if self.pack.has_server:
             found.append(
                 ServerSpec(
                     name=self.pack.name,
                     kind="inprocess",
-                    options={"target": self._target},
+                    options={"target": target},
                     era="handshake",
                     source=str(self.pack.folder),
                 )
@@ -101,6 +104,19 @@ class PackServer:
     def forget(self) -> None:
         """Let go of its modules, once nothing is called in it any more."""
         self._modules.forget()
+
+
+class PackHost:
+    """Where the server of a pack lives while one version of it follows another."""
+
+    def __init__(self) -> None:
+        """Make one that has no version yet."""
+        self.version: PackServer | None = None
+        self.target = LocalServer(self._load)
+
+    async def _load(self) -> LocalParts:
+        assert self.version is not None
+        return await self.version.load()
 
 
 class _Gathered:

@@ -8,6 +8,7 @@ functions.
 import asyncio
 import base64
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any, Final, cast
 
 from anyio import to_thread
 
-from toolgate.errors import RpcError
+from toolgate.errors import RpcError, UpstreamError
 from toolgate.types import Json, json_array, json_object
 from toolgate.upstream._functions import (
     FunctionTool,
@@ -28,7 +29,14 @@ from toolgate.upstream._functions import (
 )
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 
-__all__ = ["LocalParts", "LocalPrompt", "LocalResource", "LocalServer", "LocalWire", "context_in"]
+__all__ = [
+    "LocalParts",
+    "LocalPrompt",
+    "LocalResource",
+    "LocalServer",
+    "RenewedWire",
+    "context_in",
+]
 
 _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
@@ -148,12 +156,23 @@ class LocalParts:
     """A FastMCP server, or one of the `mcp` library, that offers more; None: there is none."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class LocalServer:
-    """The target of such a server; each is another one."""
+    """The target of such a server; its parts can be exchanged while it is connected."""
 
-    load: Callable[[], Awaitable[LocalParts]]
-    """Gives the parts, whenever a connection is opened."""
+    def __init__(self, load: Callable[[], Awaitable[LocalParts]]) -> None:
+        """Make one.
+
+        Args:
+            load: Gives the parts, whenever a connection is opened or they are exchanged.
+        """
+        self.load = load
+        self.wires: set[RenewedWire] = set()
+        """Connections to it."""
+
+    async def renew(self) -> None:
+        """Let its connections have the parts as they are now; calls that run are not disturbed."""
+        for wire in list(self.wires):
+            await wire.renew()
 
 
 class LocalWire(FunctionWire):
@@ -258,12 +277,9 @@ class LocalWire(FunctionWire):
         match method:
             case "initialize":
                 greeting = await super()._answer(method, params, sink, progress=progress)
-                capabilities = json_object(greeting.get("capabilities"))
-                if self._prompts:
-                    capabilities["prompts"] = {}
-                if self._resources:
-                    capabilities["resources"] = {}
-                return {**greeting, "capabilities": capabilities}
+                # All kinds, since what is there can be exchanged.
+                kinds = {key: {"listChanged": True} for key in ("tools", "prompts", "resources")}
+                return {**greeting, "capabilities": {"logging": {}, **kinds}}
             case "prompts/list":
                 return {"prompts": [each.listed() for each in self._parts.prompts]}
             case "resources/list":
@@ -278,6 +294,137 @@ class LocalWire(FunctionWire):
                 raise RpcError(_INVALID_PARAMS, f"Unknown {method.partition('s/')[0]}")
             case _:
                 return await super()._answer(method, params, sink, progress=progress)
+
+
+class RenewedWire:
+    """A wire to parts that may be exchanged.
+
+    The gateway is told that the lists are different. Until it asks for them, calls go to the parts
+    that it knows; a call that runs ends with those that it began with.
+    """
+
+    def __init__(self, target: LocalServer, wire_to: Callable[[object], Wire]) -> None:
+        """Make one; `wire_to` gives the wire to `LocalParts.server`."""
+        self._target = target
+        self._wire_to = wire_to
+        self._now: LocalWire | None = None
+        self._next: LocalWire | None = None
+        self._calls: Counter[LocalWire] = Counter()
+        self._greeting: tuple[Json, Mapping[str, str]] | None = None
+        self._ended = asyncio.Event()
+        self._reason = "The connection was closed."
+        self._swapped = asyncio.Event()
+        self._renewing = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """None: there is no child."""
+        return None
+
+    @property
+    def stderr_tail(self) -> tuple[str, ...]:
+        """Empty: there is no child."""
+        return ()
+
+    async def open(self, events: WireEvents) -> None:
+        """Put the parts together and start."""
+        self._events = events
+        self._now = await self._made()
+        self._target.wires.add(self)
+
+    async def renew(self) -> None:
+        """Have the parts as they are now from the next listing on."""
+        async with self._renewing:
+            try:
+                fresh = await self._made()
+                if self._greeting is not None:
+                    params, headers = self._greeting
+                    await fresh.request("initialize", params, headers=headers)
+                    await fresh.notify("notifications/initialized", {}, headers=headers)
+            except UpstreamError as error:
+                self._end(f"The new version cannot be started: {error}")
+                return
+            if self._next is not None:
+                await self._next.aclose()
+            self._next = fresh
+        for kind in ("tools", "prompts", "resources"):
+            await self._events.on_notification(f"notifications/{kind}/list_changed", {})
+
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        headers: Mapping[str, str],
+        sink: CallSink | None = None,
+        progress: bool = False,
+    ) -> Json:
+        """Let the parts answer that are known, or with a listing the new ones from then on."""
+        assert self._now is not None
+        if method == "initialize":
+            self._greeting = (params, headers)
+        if method in _LISTS and self._next is not None:
+            self._now, self._next, old = self._next, None, self._now
+            self._swapped.set()
+            if not self._calls[old]:
+                await old.aclose()
+        wire = self._now
+        self._calls[wire] += 1
+        try:
+            return await wire.request(method, params, headers=headers, sink=sink, progress=progress)
+        finally:
+            self._calls[wire] -= 1
+            if wire is not self._now and not self._calls[wire]:
+                del self._calls[wire]
+                await wire.aclose()
+
+    async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
+        """Pass on."""
+        for wire in (self._now, *self._calls):
+            if wire is not None:
+                await wire.notify(method, params, headers=headers)
+
+    def begin_session(self, version: str) -> None:
+        """Nothing to do: messages come anyway."""
+
+    async def closed(self) -> str:
+        """Wait until `aclose`, or until the present parts end."""
+        while not self._ended.is_set():
+            assert self._now is not None
+            self._swapped.clear()
+            over = asyncio.ensure_future(self._now.closed())
+            waits = [asyncio.ensure_future(each.wait()) for each in (self._ended, self._swapped)]
+            try:
+                await asyncio.wait([over, *waits], return_when=asyncio.FIRST_COMPLETED)
+                if over.done() and not self._swapped.is_set() and not self._ended.is_set():
+                    return over.result()
+            finally:
+                for each in (over, *waits):
+                    each.cancel()
+        return self._reason
+
+    async def aclose(self) -> None:
+        """End all parts."""
+        self._target.wires.discard(self)
+        self._end(self._reason)
+        for wire in {self._now, self._next, *self._calls}:
+            if wire is not None:
+                await wire.aclose()
+
+    async def _made(self) -> LocalWire:
+        parts = await self._target.load()
+        inner = None if parts.server is None else self._wire_to(parts.server)
+        wire = LocalWire(parts, inner)
+        try:
+            await wire.open(self._events)
+        except BaseException:
+            await wire.aclose()
+            raise
+        return wire
+
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        self._ended.set()
 
 
 def context_in(meta: object) -> ToolContext:

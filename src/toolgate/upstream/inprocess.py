@@ -35,7 +35,7 @@ from toolgate.types import Json
 from toolgate.upstream._duplex import Call, DuplexWire
 from toolgate.upstream._functions import FunctionWire, tools_of
 from toolgate.upstream._jsonrpc import Damaged, excerpt, read_message
-from toolgate.upstream._local import LocalServer, LocalWire
+from toolgate.upstream._local import LocalServer, RenewedWire
 from toolgate.upstream._text import write_json
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 
@@ -106,9 +106,7 @@ class InprocessWire:
         if isinstance(target, str):
             target = await anyio.to_thread.run_sync(_load, target)
         if isinstance(target, LocalServer):
-            parts = await target.load()
-            inner = None if parts.server is None else self._wire_to(parts.server)
-            self._wire = LocalWire(parts, inner)
+            self._wire = RenewedWire(target, self._wire_to)
         else:
             self._wire = self._wire_to(target)
         try:

@@ -32,12 +32,12 @@ from toolgate.serve._asgi import (
     Send,
     TooLargeError,
     draining,
-    read_body,
     send_json,
     with_header,
 )
 from toolgate.serve._guard import header
-from toolgate.serve._message import BadMessageError, read_aside
+from toolgate.serve._json_body import RefusedError, json_body
+from toolgate.serve._message import BadMessageError
 from toolgate.types import AuditRecord, Json, json_array
 
 if TYPE_CHECKING:
@@ -73,17 +73,6 @@ class Refuse(Protocol):
         ...
 
 
-class _RefusedError(Exception):
-    """A request that is not searched for."""
-
-    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.hint = hint
-
-
 class CatalogSearch:
     """Answers `POST /catalog/search`."""
 
@@ -100,7 +89,7 @@ class CatalogSearch:
             status, body = 200, await self._answer(scope, receive, table)
         except DisconnectedError:
             return
-        except _RefusedError as error:
+        except RefusedError as error:
             # Its body may not have been read.
             whole = draining(_with_challenge(send, error.status), scope, receive)
             await self._refuse(whole, error.status, error.code, error.message, hint=error.hint)
@@ -130,18 +119,23 @@ class CatalogSearch:
     async def _answer(self, scope: Scope, receive: Receive, table: CatalogSearchSettings) -> Json:
         began = perf_counter()
         if not table.tokens:
-            raise _RefusedError(
+            raise RefusedError(
                 404,
                 "not_found",
                 "This gateway does not search for others.",
                 "Its operator can name tokens under [catalog_search].",
             )
         if scope["method"] != "POST":
-            raise _RefusedError(
+            raise RefusedError(
                 405, "method", f"/catalog/search does not take {scope['method']}.", "Use POST."
             )
         project = self._project_of(header(scope["headers"], b"authorization"), table)
-        body = await self._body(scope, receive, table)
+        body = await json_body(
+            scope,
+            receive,
+            max_bytes=table.max_body_bytes,
+            max_depth=self._app.settings.serve.max_depth,
+        )
         wanted = _read(body, project, table.max_tools, self._app.settings.discovery.max_results)
         strategies = self._app.searching.strategies
         async with self._lists.of(project, body["tools"], strategies, table) as found:
@@ -155,7 +149,7 @@ class CatalogSearch:
             self._tokens = _Tokens(table.tokens)
         scheme, _, token = (authorization or "").strip().partition(" ")
         if not token or scheme.lower() != "bearer":
-            raise _RefusedError(
+            raise RefusedError(
                 401,
                 "access",
                 "The request has no bearer token.",
@@ -163,25 +157,10 @@ class CatalogSearch:
             )
         project = self._tokens.project_of(token.strip())
         if project is None:
-            raise _RefusedError(
+            raise RefusedError(
                 401, "access", "The bearer token is not known here.", "Ask the operator for one."
             )
         return project
-
-    async def _body(self, scope: Scope, receive: Receive, table: CatalogSearchSettings) -> Json:
-        given = header(scope["headers"], b"content-type") or ""
-        if given.partition(";")[0].strip().lower() != "application/json":
-            raise _RefusedError(
-                415,
-                "media_type",
-                f"The Content-Type is {given[:100]!r}.",
-                "Send the body as application/json.",
-            )
-        raw = await read_body(scope, receive, max_bytes=table.max_body_bytes)
-        body = await read_aside(raw, max_depth=self._app.settings.serve.max_depth)
-        if not isinstance(body, dict):
-            raise _RefusedError(400, "bad_request", "The body must be a JSON object.")
-        return cast("Json", body)
 
     def _record(
         self, project: str, wanted: SearchRequest, tools: int, hits: int, began: float
@@ -227,7 +206,7 @@ def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchR
     if not isinstance(given, str | None):
         raise _misfit("projectId", given, "a string")
     if given and not hmac.compare_digest(given.encode(errors="replace"), project.encode()):
-        raise _RefusedError(
+        raise RefusedError(
             403,
             "forbidden",
             "The bearer token belongs to another project than projectId.",
@@ -245,7 +224,7 @@ def _check_tools(tools: object, max_tools: int) -> None:
     if not isinstance(tools, list):
         raise _misfit("tools", tools, "an array of objects")
     if len(cast("list[object]", tools)) > max_tools:
-        raise _RefusedError(
+        raise RefusedError(
             413,
             "too_large",
             f"The request has {len(cast('list[object]', tools))} tools; at most {max_tools} are "

@@ -38,14 +38,14 @@ from toolgate.serve._asgi import (
     Send,
     TooLargeError,
     draining,
-    read_body,
     send_json,
     with_header,
 )
 from toolgate.serve._caller import CALLER, authenticate, refusal_status, shown_by
 from toolgate.serve._detection import read_detect, report
 from toolgate.serve._guard import header
-from toolgate.serve._message import BadMessageError, read_aside
+from toolgate.serve._json_body import RefusedError, json_body
+from toolgate.serve._message import BadMessageError
 from toolgate.serve._optimization import optimization, or_null
 from toolgate.types import Caller, Json, json_object
 
@@ -71,21 +71,7 @@ _STATUS: Mapping[str, int] = {
 }
 """HTTP status by `ToolgateError.code`, of the error itself or of the nearest ancestor."""
 
-_FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""What pages of other origins can send without being asked: never taken, not even empty."""
-
 _Handler = Callable[["Rest", "_Call"], Awaitable[tuple[int, object]]]
-
-
-class _RefusedError(Exception):
-    """A request that is answered without reaching the gateway."""
-
-    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.hint = hint
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -149,7 +135,7 @@ class Rest:
             status, body = await self._answer(scope, receive)
         except DisconnectedError:
             return
-        except _RefusedError as error:
+        except RefusedError as error:
             await self.refuse(send, error.status, error.code, error.message, hint=error.hint)
         except BadMessageError as error:
             await self.refuse(send, 400, "bad_request", error.message)
@@ -232,22 +218,14 @@ class Rest:
 
     async def _body(self, scope: Scope, receive: Receive) -> Json:
         """The JSON object of a request; empty when there is no body."""
-        given = header(scope["headers"], b"content-type") or ""
-        kind = given.partition(";")[0].strip().lower()
-        raw = await read_body(scope, receive, max_bytes=self._settings.max_body_bytes)
-        if kind != "application/json" and (raw or kind in _FORM_TYPES):
-            raise _RefusedError(
-                415,
-                "media_type",
-                f"The Content-Type is {given!r}.",
-                "Send the body as application/json.",
-            )
-        if not raw:
-            return {}
-        body = await read_aside(raw, max_depth=self._settings.max_depth)
-        if not isinstance(body, dict):
-            raise _RefusedError(400, "bad_request", "The body must be a JSON object.")
-        return cast("Json", body)
+        settings = self._settings
+        return await json_body(
+            scope,
+            receive,
+            max_bytes=settings.max_body_bytes,
+            max_depth=settings.max_depth,
+            may_be_empty=True,
+        )
 
     # Tools
 
@@ -545,10 +523,10 @@ def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
     methods = sorted(known for known, its in _ROUTES if its == pattern)
     if methods:
         allowed = " or ".join(methods)
-        raise _RefusedError(
+        raise RefusedError(
             405, "method", f"/api/v1/{path} does not take {method}.", f"Use {allowed}."
         )
-    raise _RefusedError(404, "not_found", f"There is nothing at {'/api/v1/' + path[:100]!r}.")
+    raise RefusedError(404, "not_found", f"There is nothing at {'/api/v1/' + path[:100]!r}.")
 
 
 def _checked(body: Json, keys: Mapping[str, _Key]) -> Json:

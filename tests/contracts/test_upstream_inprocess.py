@@ -32,7 +32,14 @@ from toolgate.testing.contracts.upstream import (
     greet,
 )
 from toolgate.types import MODERN_VERSION, Caller, Json
-from toolgate.upstream import ToolContext, Wire, acting_for, tool
+from toolgate.upstream import (
+    LocalParts,
+    LocalServer,
+    ToolContext,
+    Wire,
+    acting_for,
+    tool,
+)
 from toolgate.upstream.inprocess import InprocessWire, Options, build
 
 pytestmark = pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
@@ -133,6 +140,60 @@ class TestInprocess(WireContract):
             await wire.closed()
 
         return end
+
+
+class TestPutTogether(WireContract):
+    """The same for a server that is put together from parts, as packs are."""
+
+    @pytest.fixture
+    def make_wire(self) -> MakeWire:
+        async def load() -> LocalParts:
+            return LocalParts(name="parts", server=server())
+
+        target = LocalServer(load)
+        return lambda: wire_to(target)
+
+    @pytest.fixture
+    def unreachable_wire(self) -> Wire:
+        async def load() -> LocalParts:
+            return LocalParts(name="parts", server=object())
+
+        return wire_to(LocalServer(load))
+
+    @pytest.fixture
+    def end_server(self) -> EndServer:
+        async def end(wire: Wire) -> None:
+            assert isinstance(wire, InprocessWire)
+            await wire._wire._now._inner._outlet.aclose()  # type: ignore[union-attr]
+            await wire.closed()
+
+        return end
+
+
+@pytest.mark.anyio
+async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
+    names = ["one"]
+
+    async def load() -> LocalParts:
+        made = FastMCP(names[-1])
+        made.tool(lambda: "from it", name=names[-1])
+        return LocalParts(name="parts", server=made)
+
+    target = LocalServer(load)
+    wire, told = wire_to(target), Recorder()
+    await wire.open(told)
+    await greet(wire)
+    names.append("two")
+    await target.renew()
+
+    before = await call(wire, "one")
+    listed = await wire.request("tools/list", {}, headers={})
+    after = await call(wire, "two")
+    await wire.aclose()
+
+    assert [each["name"] for each in listed["tools"]] == ["two"]
+    assert before["content"] == after["content"] == [{"type": "text", "text": "from it"}]
+    assert not target.wires
 
 
 @pytest.mark.anyio

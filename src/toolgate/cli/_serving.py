@@ -99,10 +99,12 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 async def serve_pipe(loaded: Settings) -> None:
     """Serve on standard input and output with a gateway of its own."""
     give_back_freed_memory()
-    async with open_app(loaded) as app, anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, app)
-        await pipe.serve_stdio(app)
-        tasks.cancel_scope.cancel()
+    # Code of packs may print before the client's side is claimed.
+    with contextlib.redirect_stdout(sys.stderr):
+        async with open_app(loaded) as app, anyio.create_task_group() as tasks:
+            tasks.start_soon(_watch, app)
+            await pipe.serve_stdio(app)
+            tasks.cancel_scope.cancel()
 
 
 async def _watch(app: App) -> None:

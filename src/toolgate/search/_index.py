@@ -158,7 +158,7 @@ class IndexedTool(SearchableTool):
         return _texts_of(self._raw)[2]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def _texts_of(raw: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
     """Title, description and parameters; remembered, for they are asked for one by one."""
     definition = json_object(jsontext.loads(raw))

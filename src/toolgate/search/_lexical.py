@@ -799,13 +799,14 @@ def matched_words(state: LexicalState, places: Sequence[int], asked: Asked) -> l
     if state.index is None:
         return [Matched() for _ in places]
     fields = state.index.fields_of(asked.found, places)
-    most = state.index.most(list(asked.found), len(asked.unknown))
-    numbers = [{number for found in said.values() for number in found} for said in fields]
+    found = list(asked.found)
+    most = state.index.most(found, len(asked.unknown))
+    rare: dict[int, float] = dict(zip(found, state.index.idf[found].tolist(), strict=True))
+    numbers = [{number for has in said.values() for number in has} for said in fields]
     return [
-        Matched(
-            _by_name(state, at, said, asked),
-            float(state.index.idf[list(has)].sum()) / most if has else 0.0,
-        )
+        Matched(_by_name(state, at, said, asked), sum(map(rare.__getitem__, has)) / most)
+        if has
+        else Matched()
         for at, said, has in zip(places, fields, numbers, strict=True)
     ]
 

@@ -233,6 +233,21 @@ def test_two_that_look_alike_are_not_guessed() -> None:
     ]
 
 
+def test_another_database_behind_the_same_name_is_told_in_time() -> None:
+    columns = tuple(Column(name=f"c{number}", type="int") for number in range(20))
+    one, other = (
+        Schema.of(
+            Table(
+                name=f"{letter}{number}", columns=(Column(name=f"{letter}", type="int"), *columns)
+            )
+            for number in range(2_000)
+        )
+        for letter in "ab"
+    )
+
+    assert len(changes_between(one, other)) == 4_000
+
+
 def test_what_could_not_be_read_is_not_gone() -> None:
     now = Schema.of([ORDERS], BEFORE.types, {"customers": "no permission", "new": "broken"})
 

@@ -45,6 +45,9 @@ _TELLING_COLUMNS: Final = 3
 """Tables with as many equal columns are the same table, whatever its names."""
 
 
+_MOST_PAIRS: Final = 2_500
+"""Pairs of tables that are compared column by column."""
+
 _LONGEST: Final = 200
 """Characters of what was and what is that a sentence shows."""
 
@@ -178,6 +181,8 @@ def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
     found = {old.name: new.name for old, new in pairs}
     left = [table for table in gone if table.name not in found]
     fresh = [table for table in came if table.name not in found.values()]
+    if len(left) * len(fresh) > _MOST_PAIRS:  # another database: nothing was renamed
+        return found
     nearly = [(old, new) for old in left for new in fresh if _is_nearly(old, new)]
     olds = Counter(old.name for old, _ in nearly)
     news = Counter(new.name for _, new in nearly)

@@ -43,7 +43,8 @@ def cascade(embedder: str) -> tuple[Detector, Cascade]:
 
 def judged(text: str, *languages: str, embedder: str = "bundled") -> Detection:
     detector, both = cascade(embedder)
-    return anyio.run(both.judge, detector.request(text, today=TODAY, languages=languages))
+    request = detector.request(text, today=TODAY, languages=languages)
+    return detector.filled(anyio.run(both.judge, request), request)
 
 
 def test_the_files_of_the_pack_are_without_fault() -> None:
@@ -74,13 +75,20 @@ def test_no_prompt_and_no_unsupported_message_is_a_row_of_the_acceptance_data() 
 @pytest.mark.parametrize("embedder", ["bundled", ""], ids=["bundled", "without"])
 def test_the_rows_hold_for_keywords_and_meaning_together(embedder: str) -> None:
     """D11 and D12 are limits of the keyword stage that are lifted here."""
-    wrong = [
-        (row["id"], found.intent)
-        for row in ROWS
-        if "intent" in row["expect"] and row["id"] not in {"D11", "D12"}
-        for found in [judged(row["input"], embedder=embedder)]
-        if found.intent not in (row["expect"]["intent"] or NONE)
-    ]
+    wrong: list[tuple[str, str, object]] = []
+    for row in ROWS:
+        found, expected = judged(row["input"], embedder=embedder), row["expect"]
+        if row["id"] in {"D11", "D12"}:
+            continue
+        if found.intent not in expected.get("intent_in", [expected.get("intent", found.intent)]):
+            wrong.append((row["id"], "intent", found.intent))
+        wrong.extend(
+            (row["id"], key, getattr(found, key))
+            for key in {"use_mcp", "tool", "confidence", "arguments"} & set(expected)
+            if getattr(found, key) != expected[key]
+        )
+        if set(expected.get("arguments_absent", ())) & set(found.arguments):
+            wrong.append((row["id"], "arguments", found.arguments))
 
     assert wrong == []
 

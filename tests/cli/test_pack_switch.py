@@ -91,3 +91,16 @@ def test_a_module_that_cannot_be_loaded_is_listed(place: Path, command: Command)
     assert rows["sales"]["problems"] == [said]
     assert rows["sales"]["on"]
     assert said in command("pack", "list").err
+
+
+def test_what_code_of_a_pack_prints_is_no_answer(place: Path, command: Command) -> None:
+    loud = f"print('LOUD')\n{SALES['tools/orders.py']}"
+    loud = loud.replace("    return", "    print('LOUD')\n    return")
+    write(place / "packs" / "sales", {"tools/orders.py": loud})
+
+    listed = command("pack", "list", "--json")
+    called = command("call", "sales:order", "--arg", "number=7")
+
+    assert {row["name"] for row in listed.json} == {"sales", "schema", "servoy"}
+    assert called.out == "order 7\n"
+    assert "LOUD" in called.err

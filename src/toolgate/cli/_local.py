@@ -2,8 +2,9 @@
 
 import json
 import logging
+import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 from toolgate import logs
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
-from toolgate.cli._door import Connect, Exchange
+from toolgate.cli._door import Connect, Exchange, project_header
 from toolgate.ids import new_id
 from toolgate.serve._asgi import Message
 from toolgate.serve.rest import Rest
@@ -33,8 +34,9 @@ async def open_local(
         wait_s: How long to wait for servers that were never listed.
     """
     quiet(loaded)
-    async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
-        yield within(app)
+    with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
+        async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
+            yield within(app)
 
 
 def quiet(loaded: Settings) -> None:
@@ -71,6 +73,7 @@ def within(app: App) -> Exchange:
             (b"content-type", b"application/json"),
             (b"user-agent", b"toolgate-cli"),
             (b"x-toolgate-key", key.encode()),
+            *((name.lower().encode(), value.encode()) for name, value in project_header().items()),
         ]
         scope: dict[str, Any] = {
             "type": "http",

@@ -1,5 +1,7 @@
 """Packs as commands show them: those found from here, as a running gateway uses them."""
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from toolgate.cli._door import find_running
@@ -20,7 +22,8 @@ async def listed(loaded: Settings) -> list[Json]:
     services = None if running is not None else no_services
     packs = Packs(loaded.packs, cwd=Path.cwd(), services=services)
     await packs.look()
-    await packs.load()
+    with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
+        await packs.load()
     rows = [state.shown() for state in packs.current.states]
     await packs.aclose()
     used = {str(row["folder"]): row for row in await running.packs()} if running else {}

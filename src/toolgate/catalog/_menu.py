@@ -58,9 +58,7 @@ class Menu:
         self._shows_all = self._catalog.snapshot.menu_tokens <= limit
         return self._shows_all
 
-    def listing(
-        self, rules: MenuRules, allowed: bytes | None, meta: Sequence[str]
-    ) -> bytes:
+    def listing(self, rules: MenuRules, allowed: bytes | None, meta: Sequence[str]) -> bytes:
         """A JSON array of definitions.
 
         Args:

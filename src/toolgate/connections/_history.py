@@ -9,6 +9,7 @@ from typing import Final
 
 import anyio
 import orjson
+from anyio import to_thread
 
 from toolgate.connections._changes import Change, changes_between, with_unread, without
 from toolgate.connections._connection import Connection, Connections
@@ -190,7 +191,7 @@ class SchemaHistory:
             StoreError: The store cannot be read.
         """
         stored = await self._store.schema(DEFAULT_PROJECT, name)
-        return None if stored is None else self._version(stored)
+        return None if stored is None else await self._with_schema(stored)
 
     async def changes(
         self,
@@ -221,7 +222,7 @@ class SchemaHistory:
         first, end = _moment(since, days=0), _moment(until, days=1)
         entries = [
             Entry(at=version.at, version=version, change=change)
-            for version in map(self._version, stored)
+            for version in map(_version, stored)
             if (not first or version.at >= first) and (not end or version.at < end)
             for change in version.changes
         ]
@@ -305,17 +306,16 @@ class SchemaHistory:
         for _ in range(_RACES):
             stored = await self._store.schema(DEFAULT_PROJECT, name)
             now = self._now()
-            before = None if stored is None else self._version(stored)
+            before = None if stored is None else await self._with_schema(stored)
+            changes: tuple[Change, ...] = ()
             if before is not None:
                 known = without(before.schema, exclude)
-                whole = with_unread(known, schema)
-                changes = changes_between(known, whole)
+                schema = with_unread(known, schema)
+                changes = await to_thread.run_sync(changes_between, known, schema)
                 if not changes:
                     await self._store.see_schema(DEFAULT_PROJECT, name, before.number, now)
-                    return replace(before, seen_at=now, schema=whole)
-                schema = whole
-            else:
-                changes = ()
+                    return replace(before, seen_at=now, schema=schema)
+            await to_thread.run_sync(getattr, schema, "digest")  # what it is made of too
             fresh = StoredSchema(
                 project_id=DEFAULT_PROJECT,
                 connection=name,
@@ -332,27 +332,19 @@ class SchemaHistory:
                     extra={"connection": name, "version": fresh.number, "changes": len(changes)},
                 )
                 self._schemas[name] = (fresh.digest, schema)
-                return replace(self._version(fresh), schema=schema)
+                return replace(_version(fresh), schema=schema)
         raise StoreError(
             f"The schema of the connection {name!r} changes faster than it can be kept.",
             hint="Try again.",
         )
 
-    def _version(self, stored: StoredSchema) -> Version:
-        schema = Schema()
-        if stored.content:
-            digest, known = self._schemas.get(stored.connection, ("", Schema()))
-            schema = known if digest == stored.digest else Schema.from_content(stored.content)
+    async def _with_schema(self, stored: StoredSchema) -> Version:
+        """A version with its schema, which is read once as long as it is the last one."""
+        digest, schema = self._schemas.get(stored.connection, ("", Schema()))
+        if digest != stored.digest:
+            schema = await to_thread.run_sync(Schema.from_content, stored.content)
             self._schemas[stored.connection] = (stored.digest, schema)
-        return Version(
-            connection=stored.connection,
-            number=stored.number,
-            digest=stored.digest,
-            at=stored.at,
-            seen_at=stored.seen_at,
-            schema=schema,
-            changes=_read_changes(stored.changes),
-        )
+        return replace(_version(stored), schema=schema)
 
 
 _TICK_S: Final = 5.0
@@ -361,6 +353,18 @@ _TICK_S: Final = 5.0
 
 def _warn(name: str, error: ToolgateError) -> None:
     log.warning("schema not read", extra={"connection": name, "reason": str(error)})
+
+
+def _version(stored: StoredSchema) -> Version:
+    """A version without its schema."""
+    return Version(
+        connection=stored.connection,
+        number=stored.number,
+        digest=stored.digest,
+        at=stored.at,
+        seen_at=stored.seen_at,
+        changes=_read_changes(stored.changes),
+    )
 
 
 def _read_changes(content: bytes) -> tuple[Change, ...]:

@@ -179,3 +179,17 @@ def test_spans_are_read(text: str, seconds: float) -> None:
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         seconds_of("--x", text)
+
+
+def test_commands_act_in_the_project_of_the_environment(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("projects", "create", "web", "--server", "small")
+
+    assert "TOOLGATE_PROJECT=web toolgate tools" in command("tools").err
+    monkeypatch.setenv("TOOLGATE_PROJECT", "web")
+    assert len(command("tools", "--json").json) > 0
+    monkeypatch.setenv("TOOLGATE_PROJECT", "nowhere")
+    refused = command("tools")
+    assert refused.status == NOT_ALLOWED
+    assert "There is no project 'nowhere' for you." in refused.err

@@ -40,6 +40,7 @@ __all__ = [
     "load_settings",
     "open_door",
     "over_http",
+    "project_header",
     "store_url",
     "unknown_server",
 ]
@@ -387,10 +388,20 @@ def _is_settled(server: Json, since: str) -> bool:
     return not since or datetime.fromisoformat(listed_at) >= datetime.fromisoformat(since)
 
 
+def project_header() -> dict[str, str]:
+    """The project that commands act in: that of the variable TOOLGATE_PROJECT."""
+    _, project = settings.own_credentials()
+    return {"X-Toolgate-Project": project} if project else {}
+
+
 def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:
     """Requests to a gateway in another process."""
     place = urlsplit(run.address)
-    headers = {"X-Toolgate-Key": run.key, "User-Agent": f"toolgate-cli/{__version__}"}
+    headers = {
+        "X-Toolgate-Key": run.key,
+        "User-Agent": f"toolgate-cli/{__version__}",
+        **project_header(),
+    }
 
     async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(

@@ -58,7 +58,8 @@ async def _groups(as_json: bool) -> int:
 async def _tools(server: str | None, as_json: bool) -> int:
     with waiting("Listing tools"):
         async with open_door(load_settings(), connect=[server] if server else "all") as door:
-            servers = {str(each["name"]) for each in await door.servers_when_settled(server)}
+            known = await door.servers_when_settled(server)
+            servers = {str(each["name"]) for each in known}
             found = await door.tools(server)
     if server is not None and server not in servers:
         raise unknown_server(server, servers)
@@ -66,7 +67,14 @@ async def _tools(server: str | None, as_json: bool) -> int:
         print_json(found)
         return FINE
     if not found:
-        note("There are no tools. See: toolgate servers list")
+        projects = sorted({str(name) for each in known for name in each.get("projects", ())})
+        if projects:
+            note(
+                "There are no tools here. Projects have servers of their own:"
+                f" TOOLGATE_PROJECT={projects[0]} toolgate tools"
+            )
+        else:
+            note("There are no tools. See: toolgate servers list")
         return FINE
     print_table(
         ("Tool", "Description"),

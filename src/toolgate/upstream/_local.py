@@ -366,7 +366,7 @@ class RenewedWire:
         if method in _LISTS and self._next is not None:
             self._now, self._next, old = self._next, None, self._now
             self._swapped.set()
-            if not self._calls[old]:
+            if old not in self._calls:
                 await old.aclose()
         wire = self._now
         self._calls[wire] += 1
@@ -374,13 +374,14 @@ class RenewedWire:
             return await wire.request(method, params, headers=headers, sink=sink, progress=progress)
         finally:
             self._calls[wire] -= 1
-            if wire is not self._now and not self._calls[wire]:
+            if not self._calls[wire]:
                 del self._calls[wire]
-                await wire.aclose()
+                if wire is not self._now:
+                    await wire.aclose()
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
         """Pass on."""
-        for wire in (self._now, *self._calls):
+        for wire in {self._now, *self._calls}:
             if wire is not None:
                 await wire.notify(method, params, headers=headers)
 

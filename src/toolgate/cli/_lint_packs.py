@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from toolgate.app import open_app
 from toolgate.cli._door import load_settings, store_url
@@ -127,4 +127,4 @@ def _listed(listing: bytes) -> list[Json]:
         tools = json_object(json.loads(listing)).get("tools")
     except ValueError:
         return []
-    return [json_object(tool) for tool in tools] if isinstance(tools, list) else []
+    return [json_object(tool) for tool in cast("list[object]", tools or [])]

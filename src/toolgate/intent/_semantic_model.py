@@ -59,6 +59,10 @@ _FORMAT = "3"
 _STEPS = 25
 """Steps of the fit to all prompts at most."""
 
+_FEW_STEPS = 16
+"""The same where intents have few prompts: what comes later is about these and not about messages.
+"""
+
 _ENOUGH = 20
 """Prompts an intent from which on a part of them tells much the same as all."""
 
@@ -333,7 +337,7 @@ class Model:
 
     def neighbours(self) -> list[Neighbours]:
         """For each prompt the ones that are most like it, in its own intent and in another."""
-        names, texts = self.lessons.intents, self.lessons.texts
+        names, texts, of = self.lessons.intents, self.lessons.texts, self.lessons.owners
         owners = np.asarray(self.lessons.owners, np.intp)
         right = np.ones(len(texts), np.bool_)
         right[self.counted] = self.held_owners == owners[self.counted]
@@ -346,15 +350,16 @@ class Model:
             alike[rows, start + rows] = -1
             same = here[:, None] == owners
             own, other = np.where(same, alike, -1), np.where(same, -1, alike)
-            for row, mine, its in zip(rows, own.argmax(axis=1), other.argmax(axis=1), strict=True):
-                at = start + int(row)
-                if names[owners[at]] != UNSUPPORTED and names[owners[its]] != UNSUPPORTED:
+            nearest: list[list[int]] = np.stack([own.argmax(1), other.argmax(1)], axis=1).tolist()
+            for row, (mine, its) in enumerate(nearest):
+                at = start + row
+                if names[of[at]] != UNSUPPORTED and names[of[its]] != UNSUPPORTED:
                     found.append(
                         Neighbours(
-                            intent=names[owners[at]],
+                            intent=names[of[at]],
                             prompt=texts[at],
                             own_similarity=round(float(own[row, mine]), 4),
-                            other_intent=names[owners[its]],
+                            other_intent=names[of[its]],
                             other_prompt=texts[its],
                             other_similarity=round(float(other[row, its]), 4),
                             recognised=bool(right[at]),
@@ -489,9 +494,10 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
         # One intent alone: no answer was ever wrong. A poor score counts 0.5, the best 0.95.
         poor = min(float(np.quantile(scores, 0.05)), -0.1)
         curve = (3.0, -3.0 / poor)
-    linear = learn(np.arange(n), _STEPS)
     if n >= _ENOUGH * count:
-        linear = _between(linear, partial)
+        linear = _between(learn(np.arange(n), _STEPS), partial)
+    else:
+        linear = learn(np.arange(n), _FEW_STEPS)
     if basis is not None:
         linear = Linear(weights=basis @ linear.weights, constants=linear.constants)
     inside = np.array([name != UNSUPPORTED for name in lessons.intents], np.bool_)

@@ -5,7 +5,7 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 from toolgate.errors import ArgumentError
-from toolgate.intent import Argument, Deciding, Detection, DetectRequest
+from toolgate.intent import Argument, Detection, DetectRequest
 from toolgate.types import Json
 
 __all__ = ["read_detect", "report"]
@@ -55,7 +55,7 @@ def read_detect(body: Json) -> tuple[DetectRequest, bool]:
         zone=_zone(given.get("zone", "UTC")),
         languages=_texts("languages", languages),
         previous=_texts("previous", [previous] if isinstance(previous, str) else previous),
-        deciding=cast("Deciding", stage),
+        deciding=stage,
     )
     return request, name in _ONE
 

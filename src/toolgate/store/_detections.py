@@ -1,7 +1,7 @@
 """What messages were taken for, in SQL."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Integer, Select, Table, cast, delete, func, select
 
@@ -12,6 +12,8 @@ from toolgate.store.base import DetectionCount, DetectionFilter, StoredDetection
 __all__ = ["append", "clear", "counts", "find"]
 
 _MOST = 10_000
+
+SelectT = TypeVar("SelectT", bound="Select[*tuple[Any, ...]]")
 
 
 def append(
@@ -49,7 +51,7 @@ def clear(connection: Connection, project_id: str) -> int:
     return connection.execute(statement).rowcount
 
 
-def _fitting(statement: "Select[Any]", wanted: DetectionFilter) -> "Select[Any]":
+def _fitting(statement: SelectT, wanted: DetectionFilter) -> SelectT:
     table = _tables.detections
     if wanted.project_id is not None:
         statement = statement.where(table.c.project_id == keepable(wanted.project_id))

@@ -426,9 +426,6 @@ def _teach(
     Rules for tools that are not there, since nothing is connected, would only mislead.
     """
     packs = [with_live(pack, {"tables": connected.tables}) for pack in found.packs]
-    taught = taught_by(packs)
-    if taught != recognizer.taught:
-        recognizer.take(taught)
     rules = [
         PackRules(
             pack=pack.name,
@@ -439,6 +436,9 @@ def _teach(
         for pack in packs
         if connected.is_any or "connections" not in pack.needs
     ]
+    taught = taught_by(packs)
+    if taught != recognizer.taught:
+        recognizer.take(taught, soon=any(each.rules for each in rules))
     rulebook.take(rules, live.of(packs))
     protections.take(
         Protection(pack=pack.name, suffixes=pack.protected, hint=pack.protection) for pack in packs

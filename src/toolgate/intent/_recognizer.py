@@ -72,6 +72,7 @@ class Recognizer:
         self._taught = Taught()
         self._detector = self._made(self._taught)
         self._meaning = SemanticStage(embedder=embedder, cache=cache)
+        self._soon = True
         self._learning: asyncio.Task[None] | None = None
         self._wanted = anyio.Event()
 
@@ -95,14 +96,19 @@ class Recognizer:
         """Whether prompts are being learned."""
         return self._learning is not None and not self._learning.done()
 
-    def take(self, taught: Taught) -> None:
+    def take(self, taught: Taught, *, soon: bool = True) -> None:
         """Go by this from now on, and learn its prompts in the background.
+
+        Args:
+            taught: What replaces all that was taught before.
+            soon: Learn before anybody asks. Otherwise the first message starts it: learning takes
+                seconds, which who never asks should not pay.
 
         Raises:
             ValueError: A phrase of an intent does not hold; nothing was changed.
         """
         detector = self._made(taught)
-        self._taught, self._detector = taught, detector
+        self._taught, self._detector, self._soon = taught, detector, soon
         self._learn()
 
     def use(self, embedder: Embedder | None) -> None:
@@ -204,7 +210,7 @@ class Recognizer:
         )
 
     async def _learned(self, taught: Taught, meaning: SemanticStage, wanted: anyio.Event) -> None:
-        with anyio.move_on_after(_PATIENCE_S):
+        with anyio.move_on_after(_PATIENCE_S if self._soon or meaning.ready else None):
             await wanted.wait()
         while True:
             began = perf_counter()

@@ -19,7 +19,7 @@ async def memory_app(
     settings: Settings | None = None,
     *,
     store_url: str = "sqlite://",
-    wait_s: float = 5.0,
+    wait_s: float = 30.0,
     kind: ServerKind = "inprocess",
     **options: Any,
 ) -> AsyncGenerator[App]:

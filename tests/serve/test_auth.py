@@ -464,3 +464,26 @@ async def test_locally_nothing_is_asked_and_projects_are_chosen_all_the_same() -
 
     assert named(plain) == named(ignored) == ["time__time_get"]
     assert named(in_web) == ["notes__notes_get", "time__time_get"]
+
+
+async def test_a_relay_opens_a_session_before_its_client_has_shown_a_token() -> None:
+    """Over stdio a client shows it in `_meta`, from the first request that asks for something."""
+    async with shared() as place:
+        anna = await place.token("anna", projects=["web"], roles=["member"])
+        plain = {
+            "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {LOCAL_KEY}",
+        }
+        opened = await post(place.url, INITIALIZE, plain)
+        session = {**plain, "Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
+        listing = {"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {}}
+        without = await post(place.url, listing, session)
+        shown = await post(place.url, {**listing, "params": {"_meta": {"token": anna}}}, session)
+        by_environment = await post(place.url, listing, {**session, "X-Toolgate-Token": anna})
+        stolen = await post(place.url, listing, {**session, "Authorization": f"Bearer {anna}"})
+
+    assert opened.status == 200
+    assert "A token is needed" in opened.result["instructions"]
+    assert without.status == 401
+    assert named(shown) == named(by_environment) == ["notes__notes_get", "time__time_get"]
+    assert stolen.status == 404

@@ -9,11 +9,12 @@ from toolgate.ids import new_id
 from toolgate.logs import REQUEST_ID
 from toolgate.serve._asgi import Scope
 from toolgate.serve._guard import header
-from toolgate.types import Caller, Json
+from toolgate.types import Caller, Identity, Json
 
 __all__ = [
     "CALLER",
     "METADATA",
+    "NOBODY",
     "RELAYED",
     "authenticate",
     "metadata_path",
@@ -30,6 +31,9 @@ RELAYED: ContextVar[bool] = ContextVar("relayed", default=False)
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """Who sent the request that is being answered, once that is known."""
+
+NOBODY = Identity(caller_id="", kind="nobody", projects=())
+"""Somebody who has shown nothing yet: opens a session or sends a notice, and does nothing else."""
 
 METADATA = "/.well-known/oauth-protected-resource"
 """Where clients read how to log in (RFC 9728)."""

@@ -45,6 +45,7 @@ from toolgate.serve._asgi import (
 from toolgate.serve._caller import (
     CALLER,
     METADATA,
+    NOBODY,
     RELAYED,
     authenticate,
     path_project,
@@ -75,7 +76,7 @@ from toolgate.serve._verbs import client_name
 from toolgate.serve.catalog_search import CatalogSearch
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
-from toolgate.types import Caller, Identity, Json, json_object
+from toolgate.types import Caller, Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.serve.mcp import Front
@@ -106,8 +107,6 @@ _SESSIONS = 100_000
 _IN_URL = (
     " A token in the address is not read: addresses stand in logs. Send it as a header instead."
 )
-_NOBODY = Identity(caller_id="", kind="notice", projects=())
-"""Sends a notice and may do nothing else."""
 _OTHER_SESSION = "Session not found"
 _SIZE = "toolgate.size"
 _MUCH_BYTES = 4 * 2**20
@@ -378,7 +377,7 @@ class Door:
         is_relay = self._is_relay(headers)
         if scope["method"] != "POST":
             shown = shown_by(scope, {}, is_relay=is_relay)
-            if await self._admit(scope, tagged, shown, None):
+            if await self._admit(scope, tagged, shown, None, is_relay=is_relay):
                 with self._stream_of(scope, shown):
                     await self._to_sdk(scope, receive, explained(tagged, scope, None))
             return
@@ -409,7 +408,7 @@ class Door:
             return
         meta = json_object(json_object(message.get("params")).get("_meta"))
         shown = shown_by(scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay)
-        if not await self._admit(scope, tagged, shown, message):
+        if not await self._admit(scope, tagged, shown, message, is_relay=is_relay):
             return
         RELAYED.set(is_relay)
         with self._counted(), self._stream_of(scope, shown, message):
@@ -464,7 +463,15 @@ class Door:
             return most
         return min(most, _UNKNOWN_MAX_BYTES)
 
-    async def _admit(self, scope: Scope, send: Send, shown: Shown, message: Json | None) -> bool:
+    async def _admit(
+        self,
+        scope: Scope,
+        send: Send,
+        shown: Shown,
+        message: Json | None,
+        *,
+        is_relay: bool,
+    ) -> bool:
         """Leave in the scope who sends a request; False when it was refused.
 
         A refusal is answered at once and whole: some clients wait for ever otherwise.
@@ -473,11 +480,13 @@ class Door:
             caller = await self._gateway.admission.admit(shown)
         except AccessError as error:
             owner = self._owner_of_notice(scope, shown, message)
+            if owner is None and is_relay and _opens(message, error):
+                owner = Caller(caller_id="", client=shown.client, identity=NOBODY)
             if owner is None:
                 await self._turn_away(scope, send, error, message)
                 return False
             caller = owner
-        if not self._is_of_session(scope, caller):
+        if not is_relay and not self._is_of_session(scope, caller):
             body = error_bytes(scope.get(_ID), INVALID_REQUEST, _OTHER_SESSION)
             await send_json(send, 404, body)
             return False
@@ -506,7 +515,7 @@ class Door:
         if message is None or "id" in message or shown.authorization is not None:
             return None
         owner = self._owners.get(header(scope["headers"], b"mcp-session-id") or "")
-        return None if owner is None else Caller(caller_id=owner, identity=_NOBODY)
+        return None if owner is None else Caller(caller_id=owner, identity=NOBODY)
 
     def _is_of_session(self, scope: Scope, caller: Caller) -> bool:
         """Whether a session, if the request names one, was opened by the same caller."""
@@ -536,7 +545,8 @@ class Door:
         """Have a request that stays open ended when its caller may not be here any more."""
         stays = message is None or message.get("method") == "subscriptions/listen"
         task = asyncio.current_task()
-        if not stays or not self._gateway.admission.required or task is None:
+        is_nobody = scope[_CALLER].identity is NOBODY
+        if not stays or is_nobody or not self._gateway.admission.required or task is None:
             yield
             return
         self._streams[task] = (shown, scope[_CALLER].caller_id)
@@ -657,6 +667,16 @@ async def _preflight(scope: Scope, send: Send, page: bytes) -> None:
     send = _readable(send, page)
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
+
+
+def _opens(message: Json | None, error: AccessError) -> bool:
+    """Whether a relay may pass it on before its client has shown a token.
+
+    Clients that show one in `_meta` of each request do so from the first that asks for something.
+    """
+    if not isinstance(error, CredentialError) or error.came:
+        return False
+    return message is None or message.get("method") in {"initialize", "ping"}
 
 
 class _Response:

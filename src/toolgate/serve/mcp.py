@@ -34,7 +34,7 @@ import toolgate
 from toolgate.access import Shown
 from toolgate.errors import AccessError, ToolgateError
 from toolgate.gateway import Change, Gateway
-from toolgate.serve._caller import CALLER, RELAYED
+from toolgate.serve._caller import CALLER, NOBODY, RELAYED
 from toolgate.serve._message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -80,6 +80,8 @@ _EVENTS: dict[str, ServerEvent] = {
 }
 
 _SESSION_KEY = "toolgate.session"
+
+_HOW_TO_BEGIN = "A token is needed here: send it as _meta.token of each request."
 
 SCOPE_CALLER = "toolgate.caller"
 """The key of a scope under which the door leaves who sends a request."""
@@ -234,7 +236,10 @@ class Front:
     async def _instructions(self, ctx: Context, params: Json) -> Json:
         """What to say of the gateway, as a member; who is not known hears how to get in."""
         try:
-            text = self._gateway.instructions_for(await self._caller(ctx, params))
+            caller = await self._caller(ctx, params)
+            text = self._gateway.instructions_for(caller)
+            if caller.identity is NOBODY:
+                text = _HOW_TO_BEGIN
         except AccessError as error:
             text = str(error)
         return {"instructions": text} if text else {}

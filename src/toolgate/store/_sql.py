@@ -584,7 +584,11 @@ class SqlStore:
         def run() -> T:
             return self._transact(lambda connection: work(_driver(connection)), self._engine)
 
-        return await anyio.to_thread.run_sync(run, limiter=self._reads, abandon_on_cancel=True)
+        # A database in memory has one connection, which nobody else may use meanwhile.
+        is_shared = self._reads is self._writes
+        return await anyio.to_thread.run_sync(
+            run, limiter=self._reads, abandon_on_cancel=not is_shared
+        )
 
     async def writing(self, work: Callable[[Any], T]) -> T:
         """Read and write with the driver's connection, all or nothing."""

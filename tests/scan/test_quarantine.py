@@ -11,6 +11,7 @@ import pytest
 from toolgate.app import App
 from toolgate.errors import UnknownToolError
 from toolgate.metatools import DiscoverRequest
+from toolgate.scan import Scanner
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -193,3 +194,18 @@ async def test_a_decision_is_in_the_audit() -> None:
         await app.recorder.flush()
         records = await app.store.audit(AuditFilter(action="approve"))
         assert [one.detail for one in records] == [{"key": "calc:add", "decision": "approved"}]
+
+
+async def test_a_tool_that_the_scanner_fails_at_is_held_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A definition may be made to break the scanner."""
+
+    def scan(self: Scanner, definition: Json, **more: Any) -> None:
+        raise RuntimeError(definition["name"])
+
+    monkeypatch.setattr(Scanner, "scan", scan)
+    async with memory_app({"calc": server(add=PLAIN)}, ALL) as app:
+        await shown_by_no_door(app, "calc:add")
+        (held,) = await app.gateway.held_tools(ME)
+        assert held.reason == "It could not be looked over."

@@ -327,10 +327,14 @@ class Catalog:
             return
         task = asyncio.create_task(self._refresh(name), name=f"list:{name}")
         self._refreshing[name] = task
-        task.add_done_callback(lambda _: self._refreshed(name))
+        task.add_done_callback(lambda done: self._refreshed(name, done))
 
-    def _refreshed(self, name: str) -> None:
+    def _refreshed(self, name: str, done: asyncio.Task[None]) -> None:
         self._refreshing.pop(name, None)
+        if not done.cancelled() and (error := done.exception()) is not None:
+            # A fault of ours must not leave a server unlisted without a word.
+            log.error("listing failed unexpectedly", extra={"server": name}, exc_info=error)
+            self._later(name, _RETRY_S)
         if name in self._again:
             self._again.discard(name)
             if name in self._fleet.servers:

@@ -209,7 +209,11 @@ class Quarantine:
     ) -> SeenTool:
         body = jsontext.dumps(tool)
         digest = _digest(body)
-        findings = scanner.scan(tool, server=server, neighbours=around)
+        try:
+            findings = scanner.scan(tool, server=server, neighbours=around)
+        except Exception as error:  # what makes the scanner fail may be made for that
+            log.exception("a tool could not be looked over", extra={"server": server, "tool": name})
+            findings = (_not_read(error),)
         before = old.accepted if old is not None else b""
         if before:
             findings = (*findings, *_growth(json_object(jsontext.loads(before)), tool))
@@ -235,6 +239,15 @@ class Quarantine:
             findings=json.dumps([asdict(each) for each in findings], ensure_ascii=False),
             seen_at=utc_now(),
         )
+
+
+def _not_read(error: Exception) -> Finding:
+    return Finding(
+        rule="not-read",
+        where="",
+        reason="It could not be looked over.",
+        excerpt=type(error).__name__,
+    )
 
 
 def _differs(row: SeenTool | None, tool: Json) -> bool:

@@ -11,11 +11,12 @@ list of features has to be stored, only how frequent each hash is.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "Grams", "count_grams", "plain"]
+__all__ = ["COLUMNS", "Counted", "Grams", "count_grams", "counted", "grams_of", "plain"]
 
 COLUMNS = 1024
 """Numbers of a text. With 2,048 nothing is better on clinc150, banking77 and hwu64."""
@@ -33,6 +34,9 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 Floats = NDArray[np.float32]
 Hashes = NDArray[np.uint64]
+
+Counted: TypeAlias = tuple[Hashes, NDArray[np.int64], NDArray[np.intp]]
+"""The different features of some texts, the text they belong to, and how often it has them."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -53,10 +57,14 @@ class Grams:
 
     def rows(self, texts: Sequence[str]) -> Floats:
         """Shape (texts, COLUMNS); of about length 1, or zeros where no feature is known."""
-        result = np.zeros((len(texts), COLUMNS), np.float32)
-        for at in range(0, len(texts), _BATCH):
-            part = texts[at : at + _BATCH]
-            result[at : at + len(part)] = self._folded(*_counted(part), len(part))
+        return self.rows_of(counted(texts), len(texts))
+
+    def rows_of(self, parts: Sequence[Counted], n: int) -> Floats:
+        """The same of texts that were counted before; there are `n` of them."""
+        result = np.zeros((n, COLUMNS), np.float32)
+        for at, part in zip(range(0, n, _BATCH), parts, strict=True):
+            size = min(_BATCH, n - at)
+            result[at : at + size] = self._folded(*part, size)
         return result
 
     def _folded(
@@ -76,23 +84,28 @@ class Grams:
 
 def count_grams(texts: Sequence[str]) -> Grams:
     """What prompts say of how rare each feature is."""
-    found = [np.zeros(0, np.int64)]
-    for at in range(0, len(texts), _BATCH):
-        features, _, _ = _counted(texts[at : at + _BATCH])
-        found.append(_bucket(features))
+    return grams_of(counted(texts), len(texts))
+
+
+def grams_of(parts: Sequence[Counted], n: int) -> Grams:
+    """The same of texts that were counted before; there are `n` of them."""
+    found = [np.zeros(0, np.int64), *(_bucket(features) for features, _, _ in parts)]
     seen, counts = np.unique(np.concatenate(found), return_counts=True)
     rarity = np.zeros(_BUCKETS, np.float32)
-    rarity[seen] = np.log((1 + len(texts)) / (1 + counts)) + 1
+    rarity[seen] = np.log((1 + n) / (1 + counts)) + 1
     return Grams(rarity=rarity)
+
+
+def counted(texts: Sequence[str]) -> list[Counted]:
+    """The features of texts, for those who need them more than once."""
+    return [_counted(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
 
 
 def _bucket(features: Hashes) -> NDArray[np.int64]:
     return (features >> np.uint64(44)).astype(np.int64)
 
 
-def _counted(
-    texts: Sequence[str],
-) -> tuple[Hashes, NDArray[np.int64], NDArray[np.intp]]:
+def _counted(texts: Sequence[str]) -> Counted:
     """The different features of each text, the text they belong to, and how often it has them."""
     features, owners = _features([plain(text) for text in texts])
     order = np.lexsort((features, owners))

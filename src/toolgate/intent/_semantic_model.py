@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.intent._semantic_grams import COLUMNS, Grams, count_grams
+from toolgate.intent._semantic_grams import COLUMNS, Grams, count_grams, counted, grams_of
 from toolgate.intent._semantic_linear import (
     Linear,
     fit_softmax,
@@ -421,8 +421,9 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
     """
     owners = np.asarray(lessons.owners, np.intp)
     count, n = len(lessons.intents), len(lessons.texts)
-    grams = count_grams(lessons.texts)
-    rows = grams.rows(lessons.texts)
+    features = counted(lessons.texts)
+    grams = grams_of(features, n)
+    rows = grams.rows_of(features, n)
     share, strength = _weights(n / max(count, 1))
     share = share if vectors.shape[1] else 1.0
     names = [words_of(name) for name in lessons.intents]
@@ -449,7 +450,7 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
     # A held-out prompt has words that no other has; as a message it would not know them either.
     once = grams.rarity >= grams.rarity.max(initial=0.0) - 1e-6
     alone = Grams(rarity=np.where(once, 0, grams.rarity).astype(np.float32))
-    held_rows = alone.rows(lessons.texts)
+    held_rows = alone.rows_of(features, n)
     held = np.concatenate([vectors, np.float32(share) * held_rows], axis=1)
     asked = held if basis is None else held @ basis
     logits = np.zeros((n, count), np.float32)
@@ -502,7 +503,7 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
         linear = Linear(weights=basis @ linear.weights, constants=linear.constants)
     inside = np.array([name != UNSUPPORTED for name in lessons.intents], np.bool_)
     known, steps = _in_bytes(_unit(both))
-    counted = inside[owners] if count else np.zeros(0, np.bool_)
+    judged = inside[owners] if count else np.zeros(0, np.bool_)
     return Model(
         lessons=lessons,
         grams=Grams(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
@@ -512,8 +513,8 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
         known=known,
         steps=steps,
         lengths=np.linalg.norm(both, axis=1),
-        held_scores=scores[counted],
-        held_owners=said[counted],
+        held_scores=scores[judged],
+        held_owners=said[judged],
         curve=curve,
         doubt=doubt,
     )

@@ -6,7 +6,7 @@ neither an asynchronous driver nor greenlets have to be installed, loaded and un
 
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -95,6 +95,9 @@ class SqlStore:
         self._engine = engine
         self._url = url
         self._insert = insert
+        self._alone: AbstractContextManager[object] = nullcontext()
+        """Held while a connection is used that others have too; a cancelled task leaves its thread
+        at work."""
         self._reads = anyio.CapacityLimiter(_READERS)
         self._writes = anyio.CapacityLimiter(writers)
 
@@ -584,11 +587,7 @@ class SqlStore:
         def run() -> T:
             return self._transact(lambda connection: work(_driver(connection)), self._engine)
 
-        # A database in memory has one connection, which nobody else may use meanwhile.
-        is_shared = self._reads is self._writes
-        return await anyio.to_thread.run_sync(
-            run, limiter=self._reads, abandon_on_cancel=not is_shared
-        )
+        return await anyio.to_thread.run_sync(run, limiter=self._reads, abandon_on_cancel=True)
 
     async def writing(self, work: Callable[[Any], T]) -> T:
         """Read and write with the driver's connection, all or nothing."""
@@ -614,7 +613,7 @@ class SqlStore:
         return await anyio.to_thread.run_sync(self._transact, work, engine, limiter=self._writes)
 
     def _transact(self, work: Callable[[Connection], T], engine: Engine) -> T:
-        with self._translated(), engine.begin() as connection:
+        with self._alone, self._translated(), engine.begin() as connection:
             return work(connection)
 
     @contextmanager

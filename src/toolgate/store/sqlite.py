@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import anyio.to_thread
 from sqlalchemy import Connection
@@ -65,6 +66,7 @@ class SqliteStore(SqlStore):
         )
         if memory:
             self._reads = self._writes  # there is one connection
+            self._alone = Lock()
         self._path = path
         self._busy_timeout_s = busy_timeout_s
 

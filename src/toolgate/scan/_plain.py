@@ -153,7 +153,7 @@ def _mixes(word: str) -> bool:
         return False
     latin = any(char.isascii() for char in word)
     # Units and symbols of science (µm, Ωm, Δt, λ1) are Greek and Latin in one word, but short.
-    return latin and len(word) > 3 and any(char in _FAKES for char in word)
+    return latin and len(word) > 2 and any(char in _FAKES for char in word)
 
 
 def _fakes(word: str) -> bool:
@@ -161,7 +161,8 @@ def _fakes(word: str) -> bool:
     return not word.isascii() and len(word) > 3 and word.translate(_LOOK_ALIKE).isascii()
 
 
-_FAKES: Final = frozenset(chr(code) for code in _LOOK_ALIKE)
+_FAKES: Final = frozenset(chr(code) for code in _LOOK_ALIKE) - {"ı"}
+"""Letters that do not stand in words among Latin ones; Turkish has one that does."""
 
 
 def _tags_read(text: str) -> str:

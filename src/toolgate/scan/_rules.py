@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from toolgate.errors import SettingError
 
-__all__ = ["Rule", "load_rules"]
+__all__ = ["Rule", "expression", "load_rules"]
 
 _KEYS: Final = frozenset({"id", "says", "weight", "any", "unless", "needs", "in_names"})
 
@@ -81,14 +81,14 @@ def _rule(row: dict[str, Any], phrases: dict[str, str]) -> Rule:
         id=row["id"],
         says=row["says"],
         weight=float(row.get("weight", 1)),
-        patterns=tuple(_pattern(each, phrases) for each in row["any"]),
-        unless=tuple(_pattern(each, phrases) for each in row.get("unless", ())),
+        patterns=tuple(expression(each, phrases) for each in row["any"]),
+        unless=tuple(expression(each, phrases) for each in row.get("unless", ())),
         needs=tuple(row.get("needs", ())),
         in_names=bool(row.get("in_names", False)),
     )
 
 
-def _pattern(source: str, phrases: dict[str, str]) -> re.Pattern[str]:
+def expression(source: str, phrases: dict[str, str]) -> re.Pattern[str]:
     """A rule's expression; `{name}` stands for a phrase, a blank for any space."""
     full = source
     while match := re.search(r"\{([a-z_]+)\}", full):

@@ -5,13 +5,15 @@ the schemas. It decides nothing: whoever asked holds back what has findings that
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, cast
 
 from toolgate.scan._plain import MOST_CHARS, decoded_parts, hidden_kinds, plain, skeleton
 from toolgate.scan._rules import Rule, load_rules
+from toolgate.scan._sentences import ENOUGH, SOME, Sentence, steering, told_apart
+from toolgate.scan._signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
 from toolgate.types import Json
 
 __all__ = ["Finding", "Neighbours", "Scanner", "weighs"]
@@ -48,23 +50,26 @@ class Finding:
 class Neighbours:
     """The tools of other servers, as far as the scanner has to know them."""
 
-    names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Server by bare tool name."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Servers by bare tool name."""
 
     looks: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Name and server by how a name looks."""
 
-    servers: frozenset[str] = frozenset()
-    """Names of the servers."""
+    folded: frozenset[str] = frozenset()
+    """Names of the servers, in small letters."""
 
     @classmethod
     def of(cls, tools: Iterable[tuple[str, str]]) -> "Neighbours":
         """From pairs of server and tool name."""
         pairs = list(tools)
+        names: dict[str, frozenset[str]] = {}
+        for server, name in pairs:
+            names[name] = names.get(name, frozenset()) | {server}
         return cls(
-            names={name: server for server, name in pairs},
+            names=names,
             looks={skeleton(name): (name, server) for server, name in pairs},
-            servers=frozenset(server for server, _ in pairs),
+            folded=frozenset(server.casefold() for server, _ in pairs),
         )
 
 
@@ -75,6 +80,7 @@ class Scanner:
         self._rules = tuple(rules) if rules is not None else load_rules()
         # Parameters of one server are described in the same words again and again.
         self._suspicions = lru_cache(maxsize=4096)(self._look)
+        self._sentences = lru_cache(maxsize=4096)(_sentences)
 
     def scan(
         self, definition: Json, *, server: str = "", neighbours: Neighbours | None = None
@@ -99,6 +105,11 @@ class Scanner:
         others = neighbours or Neighbours()
         for finding in _shadowing(definition, texts, server, others):
             found.setdefault((finding.rule, finding.where), finding)
+        words = {where.rpartition(".")[2] for where, _ in texts}
+        own = _Own(server=server, words=frozenset(words), others=others)
+        for where, text in _said(texts):
+            if finding := _steering(where, self._sentences(text), own):
+                found.setdefault((finding.rule, where), finding)
         return tuple(sorted(found.values(), key=lambda each: -each.weight))
 
     def _look(self, text: str, is_name: bool) -> tuple[Finding, ...]:  # noqa: FBT001
@@ -176,7 +187,7 @@ def _texts(definition: Json) -> tuple[list[tuple[str, str]], bool]:
         elif isinstance(value, list):
             for at, inner in reversed(list(enumerate(cast("list[object]", value)))):
                 stack.append((f"{where}[{at}]", inner, depth + 1))
-    return texts, is_all and not stack
+    return texts, is_all and not stack and left >= 0
 
 
 _CLAIMS: Final = re.compile(
@@ -219,8 +230,8 @@ def _shadowing(
         said = plain(text)
         for match in _IDENTIFIER.finditer(said):
             word = match[0]
-            owner = others.names.get(word)
-            if owner is None or owner == server or word == name:
+            owners = others.names.get(word, frozenset())
+            if not owners or server in owners or word == name:
                 continue
             before, after = (
                 said[max(0, match.start() - 90) : match.start()],
@@ -230,10 +241,91 @@ def _shadowing(
                 yield Finding(
                     rule="other-tool",
                     where=where,
-                    reason=f"It speaks of the tool {word!r} of the server {owner!r}.",
+                    reason=f"It speaks of the tool {word!r} of the server {min(owners)!r}.",
                     excerpt=_around(said, match),
                 )
                 break
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Own:
+    """What a tool may name, as against what only other servers have."""
+
+    server: str
+    words: frozenset[str]
+    others: Neighbours
+
+    def signals(self, text: str) -> Iterator[Signal]:
+        """The signals of a sentence that depend on the servers there are."""
+        if any(self._is_foreign(match[0]) for match in _IDENTIFIER.finditer(text)):
+            yield OTHER_TOOL
+        for match in _SERVER.finditer(text):
+            name = match[1].casefold()
+            if name != self.server.casefold() and name in self.others.folded:
+                yield OTHER_SERVER
+                break
+
+    def _is_foreign(self, word: str) -> bool:
+        owners = self.others.names.get(word)
+        if not owners or self.server in owners or word in self.words:
+            return False
+        # Servers name their tools with a prefix and without: `jira_add_comment`, `add_comment`.
+        return not any(word in name for name, of in self.others.names.items() if self.server in of)
+
+
+_SERVER: Final = re.compile(
+    r"\b([\w-]{2,40})(?:['’]s)?[`'\"]? (?:mcp )?(?:server|connector)\b", re.IGNORECASE
+)
+_ASIDE: Final = re.compile(
+    r"(?:^|\.)(?:\$comment|enum\[|enumNames|examples?\b|default\b|const\b|annotations\b|_meta\b|title\b)"
+)
+"""Places in a definition that hold values or labels, and no advice."""
+
+
+def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding | None:
+    """A text that steers in words of its own."""
+    aside = (ASIDE,) if _ASIDE.search(where) else ()
+    known = [
+        replace(one, signals=(*one.signals, *aside, *more)) if aside or more else one
+        for one in sentences
+        for more in (tuple(own.signals(one.text)),)
+    ]
+    found = steering(known)
+    if found is None or found.weight < SOME:
+        return None
+    return Finding(
+        rule="steering",
+        where=where,
+        reason=f"It has a sentence with {_listed(found.says)}.",
+        excerpt=_visible(found.sentence.text),
+        weight=1.0 if found.weight >= ENOUGH else 0.5,
+    )
+
+
+def _listed(says: Sequence[str]) -> str:
+    return f"{', '.join(says[:-1])} and {says[-1]}" if len(says) > 1 else says[0]
+
+
+def _sentences(text: str) -> tuple[Sentence, ...]:
+    return told_apart(plain(text))
+
+
+def _said(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Texts in which sentences are looked for; a parameter's name is said with what it is for."""
+    for where, text in texts:
+        path = where.removesuffix(".description")
+        begin, _, name = path.rpartition(".properties.")
+        if where.endswith(_NAME):
+            yield where, _spelled(text)
+        elif path != where and begin and "." not in name:
+            yield where, f"{_spelled(name)}: {text}"
+        elif len(text) >= _SHORT:
+            yield where, text
+
+
+def _spelled(name: str) -> str:
+    """The words of a name: `content_from_reading`, `contentFromReading`."""
+    return re.sub(r"[_-]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:200]))
 
 
 def _is_fake(name: str, known: str) -> bool:

@@ -9,6 +9,6 @@ def estimate_tokens(text: str | bytes) -> int:
     Four bytes a token is the usual rule of thumb for English and JSON. A better tokenizer may
     replace it here, and then changes every budget and figure at once.
     """
-    as_it_is = isinstance(text, bytes) or text.isascii()
-    size_bytes = len(text) if as_it_is else len(text.encode("utf-8", "replace"))
-    return -(-size_bytes // 4)
+    if isinstance(text, str) and not text.isascii():
+        text = text.encode("utf-8", "replace")
+    return -(-len(text) // 4)

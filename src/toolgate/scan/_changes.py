@@ -62,9 +62,8 @@ def _compare(where: str, before: object, after: object) -> Iterator[Difference]:
             else:
                 yield from _compare(path, old[key], new[key])
         return
-    old_value, new_value = before, cast("object", after)
-    if old_value != new_value or type(old_value) is not type(new_value):
-        was, now = _text(old_value), _text(new_value)
+    was, now = _text(cast("object", before)), _text(cast("object", after))
+    if was != now:
         yield Difference(where=where, kind="changed", before=was, after=now)
 
 

@@ -170,8 +170,9 @@ def seen_tool_row(tool: SeenTool) -> dict[str, Any]:
 
 def seen_tool_from(row: RowMapping) -> SeenTool:
     """The tool of a row."""
-    packed = {name: zlib.decompress(row[name]) for name in _PACKED_OF_TOOL}
-    return SeenTool(**_unescaped(row) | packed)
+    values = _unescaped(row)
+    values |= {name: zlib.decompress(row[name]) for name in _PACKED_OF_TOOL}
+    return SeenTool(**values)
 
 
 def schema_row(schema: StoredSchema) -> dict[str, Any]:

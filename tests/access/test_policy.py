@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,12 +44,22 @@ def example_place() -> Place:
     return place
 
 
+def seen(policy: Policy, who: Caller, place: Place) -> int:
+    """How many tools a caller sees."""
+    mask = policy.mask(who, place.snapshot)
+    assert mask is not None
+    return int(mask.sum())
+
+
 def rules_of(text: str) -> tuple[Rule, ...]:
     found: list[Rule] = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
-        effect, pattern, hint, who = _RULE.fullmatch(part).groups()
+        match = _RULE.fullmatch(part)
+        assert match is not None, part
+        effect: Any
+        effect, pattern, hint, who = match.groups()
         kind, pattern = parse_pattern(pattern)
-        words = {"destructive": "destructive", "read_only": "read_only", None: ""}
+        words: Any = {"destructive": "destructive", "read_only": "read_only", None: ""}
         found.append(
             Rule(effect=effect, who=who, kind=kind, pattern=pattern, hint=words[hint], source=part)
         )
@@ -129,22 +140,22 @@ def test_marks_of_a_server_that_is_not_trusted_count_for_nothing() -> None:
     )
 
     assert not policy.decide(caller(), "call", "a:get").allowed
-    assert not policy.mask(caller(), place.snapshot).any()
+    assert seen(policy, caller(), place) == 0
 
 
 def test_a_change_of_rules_servers_or_tools_holds_from_the_next_question() -> None:
     place = example_place()
     policy = Policy(place, Grounds(required=True))
     anna = caller(token="anna")
-    assert not policy.mask(anna, place.snapshot).any()
+    assert seen(policy, anna, place) == 0
 
     policy.become(Grounds(required=True, rules=rules_of("allow time to token:anna")))
     assert policy.decide(anna, "call", "time:get").allowed
-    assert policy.mask(anna, place.snapshot).sum() == 3
+    assert seen(policy, anna, place) == 3
 
     place.become([server("time", project="web")], [Tool(key="time:get")])
     assert not policy.decide(anna, "call", "time:get").allowed
-    assert not policy.mask(anna, place.snapshot).any()
+    assert seen(policy, anna, place) == 0
 
 
 def test_a_server_is_known_to_those_who_may_use_anything_of_it() -> None:

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from toolgate.authn import jwt as module
 from toolgate.authn.jwt import JwtAuthenticator, Options, build
@@ -26,7 +27,7 @@ EC = ec.generate_private_key(ec.SECP256R1())
 
 
 def published(key: Any, kid: str) -> dict[str, Any]:
-    algorithm = pyjwt.algorithms.RSAAlgorithm if key is not EC else pyjwt.algorithms.ECAlgorithm
+    algorithm = RSAAlgorithm if key is not EC else ECAlgorithm
     return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig"}
 
 
@@ -138,10 +139,11 @@ async def test_claims_become_user_projects_roles_and_groups(provider: Provider) 
             roles={"gateway-admins": "admin", "member": "member"},
         )
     )
+    more: Any = {"https://example.org/projects": ["4711", "data", "*"]}
     token = provider.token(
         email="anna@example.org",
         groups="ops dev",
-        **{"https://example.org/projects": ["4711", "data", "*"]},
+        **more,
         realm_access={"roles": ["admin", "gateway-admins", "dev", "member", 7]},
     )
     found = await made.identify(token)

@@ -62,7 +62,7 @@ def _compare(where: str, before: object, after: object) -> Iterator[Difference]:
             else:
                 yield from _compare(path, old[key], new[key])
         return
-    was, now = _text(cast("object", before)), _text(cast("object", after))
+    was, now = _text(cast("object", before)), _text(after)
     if was != now:
         yield Difference(where=where, kind="changed", before=was, after=now)
 

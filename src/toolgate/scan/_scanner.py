@@ -298,7 +298,7 @@ def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding
         where=where,
         reason=f"It has a sentence with {_listed(found.says)}.",
         excerpt=_visible(found.sentence.text),
-        weight=1.0 if found.weight >= ENOUGH else 0.5,
+        weight=1.0 if found.weight >= ENOUGH else 0.35,
     )
 
 

@@ -14,10 +14,10 @@ from toolgate.scan._signals import Group, Signal, load_signals
 
 __all__ = ["ENOUGH", "SOME", "Sentence", "Steering", "steering", "told_apart"]
 
-ENOUGH: Final = 1.2
+ENOUGH: Final = 1.0
 """Weights of a sentence that make it suspicious."""
 
-SOME: Final = 1.0
+SOME: Final = 0.85
 """And those that do so beside another finding."""
 
 _BESIDE: Final = 0.5

@@ -123,7 +123,8 @@ def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
     for match in _ESCAPES.finditer(part):
         said = html.unescape(unquote(match[0]))
         said = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), said)
-        yield "escapes", said
+        if _readable(said.encode(errors="replace")):
+            yield "escapes", said
     lowered = part.lower()
     if any(word in lowered for word in _TURNED):
         yield "ROT13", part.translate(_ROT13)

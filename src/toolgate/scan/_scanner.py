@@ -110,6 +110,8 @@ class Scanner:
         for where, text in _said(texts):
             if finding := _steering(where, self._sentences(text), own):
                 found.setdefault((finding.rule, where), finding)
+        for finding in _contradiction(definition):
+            found[finding.rule, finding.where] = finding
         return tuple(sorted(found.values(), key=lambda each: -each.weight))
 
     def _look(self, text: str, is_name: bool) -> tuple[Finding, ...]:  # noqa: FBT001
@@ -129,7 +131,7 @@ class Scanner:
         for encoding, content in decoded_parts(text):
             inside = list(self._by_rules(plain(content), f" in {encoding}", is_name=False))
             yield from inside
-            if not inside and encoding != "escapes":
+            if not inside:
                 yield Finding(
                     rule="encoded-text",
                     where="",
@@ -308,6 +310,28 @@ def _listed(says: Sequence[str]) -> str:
 
 def _sentences(text: str) -> tuple[Sentence, ...]:
     return told_apart(plain(text))
+
+
+_CHANGES: Final = re.compile(
+    r"(?:^|[_-])(?:delete|drop|remove|apply|write|update|insert|publish|deploy|overwrite|purge)(?:$|[_-])",
+    re.IGNORECASE,
+)
+
+
+def _contradiction(definition: Json) -> Iterator[Finding]:
+    """A hint that clients trust, on a tool whose name says something else."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(definition.get("name") or "")[:200])
+    hints = definition.get("annotations")
+    if not isinstance(hints, Mapping) or not _CHANGES.search(name):
+        return
+    if cast("Mapping[str, object]", hints).get("readOnlyHint") is True:
+        yield Finding(
+            rule="contradiction",
+            where="annotations.readOnlyHint",
+            reason="It says that it changes nothing, and its name says that it does.",
+            excerpt=_visible(name),
+            weight=0.7,
+        )
 
 
 def _said(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from toolgate.scan._plain import MOST_CHARS, decoded_parts, hidden_kinds, plain, skeleton
 from toolgate.scan._rules import Rule, load_rules
-from toolgate.scan._sentences import ENOUGH, SOME, Sentence, steering, told_apart
+from toolgate.scan._sentences import ENOUGH, SOME, Sentence, steering, told_apart, with_signals
 from toolgate.scan._signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
 from toolgate.types import Json
 
@@ -286,12 +286,12 @@ _ASIDE: Final = re.compile(
 
 def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding | None:
     """A text that steers in words of its own."""
-    aside = (ASIDE,) if _ASIDE.search(where) else ()
-    known = [
-        replace(one, signals=(*one.signals, *aside, *more)) if aside or more else one
-        for one in sentences
-        for more in (tuple(own.signals(one.text)),)
-    ]
+    known = list(sentences)
+    for at, one in enumerate(sentences):
+        if more := tuple(own.signals(one.text)):
+            known[at] = with_signals(one, more)
+        if _ASIDE.search(where):
+            known[at] = replace(known[at], signals=(*known[at].signals, ASIDE))
     found = steering(known)
     if found is None or found.weight < SOME:
         return None

@@ -7,12 +7,12 @@ reason to keep quiet. Each is in the descriptions of honest tools as well, seldo
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolgate.scan._signals import Group, Signal, load_signals
 
-__all__ = ["ENOUGH", "SOME", "Sentence", "Steering", "steering", "told_apart"]
+__all__ = ["ENOUGH", "SOME", "Sentence", "Steering", "steering", "told_apart", "with_signals"]
 
 ENOUGH: Final = 1.0
 """Weights of a sentence that make it suspicious."""
@@ -81,6 +81,18 @@ def told_apart(text: str) -> tuple[Sentence, ...]:
     return tuple(
         Sentence(text=part, signals=tuple(each)) for part, each in zip(parts, found, strict=True)
     )
+
+
+def with_signals(sentence: Sentence, more: Iterable[Signal]) -> Sentence:
+    """A sentence in which there is more than expressions can tell: directives count there, too."""
+    known = {each.id for each in sentence.signals}
+    directives = [
+        each for each in load_signals() if each.group == "directive" and each.id not in known
+    ]
+    # Whether it is the first sentence of its text is not known any more; a tool that names another
+    # server's in it does not say what it does.
+    found = _signals(directives, sentence.text, first=False)
+    return replace(sentence, signals=(*sentence.signals, *more, *found))
 
 
 def steering(sentences: Sequence[Sentence]) -> Steering | None:

@@ -48,7 +48,7 @@ class Signal:
     def may_be_in(self, lowered: str) -> bool:
         """Whether a text in small letters can have it; quick."""
         # A loop, as this is asked for each signal and sentence: `any` takes twice the time.
-        for word in self.needs:  # noqa: SIM110
+        for word in self.needs:
             if word in lowered:
                 return True
         return not self.needs

@@ -41,13 +41,21 @@ class Rule:
 
     def search(self, text: str, lowered: str) -> re.Match[str] | None:
         """The first place where it holds in a plain text; `lowered` is that in small letters."""
-        if self.needs and not any(word in lowered for word in self.needs):
+        if self.needs and not _has(lowered, self.needs):
             return None
         for pattern in self.patterns:
             for match in pattern.finditer(text):
                 if not any(each.search(_sentence(text, match)) for each in self.unless):
                     return match
         return None
+
+
+def _has(lowered: str, words: tuple[str, ...]) -> bool:
+    # A loop, as this is asked very often: `any` with a generator takes twice the time.
+    for word in words:  # noqa: SIM110
+        if word in lowered:
+            return True
+    return False
 
 
 def _sentence(text: str, match: re.Match[str]) -> str:

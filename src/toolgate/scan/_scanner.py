@@ -259,7 +259,11 @@ class _Own:
 
     def signals(self, text: str) -> Iterator[Signal]:
         """The signals of a sentence that depend on the servers there are."""
-        if any(self._is_foreign(match[0]) for match in _IDENTIFIER.finditer(text)):
+        # `name=value` is a parameter.
+        if any(
+            self._is_foreign(match[0]) and text[match.end() : match.end() + 1] != "="
+            for match in _IDENTIFIER.finditer(text)
+        ):
             yield OTHER_TOOL
         for match in _SERVER.finditer(text):
             name = match[1].casefold()

@@ -69,15 +69,18 @@ class Steering:
 def told_apart(text: str) -> tuple[Sentence, ...]:
     """The sentences of a plain text, with their signals."""
     lowered = text.lower()
-    possible = [each for each in load_signals() if each.may_be_in(lowered)]
-    things = [each for each in possible if each.group != "directive"]
-    directives = [each for each in possible if each.group == "directive"]
+    signals = load_signals()
+    things = [each for each in signals if each.group != "directive" and each.may_be_in(lowered)]
     parts = [part for part in _END.split(text) if len(part) >= _LEAST]
     found = [_signals(things, part, first=at == 0) for at, part in enumerate(parts)]
-    for at, part in enumerate(parts):
-        around = [*found[max(0, at - 1) : at], *found[at + 1 : at + 2]]
-        if sum(each.weight for each in found[at]) >= _WITHOUT or any(around):
-            found[at] = [*found[at], *_signals(directives, part, first=at == 0)]
+    if any(found):
+        directives = [
+            each for each in signals if each.group == "directive" and each.may_be_in(lowered)
+        ]
+        heavy = [sum(each.weight for each in one) >= _WITHOUT for one in found]
+        for at, part in enumerate(parts):
+            if any(heavy[max(0, at - 1) : at + 2]):
+                found[at] = [*found[at], *_signals(directives, part, first=at == 0)]
     return tuple(
         Sentence(text=part, signals=tuple(each)) for part, each in zip(parts, found, strict=True)
     )

@@ -1,13 +1,16 @@
 """Every test starts clean: no environment of ours, no network beyond this machine."""
 
 import ipaddress
+import logging
 import os
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.postgres import postgres  # noqa: F401 - a fixture
+from toolgate.logs import ByServer
 
 # As the program itself does before numpy is loaded: several tests run at once, and threads that
 # wait for each other made learning 440 prompts take 29 s instead of 3 on a busy machine.
@@ -29,6 +32,16 @@ def clean_environment(
     for name in [name for name in os.environ if name.startswith(("TOOLGATE_", "XDG_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(autouse=True)
+def clean_logging() -> Iterator[None]:
+    """No test writes its log to where an earlier one had it: that place is closed by now."""
+    yield
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if any(isinstance(each, ByServer) for each in handler.filters):
+            root.removeHandler(handler)
 
 
 @pytest.fixture(autouse=True)

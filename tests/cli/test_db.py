@@ -66,7 +66,7 @@ def test_the_real_command_backs_up_and_restores(toolgate: Run, tmp_path: Path) -
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout.startswith(f"Wrote {backup}, ")
     assert restored.returncode == 0
-    assert restored.stdout == f"Restored 2 rows from {backup}.\n"
+    assert restored.stdout == f"Restored 3 rows from {backup}.\n"
     assert restored.stderr.startswith(f"What was there before: {data_dir() / 'backups'}")
     assert kept() == [sample_record(1)]
 
@@ -100,6 +100,7 @@ def test_a_check_shows_schema_and_rows(db: Answer) -> None:
     assert {name: rows for name, rows in answer["sizes"].items() if rows} == {
         "projects": 1,
         "audit": 1,
+        "audit_state": 1,
     }
     status, out, _ = db("check")
     assert status == 0
@@ -209,7 +210,7 @@ def test_a_restore_into_nothing_makes_the_store(db: Answer, tmp_path: Path) -> N
     status, out, err = db("restore", str(tmp_path / "old.db"))
 
     assert (status, err) == (0, "")
-    assert out == f"Restored 2 rows from {tmp_path / 'old.db'}.\n"
+    assert out == f"Restored 3 rows from {tmp_path / 'old.db'}.\n"
     assert kept() == [sample_record(1)]
 
 
@@ -227,7 +228,7 @@ def test_a_store_moves_from_sqlite_to_postgres(
     status, out, err = db("restore", str(tmp_path / "backup.db"), "--config", str(config))
 
     assert (status, err) == (0, "")
-    assert out == f"Restored 3 rows from {tmp_path / 'backup.db'}.\n"
+    assert out == f"Restored 4 rows from {tmp_path / 'backup.db'}.\n"
     assert kept(url) == [sample_record(2), sample_record(1)]
     assert db("check", "--config", str(config))[0] == 0
     assert db("backup", str(tmp_path / "back.db"), "--config", str(config))[0] == 0

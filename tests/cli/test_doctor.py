@@ -37,8 +37,8 @@ def test_doctor_as_json_names_every_check(command: Command, folder: Path) -> Non
         "disk",
         "store",
         "port",
-        "packs",
         "server small",
+        "packs",
     ]
     assert {check.keys() >= {"name", "state", "found", "hint"} for check in report["checks"]} == {
         True

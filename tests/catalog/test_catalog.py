@@ -129,7 +129,7 @@ async def test_toolgate_itself_is_no_server(config: Json) -> None:
 
 async def test_five_thousand_tools_are_listed() -> None:
     upstream = FakeUpstream({f"tool_{n}": echo for n in range(5000)})
-    async with memory_app({"a": upstream}, ALL, wait_s=20) as app:
+    async with memory_app({"a": upstream}, ALL, wait_s=100) as app:
         assert len(await listed(app)) == 5000
 
 

@@ -72,7 +72,7 @@ _BACKWARDS: Final = tuple(
 )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def plain(text: str) -> str:
     """A text as a model reads it: Latin letters for their doubles, nothing invisible, one blank."""
     seen = _tags_read(html.unescape(text[:MOST_CHARS]))

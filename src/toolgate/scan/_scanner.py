@@ -79,8 +79,8 @@ class Scanner:
     def __init__(self, rules: Iterable[Rule] | None = None) -> None:
         self._rules = tuple(rules) if rules is not None else load_rules()
         # Parameters of one server are described in the same words again and again.
-        self._suspicions = lru_cache(maxsize=4096)(self._look)
-        self._sentences = lru_cache(maxsize=4096)(_sentences)
+        self._suspicions = lru_cache(maxsize=256)(self._look)
+        self._sentences = lru_cache(maxsize=256)(_sentences)
 
     def scan(
         self, definition: Json, *, server: str = "", neighbours: Neighbours | None = None

@@ -349,7 +349,7 @@ async def test_managing_needs_the_right_and_works_over_rest() -> None:
         for method, path in (
             ("GET", "tokens"),
             ("POST", "tokens"),
-            ("POST", "tokens/root/revoke"),
+            ("POST", "tokens/anna/revoke"),
             ("GET", "projects"),
             ("GET", "permissions"),
             ("POST", "explain"),

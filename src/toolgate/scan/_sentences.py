@@ -106,14 +106,9 @@ def steering(sentences: Sequence[Sentence]) -> Steering | None:
             continue
         groups: dict[Group, dict[str, float]] = {}
         says: dict[str, float] = {}
-        for share, beside in (
-            (1.0, one),
-            *(
-                (_BESIDE, other)
-                for other in (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])
-            ),
-        ):
-            for signal in beside.signals:
+        beside = (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])
+        for share, each in ((1.0, one), *((_BESIDE, other) for other in beside)):
+            for signal in each.signals:
                 weights = groups.setdefault(signal.group, {})
                 weights[signal.id] = max(weights.get(signal.id, 0.0), share * signal.weight)
                 says[signal.says] = max(says.get(signal.says, 0.0), share * signal.weight)
@@ -121,7 +116,7 @@ def steering(sentences: Sequence[Sentence]) -> Steering | None:
             continue
         weight = _weight(groups)
         if best is None or weight > best.weight:
-            ranked = sorted(says, key=lambda each: -says[each])
+            ranked = sorted(says, key=lambda words: -says[words])
             best = Steering(sentence=one, weight=weight, says=tuple(ranked[:3]))
     return best
 

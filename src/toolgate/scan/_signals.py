@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
-from toolgate.scan._rules import expression
+from toolgate.scan._rules import expression, may_hold
 
 __all__ = ["ASIDE", "OTHER_SERVER", "OTHER_TOOL", "Group", "Signal", "load_signals"]
 
@@ -41,17 +41,11 @@ class Signal:
 
     def is_in(self, sentence: str, lowered: str) -> bool:
         """Whether a plain sentence has it; `lowered` is that in small letters."""
-        if not self.may_be_in(lowered):
-            return False
-        return any(pattern.search(sentence) for pattern in self.patterns)
+        return self.may_be_in(lowered) and any(each.search(sentence) for each in self.patterns)
 
     def may_be_in(self, lowered: str) -> bool:
         """Whether a text in small letters can have it; quick."""
-        # A loop, as this is asked for each signal and sentence: `any` takes twice the time.
-        for word in self.needs:
-            if word in lowered:
-                return True
-        return not self.needs
+        return may_hold(lowered, self.needs)
 
 
 OTHER_TOOL: Final = Signal(

@@ -175,13 +175,17 @@ async def test_an_end_that_was_cut_off_is_found_by_what_was_signed(
 async def test_a_clean_up_keeps_the_chain_and_a_theft_does_not_look_like_one(
     store: Store, sealer: Sealer, file: Path
 ) -> None:
-    await store.append_audit(records(6, at="2026-01-01T00:00:00.000Z"))
+    await store.append_audit(records(4, at="2026-01-01T00:00:00.000Z"))
+    await seal(store, sealer, after=0)
+    await store.append_audit(records(2, at="2026-01-01T00:00:00.000Z"))
     await written(store, sealer, 6)
     pruned = await store.prune(Retention(audit_days=30), now=NOW, sign=sealer.sign_cut)
     assert pruned.audit_records == 6
     found = await verify_audit(store, sealer)
     assert found.is_whole
     assert (found.first, found.last, found.records) == (7, 12, 6)
+    signed = [(anchor.kind, anchor.seq) for anchor in await store.audit_anchors()]
+    assert signed == [("cut", 6), ("end", 12)]
 
     (ninth,) = await store.audit_links(8, limit=1)
     change(file, "DELETE FROM audit WHERE seq <= 9")

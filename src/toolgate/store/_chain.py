@@ -143,7 +143,10 @@ def last_doomed(connection: Connection, *, oldest: str, max_bytes: int) -> tuple
 
 
 def cut(connection: Connection, through: int, limit: int) -> int:
-    """Remove some of the records up to a number, the oldest first; gives how many."""
+    """Remove some of the records up to a number, the oldest first; gives how many.
+
+    What was signed about them goes along, but for the end of what is removed.
+    """
     state, audit = _tables.audit_state, _tables.audit
     doomed = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)
     rows = connection.execute(doomed.order_by(audit.c.seq).limit(limit)).all()
@@ -152,6 +155,8 @@ def cut(connection: Connection, through: int, limit: int) -> int:
     last = rows[-1]
     connection.execute(update(state).values(removed_seq=last.seq, removed_chain=last.chain))
     connection.execute(delete(audit).where(audit.c.seq <= last.seq))
+    signed = _tables.audit_anchors
+    connection.execute(delete(signed).where(signed.c.seq < last.seq))
     return len(rows)
 
 

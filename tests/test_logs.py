@@ -108,6 +108,34 @@ def test_verbose_shows_everything_of_ours_and_only_warnings_of_libraries() -> No
     assert "theirs" not in stream.getvalue()
 
 
+@pytest.fixture
+def library() -> Iterator[logging.Logger]:
+    """A library that writes a log of its own, as FastMCP does when it is imported."""
+    logger = logging.getLogger("a_library")
+    handler = logging.StreamHandler(io.StringIO())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    yield logger
+    logger.handlers.clear()
+
+
+def test_the_log_of_a_library_goes_where_the_settings_say(library: logging.Logger) -> None:
+    stream = written(LogSettings(format="json"))
+    logs.take_over("a_library")
+    logging.getLogger("a_library.server").warning("no such prompt")
+    library.info("starting")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == [
+        "no such prompt"
+    ]
+
+
+def test_the_log_of_a_library_is_left_alone_in_programs_of_others(library: logging.Logger) -> None:
+    logs.take_over("a_library")
+    assert library.handlers
+    assert not library.propagate
+
+
 def test_a_log_file_is_readable_by_its_user_alone_and_turns_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

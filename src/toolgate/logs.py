@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from toolgate.errors import SettingError
 from toolgate.settings import LogSettings, expand_home
 
-__all__ = ["REQUEST_ID", "set_up", "tail"]
+__all__ = ["REQUEST_ID", "set_up", "tail", "take_over"]
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the request that is being worked on; log lines, audit, errors and answers carry it."""
@@ -68,6 +68,24 @@ def set_up(settings: LogSettings, *, verbose: int = 0, stream: TextIO | None = N
     logging.getLogger("toolgate").setLevel(min([level, *by_server.values()]))
     logging.captureWarnings(True)
     return path
+
+
+def take_over(library: str) -> None:
+    """Have the log of a library that writes one of its own go where that of the gateway goes.
+
+    Call it after the library was imported: FastMCP then sends its log to standard error, in colours
+    and columns, whatever `[log]` says (fastmcp 4.1.2). Without `set_up` nothing is done: in a
+    program of somebody else that program decides.
+    """
+    ours = (JsonLines, TextLines)
+    if not any(isinstance(each.formatter, ours) for each in logging.getLogger().handlers):
+        return
+    logger = logging.getLogger(library)
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+        handler.close()
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
 
 
 def tail(path: Path, *, lines: int = 200, most_bytes: int = 256 * 2**10) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import get_context
 
+from toolgate.logs import take_over
 from toolgate.upstream import ToolContext, context_in, is_context
 
 __all__ = ["PackMCP", "new_server", "registration"]
@@ -83,6 +84,7 @@ def _unchanged(function: Any) -> Any:
 
 def new_server(name: str, add_server: AddServer) -> PackMCP:
     """A server for the modules of a pack."""
+    take_over("fastmcp")
     return PackMCP(name, add_server)
 
 

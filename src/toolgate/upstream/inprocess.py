@@ -31,6 +31,7 @@ from mcp_types import (
 )
 
 from toolgate.errors import OptionError, ToolgateError, UnreachableError
+from toolgate.logs import take_over
 from toolgate.types import Json
 from toolgate.upstream._duplex import Call, DuplexWire
 from toolgate.upstream._functions import FunctionWire, tools_of
@@ -311,6 +312,7 @@ def _load(name: str) -> object:
             f"The target {name!r} cannot be loaded: {type(error).__name__}: {excerpt(str(error))}.",
             hint="Correct target of this server, or the code that it names.",
         ) from error
+    take_over("fastmcp")  # which the module may have imported
     found: object = module
     for part in filter(None, attribute.split(".")):
         if not hasattr(found, part):

@@ -209,6 +209,43 @@ def build_0008(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
+def build_0009(connection: Connection) -> None:
+    """With a credential and the key that it is encrypted with."""
+    build_0008(connection)
+    _schema.migrate(connection, to="0009")
+    connection.execute(
+        text(
+            "INSERT INTO credential_keys (key_id, wrapped_by, wrapped, created_at) VALUES"
+            " ('k1', 'w1', :bytes, '2026-11-22T12:00:00.000Z')"
+        ),
+        {"bytes": b"wrapped"},
+    )
+    connection.execute(
+        text(
+            "INSERT INTO credentials (project_id, server, subject, kind, key_id, sealed, shown,"
+            " version, lease_by, lease_until, updated_at) VALUES ('default', 'git', 'user:anna',"
+            " 'login', 'k1', :bytes, '{}', 1, '', '', '2026-11-22T12:00:00.000Z')"
+        ),
+        {"bytes": b"sealed"},
+    )
+
+
+def build_0010(connection: Connection) -> None:
+    """With a call that waited for a person."""
+    build_0009(connection)
+    _schema.migrate(connection, to="0010")
+    connection.execute(
+        text(
+            "INSERT INTO approvals (approval_id, slot, binding, project_id, caller_id, who, client,"
+            " conversation, tool, digest, arguments, arguments_sha256, reason, approver, state,"
+            " created_at, expires_at, decided_by, decided_via, comment, step, record_id) VALUES"
+            " ('a1', 'b', 'b', 'default', 'local', 'local', '', '', 'git:push', 'd', '{}', 'h', '',"
+            " 'user', 'waiting', :now, :now, '', '', '', 0, '')"
+        ),
+        {"now": "2026-11-22T12:00:00.000Z"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -218,5 +255,7 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0006": build_0006,
     "0007": build_0007,
     "0008": build_0008,
+    "0009": build_0009,
+    "0010": build_0010,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -2,7 +2,19 @@
 
 from toolgate.errors import SettingError
 from toolgate.plugins import make
+from toolgate.store._approval import (
+    ApprovalFilter,
+    ApprovalState,
+    ApprovalStore,
+    StoredApproval,
+)
 from toolgate.store._batches import Batches
+from toolgate.store._credential_rows import (
+    CredentialKey,
+    CredentialRows,
+    StoredCredential,
+    WrappedKey,
+)
 from toolgate.store._keepable import keepable, kept
 from toolgate.store.base import (
     AuditAnchor,
@@ -37,12 +49,17 @@ from toolgate.store.base import (
 from toolgate.types import PluginSpec
 
 __all__ = [
+    "ApprovalFilter",
+    "ApprovalState",
+    "ApprovalStore",
     "AuditAnchor",
     "AuditEnds",
     "AuditFilter",
     "AuditLink",
     "Batches",
     "Checkup",
+    "CredentialKey",
+    "CredentialRows",
     "DetectionCount",
     "DetectionFilter",
     "DetectionOutcome",
@@ -52,6 +69,7 @@ __all__ = [
     "SeenTool",
     "SqlAccess",
     "Store",
+    "StoredApproval",
     "StoredDetection",
     "StoredPermission",
     "StoredProject",
@@ -66,6 +84,7 @@ __all__ = [
     "Upkeep",
     "UsageFilter",
     "UseOutcome",
+    "WrappedKey",
     "keepable",
     "kept",
     "kind_of",

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from sqlalchemy import RowMapping
 
+from toolgate.store._approval import StoredApproval
 from toolgate.store._keepable import UNKEEPABLE, keepable, kept
 from toolgate.store.base import (
     DetectionCount,
@@ -25,6 +26,8 @@ from toolgate.store.base import (
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
+    "approval_from",
+    "approval_row",
     "audit_from",
     "audit_row",
     "detection_count_from",
@@ -112,6 +115,18 @@ def permission_row(rule: StoredPermission) -> dict[str, Any]:
 def permission_from(row: RowMapping) -> StoredPermission:
     """The permission rule of a row."""
     return StoredPermission(**_unescaped(row))
+
+
+def approval_row(approval: StoredApproval) -> dict[str, Any]:
+    """Columns of an approval, but for its slot."""
+    return _escaped(dict(vars(approval)))
+
+
+def approval_from(row: RowMapping) -> StoredApproval:
+    """The approval of a row."""
+    values = _unescaped(row)
+    del values["slot"]
+    return StoredApproval(**values)
 
 
 def snapshot_row(snapshot: StoredSnapshot) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -36,6 +36,7 @@ from toolgate.errors import StoreError
 from toolgate.ids import utc_now, utc_text
 from toolgate.store import (
     _access,
+    _approvals,
     _chain,
     _copies,
     _detections,
@@ -46,6 +47,8 @@ from toolgate.store import (
     _tables,
     _usage,
 )
+from toolgate.store._approval import ApprovalFilter, StoredApproval
+from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
 from toolgate.store.base import (
     AuditAnchor,
@@ -83,7 +86,7 @@ _PORTION = 1000
 _READERS = 4
 
 
-class SqlStore:
+class SqlStore(SqlCredentials):
     """What a database module completes with its engine, its `insert` and its upkeep."""
 
     _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -376,6 +379,44 @@ class SqlStore:
         """Forget the tools of a server."""
         await self._write(lambda opened: _seen.forget(opened, project_id, server))
 
+    async def park_approval(self, wanted: StoredApproval) -> StoredApproval:
+        """Keep it, or give the one that holds its place."""
+        return await self._write(lambda opened: _approvals.park(opened, self._insert, wanted))
+
+    async def approval(self, approval_id: str, *, now: str) -> StoredApproval | None:
+        """One by its id."""
+        return await self._read(lambda opened: _approvals.one(opened, approval_id, now))
+
+    async def approvals(self, wanted: ApprovalFilter, *, now: str) -> list[StoredApproval]:
+        """Those that fit, newest first."""
+        return await self._read(lambda opened: _approvals.find(opened, wanted, now))
+
+    async def decide_approval(
+        self,
+        approval_id: str,
+        *,
+        state: Literal["approved", "rejected"],
+        by: str,
+        via: str,
+        comment: str,
+        edited: str | None,
+        now: str,
+    ) -> bool:
+        """Decide one that waits; False: it does not wait any more."""
+        values: dict[str, Any] = {
+            "state": state,
+            "decided_at": now,
+            "decided_by": by,
+            "decided_via": via,
+            "comment": comment,
+            "edited": edited,
+        }
+        return await self._write(lambda opened: _approvals.decide(opened, approval_id, values, now))
+
+    async def claim_approval(self, approval_id: str, *, step: int, now: str) -> bool:
+        """Take the one right to run that an approval gives."""
+        return await self._write(lambda opened: _approvals.claim(opened, approval_id, step, now))
+
     async def save_result(self, result: StoredResult) -> None:
         """Keep a large result."""
         row = _rows.result_row(result)
@@ -433,6 +474,11 @@ class SqlStore:
             usage=await self._prune_usage(retention, today),
             schemas=await self._prune_schemas(retention, today),
             detections=await self._prune_detections(retention, today),
+            approvals=await self._drop(
+                _tables.approvals,
+                _tables.approvals.c.expires_at
+                < utc_text(today - timedelta(days=retention.approval_days)),
+            ),
         )
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned

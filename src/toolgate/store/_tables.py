@@ -26,9 +26,12 @@ __all__ = [
     "REVISIONS",
     "VERSION_TABLE",
     "access_state",
+    "approvals",
     "audit",
     "audit_anchors",
     "audit_state",
+    "credential_keys",
+    "credentials",
     "detections",
     "metadata",
     "permissions",
@@ -48,7 +51,7 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -352,6 +355,65 @@ seen_tools = Table(
     Column("seen_at", _TEXT, nullable=False),
     Column("decided_at", _TEXT, nullable=False),
     Column("decided_by", _TEXT, nullable=False),
+)
+
+credential_keys = Table(
+    "credential_keys",
+    metadata,
+    Column("key_id", _TEXT, primary_key=True),
+    Column("wrapped_by", _TEXT, nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+)
+
+# No foreign key: servers of files have no row.
+credentials = Table(
+    "credentials",
+    metadata,
+    Column("project_id", _TEXT, primary_key=True),
+    Column("server", _TEXT, primary_key=True),
+    Column("subject", _TEXT, primary_key=True),  # empty: of everybody
+    Column("kind", _TEXT, primary_key=True),
+    Column("key_id", _TEXT, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("shown", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("lease_by", _TEXT, nullable=False),  # empty: nobody renews it
+    Column("lease_until", _TEXT, nullable=False),
+    Column("updated_at", _TEXT, nullable=False),
+)
+
+# No foreign key: what was decided outlives what it names.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("approval_id", _TEXT, primary_key=True),
+    Column("slot", _TEXT),  # the binding while it is waiting, or decided and not used
+    Column("binding", _TEXT, nullable=False),
+    Column("project_id", _TEXT, nullable=False),
+    Column("caller_id", _TEXT, nullable=False),
+    Column("who", _TEXT, nullable=False),
+    Column("client", _TEXT, nullable=False),
+    Column("conversation", _TEXT, nullable=False),
+    Column("tool", _TEXT, nullable=False),
+    Column("digest", _TEXT, nullable=False),
+    Column("arguments", _TEXT, nullable=False),
+    Column("arguments_sha256", _TEXT, nullable=False),
+    Column("reason", _TEXT, nullable=False),
+    Column("approver", _TEXT, nullable=False),
+    Column("state", _TEXT, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+    Column("expires_at", _TEXT, nullable=False),
+    Column("decided_at", _TEXT),
+    Column("decided_by", _TEXT, nullable=False),
+    Column("decided_via", _TEXT, nullable=False),
+    Column("comment", _TEXT, nullable=False),
+    Column("edited", _TEXT),
+    Column("used_at", _TEXT),
+    Column("step", Integer, nullable=False),
+    Column("record_id", _TEXT, nullable=False),
+    UniqueConstraint("slot"),
+    Index(None, "created_at", "approval_id"),
 )
 
 versions = Table(

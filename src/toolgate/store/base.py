@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from toolgate.store._approval import ApprovalStore
+from toolgate.store._credential_rows import CredentialRows
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
@@ -594,6 +596,9 @@ class Retention:
     schema_max_bytes: int = 256 * 2**20
     """Bytes of versions of schemas; the oldest go first, the last one of each connection stays."""
 
+    approval_days: float = 30.0
+    """Days that approvals are kept after they have expired."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
@@ -616,6 +621,9 @@ class Pruned:
 
     detections: int = 0
     """Notes of what messages were taken for."""
+
+    approvals: int = 0
+    """Approvals that expired long ago."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -644,7 +652,7 @@ class Upgrade:
 
 
 @runtime_checkable
-class Store(Protocol):
+class Store(ApprovalStore, Protocol):
     """Everything relational that Toolgate keeps.
 
     Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:

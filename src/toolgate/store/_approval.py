@@ -1,0 +1,146 @@
+"""What a store keeps of calls that wait for a person. Knows no SQL."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+__all__ = ["ApprovalFilter", "ApprovalState", "ApprovalStore", "StoredApproval"]
+
+ApprovalState: TypeAlias = Literal["waiting", "approved", "rejected", "used", "expired"]
+"""`approved`: may run once. `used`: has run, or begun to. `expired`: it is too late for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredApproval:
+    """A call that needs a person's yes, and what became of it."""
+
+    approval_id: str
+    """Opaque, time-sortable."""
+
+    binding: str
+    """SHA-256 over project, caller, tool, its definition and the arguments: what it holds for."""
+
+    project_id: str
+    """The tenant."""
+
+    caller_id: str
+    """Who wants to call."""
+
+    who: str
+    """The same for people: name of a token or user."""
+
+    client: str = ""
+    """The client program as it says itself."""
+
+    conversation: str = ""
+    """What the call belongs to."""
+
+    tool: str
+    """Key of the tool."""
+
+    digest: str = ""
+    """Of its definition; when that changes the approval is worth nothing."""
+
+    arguments: str = "{}"
+    """JSON, for people: secrets are masked, long ones are cut."""
+
+    arguments_sha256: str = ""
+    """Of the arguments as they came."""
+
+    reason: str = ""
+    """Why a person is asked."""
+
+    approver: Literal["user", "manager"] = "user"
+    """Who may decide: whoever sits at the client too, or only who has the right `approve`."""
+
+    state: ApprovalState = "waiting"
+    """Where it stands."""
+
+    created_at: str
+    """UTC, ISO 8601."""
+
+    expires_at: str
+    """From when on it is worth nothing; UTC, ISO 8601."""
+
+    decided_at: str | None = None
+    """UTC, ISO 8601."""
+
+    decided_by: str = ""
+    """Who decided."""
+
+    decided_via: str = ""
+    """Where: `rest`, `client` or `console`."""
+
+    comment: str = ""
+    """What they said about it."""
+
+    edited: str | None = None
+    """JSON: the arguments that run in place of those that came; None: those that came."""
+
+    used_at: str | None = None
+    """When the call began; UTC, ISO 8601."""
+
+    step: int = 0
+    """How often it was taken: once to begin, and once for each answer to a question of the tool."""
+
+    record_id: str = ""
+    """The record of the audit that says that it waits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalFilter:
+    """Which approvals are wanted; None means any."""
+
+    state: ApprovalState | None = None
+    """Where they stand."""
+
+    project_id: str | None = None
+    """The tenant."""
+
+    caller_id: str | None = None
+    """Who wants to call."""
+
+    after: str | None = None
+    """The id of the last one of the page before."""
+
+    limit: int = 100
+    """At most this many, the newest; 1 to 1,000."""
+
+
+class ApprovalStore(Protocol):
+    """The part of a store that keeps approvals. Each method is one transaction."""
+
+    async def park_approval(self, wanted: StoredApproval) -> StoredApproval:
+        """Keep it, unless one of the same binding is waiting or decided and not used; gives that.
+
+        Of many that come at the same time one is kept, and all get that one.
+        """
+        ...
+
+    async def approval(self, approval_id: str, *, now: str) -> StoredApproval | None:
+        """One by its id."""
+        ...
+
+    async def approvals(self, wanted: ApprovalFilter, *, now: str) -> list[StoredApproval]:
+        """Those that fit, newest first."""
+        ...
+
+    async def decide_approval(
+        self,
+        approval_id: str,
+        *,
+        state: Literal["approved", "rejected"],
+        by: str,
+        via: str,
+        comment: str,
+        edited: str | None,
+        now: str,
+    ) -> bool:
+        """Decide one that waits; False: it does not wait any more. Of many at once one decides."""
+        ...
+
+    async def claim_approval(self, approval_id: str, *, step: int, now: str) -> bool:
+        """Take the one right to run that an approval gives; False: it is taken, or too late.
+
+        `step` is 0 to begin; for each answer to a question of the tool one more than the last.
+        """
+        ...

@@ -15,7 +15,10 @@ CONFIG = ("/work/a/toolgate.toml",)
 
 
 def announce(
-    folder: Path, store: str = STORE, configuration: tuple[str, ...] = CONFIG
+    folder: Path,
+    store: str = STORE,
+    configuration: tuple[str, ...] = CONFIG,
+    runs_in: str = "",
 ) -> runfile.RunFile:
     return runfile.write(
         folder,
@@ -24,6 +27,7 @@ def announce(
         configuration=configuration,
         started_at="2026-07-28T09:00:00.000Z",
         version="1",
+        runs_in=runs_in,
     )
 
 
@@ -49,6 +53,14 @@ def test_a_gateway_of_another_configuration_is_not_taken_for_it(
 def test_a_gateway_without_configuration_is_found_by_those_who_have_none(tmp_path: Path) -> None:
     run = announce(tmp_path, configuration=("",))
     assert runfile.find(tmp_path, STORE, ("",)) == run
+
+
+def test_a_gateway_is_found_by_the_folder_where_it_runs_if_that_matters(tmp_path: Path) -> None:
+    run = announce(tmp_path, runs_in="/work/a")
+
+    assert runfile.find(tmp_path, STORE, CONFIG, runs_in="/work/a") == run
+    assert runfile.find(tmp_path, STORE, CONFIG, runs_in="/work/b") is None
+    assert runfile.find(tmp_path, STORE, CONFIG) == run
 
 
 def test_a_removed_announcement_is_found_no_more_and_may_be_removed_twice(tmp_path: Path) -> None:

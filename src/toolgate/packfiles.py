@@ -1,4 +1,4 @@
-"""Reading the files of a pack: bounded, UTF-8, and what is wrong is said with file and line.
+"""What folders are packs, and reading their files: bounded, UTF-8, faults with file and line.
 
 Knows nothing of intents, rules or tools: whoever knows a kind of file says what may stand in it.
 """
@@ -11,12 +11,28 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 
 from toolgate.errors import PackError
 
-__all__ = ["MOST_BYTES", "PackFile", "PackTable", "Trying", "files_in", "files_named", "pack_table"]
+__all__ = [
+    "MOST_BYTES",
+    "PackFile",
+    "PackTable",
+    "Trying",
+    "files_in",
+    "files_named",
+    "is_pack",
+    "pack_table",
+    "packs_at",
+    "packs_in",
+]
 
 MOST_BYTES: Final = 5_000_000
 """Longest text of a pack; some hundred prompts take 20 kB."""
 
 _MOST_TABLE_BYTES: Final = 1_000_000
+
+_PARTS: Final = (
+    *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
+    "servers.json",
+)
 
 _T = TypeVar("_T")
 
@@ -203,6 +219,31 @@ class PackTable:
         if not all(isinstance(each, dict) for each in plain):
             self.fail(key, f"{key!r} is no list of tables", f"Write each as: [[{key}]]")
         return [PackTable(cast("dict[str, Any]", each), self.file) for each in plain]
+
+
+def is_pack(folder: Path) -> bool:
+    """Whether a folder looks like a pack."""
+    return (folder / "pack.toml").is_file() or _has_parts(folder)
+
+
+def packs_in(folder: Path) -> list[Path]:
+    """The packs that a folder holds; none where it cannot be read."""
+    try:
+        return sorted(
+            path for path in folder.iterdir() if path.name[0] not in "._" and is_pack(path)
+        )
+    except OSError:
+        return []
+
+
+def packs_at(folder: Path) -> list[Path]:
+    """The packs of whoever works in a folder: itself with a `pack.toml`, and those in `packs`."""
+    own = [folder] if (folder / "pack.toml").is_file() and _has_parts(folder) else []
+    return [*own, *packs_in(folder / "packs")]
+
+
+def _has_parts(folder: Path) -> bool:
+    return any((folder / part).exists() for part in _PARTS)
 
 
 def pack_table(folder: Path) -> PackTable:

@@ -46,6 +46,9 @@ class RunFile:
     version: str
     """Version of Toolgate."""
 
+    runs_in: str = ""
+    """Whole path of its working folder; empty in files of versions that did not write it."""
+
     path: Path
     """Where the run file lies."""
 
@@ -70,6 +73,7 @@ def write(
     configuration: Sequence[str],
     started_at: str,
     version: str,
+    runs_in: str = "",
 ) -> RunFile:
     """Announce this process in `folder`; the file appears whole or not at all.
 
@@ -81,6 +85,7 @@ def write(
             that were imported on the command line.
         started_at: UTC, ISO 8601.
         version: Version of Toolgate.
+        runs_in: Whole path of the folder where it runs.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     run = RunFile(
@@ -91,6 +96,7 @@ def write(
         configuration=tuple(configuration),
         started_at=started_at,
         version=version,
+        runs_in=runs_in,
         path=folder / f"{_PREFIX}{_store_id(store)}-{os.getpid()}.json",
     )
     body = {
@@ -101,6 +107,7 @@ def write(
         "configuration": run.configuration,
         "started_at": run.started_at,
         "version": run.version,
+        "runs_in": run.runs_in,
     }
     draft = run.path.with_suffix(".new")
     with contextlib.suppress(FileNotFoundError):
@@ -124,13 +131,28 @@ def read_all(folder: Path) -> list[RunFile]:
     return sorted(runs, key=lambda run: run.started_at, reverse=True)
 
 
-def find(folder: Path, store: str | None, configuration: Sequence[str]) -> RunFile | None:
-    """The newest gateway over `store` with this configuration; None for `store` takes any.
+def find(
+    folder: Path, store: str | None, configuration: Sequence[str], *, runs_in: str | None = None
+) -> RunFile | None:
+    """The newest gateway over `store` with this configuration.
 
     A store is shared by all projects of a user, so it alone does not say whose gateway it is.
+
+    Args:
+        folder: Run folder.
+        store: URL of the store; None means any.
+        configuration: As it was announced.
+        runs_in: Whole path of the folder where it must run; None means any.
     """
     wanted = tuple(configuration)
-    return next((run for run in find_all(folder, store) if run.configuration == wanted), None)
+    return next(
+        (
+            run
+            for run in find_all(folder, store)
+            if run.configuration == wanted and (runs_in is None or run.runs_in == runs_in)
+        ),
+        None,
+    )
 
 
 def find_all(folder: Path, store: str | None) -> list[RunFile]:
@@ -184,6 +206,7 @@ def _read(path: Path) -> RunFile | None:
             configuration=tuple(map(str, found.get("configuration") or ("",))),
             started_at=str(found["started_at"]),
             version=str(found.get("version", "")),
+            runs_in=str(found.get("runs_in", "")),
             path=path,
         )
     except (KeyError, TypeError, ValueError):

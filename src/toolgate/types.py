@@ -256,6 +256,9 @@ class Caller:
     identity: Identity = LOCAL
     """What was proved of it. WARNING: by default that it may do everything."""
 
+    folder: str = ""
+    """Where its client works, told by a program of the same user; empty: where Toolgate runs."""
+
     @property
     def thread(self) -> tuple[str, str, str]:
         """Its conversation, told from those of other callers and projects."""

@@ -186,3 +186,29 @@ async def test_a_missing_token_is_no_guess() -> None:
             await place.admit(Shown(address="10.0.0.1"))
 
     assert (await place.admit(bearer("good", address="10.0.0.1"))).caller_id == "token:1"
+
+
+@pytest.mark.parametrize(
+    ("shown", "folder"),
+    [
+        (Shown(folder="/work/a%20b", is_relay=True), "/work/a b"),
+        (Shown(folder="/work/a", local_key="key"), "/work/a"),
+        (Shown(folder="/work/a", local_key="other"), ""),
+        (Shown(folder="/work/a"), ""),
+        (Shown(folder="work/a", is_relay=True), ""),
+        (Shown(folder="/work/%00", is_relay=True), ""),
+    ],
+)
+async def test_where_a_client_works_is_believed_of_programs_of_the_same_user(
+    shown: Shown, folder: str
+) -> None:
+    place = admission(required=False)
+    place.local_key = "key"
+
+    assert (await place.admit(shown)).folder == folder
+
+
+async def test_without_a_run_file_no_key_shows_who_is_the_same_user() -> None:
+    shown = Shown(folder="/work/a", local_key="")
+
+    assert (await admission(required=False).admit(shown)).folder == ""

@@ -195,6 +195,29 @@ async def test_the_folder_is_the_project_of_a_single_user_and_a_tenant_is_its_ow
 
 
 @pytest.mark.anyio
+async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path) -> None:
+    """Regression: an attached `toolgate stdio` got the folder in which the gateway was started."""
+    for name in ("gateway", "first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.md").write_text("x", "utf-8")
+    place = Workspace(tmp_path / "gateway", home=tmp_path)
+    names = {"PROJECT_NAME", "RECENT_FILES"}
+
+    found = [
+        await place(Caller(folder=str(tmp_path / name) if name else ""), names)
+        for name in ("first", "second", "", "first", "gone")
+    ]
+
+    assert [(each["PROJECT_NAME"], each["RECENT_FILES"]) for each in found] == [
+        ("first", "- first.md"),
+        ("second", "- second.md"),
+        ("gateway", "- gateway.md"),
+        ("first", "- first.md"),
+        ("gone", ""),
+    ]
+
+
+@pytest.mark.anyio
 async def test_a_home_folder_is_no_project(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path.parent, Path("/")):
         place = Workspace(folder, home=tmp_path)

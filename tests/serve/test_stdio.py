@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import anyio
 import mcp_types as t
 import orjson
@@ -20,7 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import ToolsListChanged, listen
 from mcp.shared.exceptions import MCPError
 
-from tests.serve.doors import INITIALIZE, listening, modern, texts, until
+from tests.serve.doors import INITIALIZE, headers_for, listening, modern, texts, until
 from tests.serve.fake import FakeGateway, fake_app
 from toolgate.serve import _pipes, _relay
 from toolgate.serve._lines import serve_lines
@@ -130,9 +131,9 @@ async def alone(gateway: FakeGateway) -> AsyncIterator[tuple[Line, asyncio.Event
 
 
 @asynccontextmanager
-async def relayed(url: str) -> AsyncIterator[Line]:
+async def relayed(url: str, folder: str = "") -> AsyncIterator[Line]:
     async def work(reader: LineReader, writer: LineWriter) -> None:
-        await _relay.relay(url, "k", reader, writer, ServeSettings())
+        await _relay.relay(url, "k", reader, writer, ServeSettings(), folder=folder)
 
     async with on_pipes(work) as (line, _):
         yield line
@@ -338,6 +339,29 @@ async def test_a_call_cancelled_through_the_relay_is_cancelled_and_not_answered(
         again = {**call, "id": 9, "params": {**call["params"], "name": "a__echo"}}
         assert (await line.ask(again))["id"] == 9
         assert line.waiting() == 0
+
+
+@ERAS
+async def test_a_relay_tells_where_its_client_works_and_strangers_cannot(mode: str) -> None:
+    call = modern("tools/call", {"name": "a__echo", "arguments": {}})
+    if mode == "legacy":
+        del call["params"]["_meta"]
+    folder = "/work/größe 1"
+    async with listening(key="k") as place, relayed(place.url, folder) as line:
+        if mode == "legacy":
+            await line.ask(INITIALIZE)
+            await line.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert "result" in await line.ask(call)
+        if mode == "auto":
+            stranger = {**headers_for(call), "X-Toolgate-Folder": "/work/other"}
+            async with (
+                aiohttp.ClientSession() as http,
+                http.post(f"{place.url}/mcp", json=call, headers=stranger) as answer,
+            ):
+                assert answer.status == 200
+        folders = [caller.folder for caller, _ in place.gateway.calls]
+
+    assert folders == ([folder] if mode == "legacy" else [folder, ""])
 
 
 @ERAS

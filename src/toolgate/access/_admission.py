@@ -1,9 +1,13 @@
 """From what a request shows to a `Caller`: who it is, and for which project it asks."""
 
 import hashlib
+import hmac
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from time import monotonic
+from urllib.parse import unquote_to_bytes
 
 from toolgate.authn import Authenticator
 from toolgate.errors import CredentialError, ForbiddenError
@@ -48,6 +52,13 @@ class Shown:
 
     address: str = ""
     """Where it comes from, for slowing guesses down."""
+
+    folder: str = ""
+    """The header `X-Toolgate-Folder`, percent-encoded; counts only for programs of the same user.
+    """
+
+    is_relay: bool = False
+    """Whether it is a `toolgate stdio` of the same user."""
 
 
 class Admission:
@@ -97,6 +108,7 @@ class Admission:
             client=shown.client,
             conversation=(shown.conversation or shown.client)[:_MAX_WORD],
             identity=identity,
+            folder=self._folder(shown),
         )
 
     async def identify(self, shown: Shown) -> Identity:
@@ -143,6 +155,17 @@ class Admission:
                 hint="Name one that your token has, or none; ask whoever runs the gateway.",
             )
         return name
+
+    def _folder(self, shown: Shown) -> str:
+        """Where the client works, if a program of the same user says so."""
+        if not shown.folder:
+            return ""
+        is_own = shown.is_relay or (
+            bool(self.local_key)
+            and hmac.compare_digest((shown.local_key or "").encode(), self.local_key.encode())
+        )
+        folder = os.fsdecode(unquote_to_bytes(shown.folder)) if is_own else ""
+        return folder if PurePath(folder).is_absolute() and "\0" not in folder else ""
 
     def _slow_down(self, credential: str, address: str) -> None:
         """After many failures from one address, look at nothing new from there for a while."""

@@ -10,7 +10,7 @@ import anyio
 
 from toolgate import logs
 from toolgate.cli._context import shared
-from toolgate.cli._door import find_running, load_settings
+from toolgate.cli._door import find_running, load_settings, working_folder
 from toolgate.cli._ending import ended_by_a_signal
 from toolgate.serve.stdio import attach_stdio
 from toolgate.settings import Settings
@@ -33,6 +33,7 @@ async def _stdio(loaded: Settings, standalone: bool) -> None:
     running = None if standalone else await find_running(loaded)
     if running is not None and running.running is not None:
         log.info("attached", extra={"address": running.running.address})
-        await attach_stdio(running.running.address, running.running.key)
+        at = running.running
+        await attach_stdio(at.address, at.key, folder=str(working_folder()))
         return
     await import_module("toolgate.cli._serving").serve_pipe(loaded)

@@ -24,6 +24,7 @@ from toolgate import __version__, runfile, settings
 from toolgate.cli._context import shared
 from toolgate.errors import ToolgateError, UnknownServerError, UnreachableError
 from toolgate.ids import utc_now
+from toolgate.packfiles import packs_at
 from toolgate.runfile import RunFile
 from toolgate.settings import Settings
 from toolgate.types import Json, json_object
@@ -43,6 +44,7 @@ __all__ = [
     "project_header",
     "store_url",
     "unknown_server",
+    "working_folder",
 ]
 
 WAIT_S = 30.0
@@ -114,10 +116,28 @@ def _configuration(config: Path | None, imports: Iterable[str | Path]) -> tuple[
     return (os.path.realpath(config) if config else "", *whole)
 
 
+def working_folder() -> Path:
+    """Where this command runs, the same by whichever path; the root where it was removed."""
+    try:
+        return Path(os.path.realpath(Path.cwd()))
+    except OSError:
+        return Path("/")
+
+
 async def find_running(loaded: Settings) -> "Door | None":
-    """The gateway of the same store and configuration on this machine, if one answers."""
+    """The gateway of the same store and configuration on this machine, if one answers.
+
+    Packs in the working folder belong to the configuration: a gateway that runs somewhere else
+    does not have them.
+    """
+    here = working_folder()
     return await _answering(
-        runfile.find(settings.run_dir(), store_url(loaded), configuration_of(loaded))
+        runfile.find(
+            settings.run_dir(),
+            store_url(loaded),
+            configuration_of(loaded),
+            runs_in=str(here) if packs_at(here) else None,
+        )
     )
 
 
@@ -399,6 +419,7 @@ def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:
     place = urlsplit(run.address)
     headers = {
         "X-Toolgate-Key": run.key,
+        "X-Toolgate-Folder": quote(os.fsencode(working_folder())),
         "User-Agent": f"toolgate-cli/{__version__}",
         **project_header(),
     }

@@ -15,7 +15,7 @@ import anyio
 from toolgate import __version__, logs, runfile, settings
 from toolgate.app import App, open_app
 from toolgate.cli._context import shared
-from toolgate.cli._door import configuration_of, load_settings, store_url
+from toolgate.cli._door import configuration_of, load_settings, store_url, working_folder
 from toolgate.cli._ending import ended_by_a_signal
 from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on, is_loopback, reachable
@@ -71,6 +71,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
                     configuration=configuration_of(loaded),
                     started_at=began,
                     version=__version__,
+                    runs_in=str(working_folder()),
                 )
             except OSError as error:
                 log.warning("commands will not find this gateway: %s", error)

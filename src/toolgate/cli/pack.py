@@ -15,7 +15,8 @@ from toolgate.cli._exit import FAILED, FINE, NOTHING
 from toolgate.cli._output import counted, note, print_json, print_table, print_text, waiting
 from toolgate.cli._packs import listed
 from toolgate.errors import OptionError
-from toolgate.packs import Pack, Packs, PackState, is_on_by_default, is_pack, load_pack
+from toolgate.packfiles import is_pack
+from toolgate.packs import Pack, Packs, PackState, is_on_by_default, load_pack
 from toolgate.packs.lint import Finding, Lint
 from toolgate.packs.scaffold import new_pack
 from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack

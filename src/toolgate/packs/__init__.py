@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolgate.packs._find import find_packs, is_on_by_default, is_pack, shipped_names
+from toolgate.packs._find import find_packs, is_on_by_default, shipped_names
 from toolgate.packs._load import load_pack
 from toolgate.packs._packs import Packs, PackSet, PackState, no_services
 from toolgate.packs._taught import taught_by
@@ -21,7 +21,6 @@ __all__ = [
     "Packs",
     "find_packs",
     "is_on_by_default",
-    "is_pack",
     "load_pack",
     "no_services",
     "shipped_names",

@@ -10,8 +10,9 @@ from typing import Final, Literal, TypeAlias
 
 from toolgate.errors import PackError
 from toolgate.intent import shipped
+from toolgate.packfiles import is_pack, packs_at, packs_in
 
-__all__ = ["GROUP", "Origin", "Place", "find_packs", "is_on_by_default", "is_pack", "shipped_names"]
+__all__ = ["GROUP", "Origin", "Place", "find_packs", "is_on_by_default", "shipped_names"]
 
 Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 """Where a pack was found."""
@@ -20,11 +21,6 @@ GROUP: Final = "toolgate.packs"
 """Entry points of installed packs: `NAME = "package"`, whose folder is the pack."""
 
 _ALWAYS: Final = frozenset({"schema"})
-
-_PARTS: Final = (
-    *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
-    "servers.json",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +47,7 @@ def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[
         local: Only those two; installed and shipped packs change seldom.
     """
     places = [place for path in paths for place in _of_path(Path(path))]
-    own = [cwd] if (cwd / "pack.toml").is_file() and _has_parts(cwd) else []
-    places += [
-        Place(folder=folder, origin="working folder") for folder in [*own, *_inside(cwd / "packs")]
-    ]
+    places += [Place(folder=folder, origin="working folder") for folder in packs_at(cwd)]
     if not local:
         places += _installed()
         places += [Place(folder=shipped(name), origin="shipped") for name in shipped_names()]
@@ -69,22 +62,13 @@ def is_on_by_default(name: str, origin: Origin) -> bool:
     return origin != "shipped" or name in _ALWAYS
 
 
-def is_pack(folder: Path) -> bool:
-    """Whether a folder looks like a pack."""
-    return (folder / "pack.toml").is_file() or _has_parts(folder)
-
-
-def _has_parts(folder: Path) -> bool:
-    return any((folder / part).exists() for part in _PARTS)
-
-
 def shipped_names() -> list[str]:
     """Names of the packs that are part of Toolgate."""
-    return [folder.name for folder in _inside(shipped("schema").parent)]
+    return [folder.name for folder in packs_in(shipped("schema").parent)]
 
 
 def _of_path(path: Path) -> list[Place]:
-    inside = _inside(path)
+    inside = packs_in(path)
     if (path / "pack.toml").is_file():
         inside = [path]
     elif not any((folder / "pack.toml").is_file() for folder in inside):
@@ -100,15 +84,6 @@ def _of_path(path: Path) -> list[Place]:
         hint="Correct packs.paths, or make one with: toolgate pack new NAME",
     )
     return [Place(folder=path, origin="setting", problem=str(problem))]
-
-
-def _inside(folder: Path) -> list[Path]:
-    try:
-        return sorted(
-            path for path in folder.iterdir() if path.name[0] not in "._" and is_pack(path)
-        )
-    except OSError:
-        return []
 
 
 def _installed() -> list[Place]:

@@ -80,6 +80,8 @@ def shown_by(scope: Scope, meta: Json, *, client: str = "", is_relay: bool = Fal
         client=client,
         conversation=found.get(b"x-toolgate-thread") or found.get(b"mcp-session-id") or "",
         address=str(peer[0]) if peer else "",
+        folder=found.get(b"x-toolgate-folder", ""),
+        is_relay=is_relay,
     )
 
 
@@ -87,6 +89,7 @@ _READ = frozenset(
     {
         b"authorization",
         b"mcp-session-id",
+        b"x-toolgate-folder",
         b"x-toolgate-key",
         b"x-toolgate-project",
         b"x-toolgate-thread",

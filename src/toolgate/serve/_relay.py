@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import logging
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
 
 import aiohttp
 import anyio
@@ -59,14 +61,27 @@ async def relay(
     *,
     token: str = "",
     project: str = "",
+    folder: str = "",
 ) -> None:
-    """Relay until the client closes its side; `token` and `project` hold unless it names own."""
+    """Relay until the client closes its side.
+
+    Args:
+        url: Address of the gateway.
+        key: Key of its run file.
+        reader: What the client says.
+        writer: What it is told.
+        settings: Limits for messages.
+        token: Token that holds unless a message has one of its own.
+        project: Project that holds unless a message names one.
+        folder: Where the client works.
+    """
     headers = {
         "Accept": "application/json, text/event-stream",
         "Content-Type": "application/json",
         **({"Authorization": f"Bearer {key}"} if key else {}),
         **({"X-Toolgate-Token": token} if token else {}),
         **({"X-Toolgate-Project": project} if project else {}),
+        **({"X-Toolgate-Folder": quote(os.fsencode(folder))} if folder else {}),
     }
     async with (
         aiohttp.ClientSession(

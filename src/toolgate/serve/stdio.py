@@ -35,7 +35,9 @@ async def serve_stdio(app: "App") -> None:
     await _with_client(work, settings.max_body_bytes)
 
 
-async def attach_stdio(url: str, key: str = "", *, settings: ServeSettings | None = None) -> None:
+async def attach_stdio(
+    url: str, key: str = "", *, settings: ServeSettings | None = None, folder: str = ""
+) -> None:
     """Relay between standard input and a running gateway until the client closes its side.
 
     Both eras, notifications and questions to the client pass. When the gateway goes away, requests
@@ -45,13 +47,16 @@ async def attach_stdio(url: str, key: str = "", *, settings: ServeSettings | Non
         url: Address of the gateway, such as `http://127.0.0.1:7420`.
         key: Key of its run file.
         settings: Limits for messages.
+        folder: Where the client works; the gateway may run somewhere else.
     """
     limits = settings or ServeSettings()
     relay: Any = await anyio.to_thread.run_sync(import_module, "toolgate.serve._relay")
 
     async def work(reader: LineReader, writer: LineWriter) -> None:
         token, project = own_credentials()
-        await relay.relay(url, key, reader, writer, limits, token=token, project=project)
+        await relay.relay(
+            url, key, reader, writer, limits, token=token, project=project, folder=folder
+        )
 
     await _with_client(work, limits.max_body_bytes)
 

@@ -30,7 +30,8 @@ class Options:
     """Table `[packs.options.servoy]`."""
 
     workspace: str = ""
-    """The folder of the solutions, or of one; empty: where Toolgate runs."""
+    """The folder of the solutions, or of one; empty: where the client works, if it is known, else
+    where Toolgate runs."""
 
     solution: str = ""
     """The solution to work on; empty: the only one in the workspace that is no module."""
@@ -118,14 +119,15 @@ class Desk:
         *,
         live: Mapping[str, Server] | None = None,
         talk: tuple[str, ...] = (),
+        folder: str = "",
     ) -> "Desk":
-        """The desk for options.
+        """The desk for options; without a workspace in them that of a folder, or of this process.
 
         Raises:
             RefusedError: There is no such workspace.
         """
-        folder = Path(options.workspace).expanduser() if options.workspace else Path.cwd()
-        workspace = Workspace.at(folder, options.solution)
+        place = Path(options.workspace).expanduser() if options.workspace else Path(folder or ".")
+        workspace = Workspace.at(place.absolute(), options.solution)
         return cls(options=options, workspace=workspace, live=live or {}, talk=talk)
 
     @cached_property
@@ -236,5 +238,8 @@ def desk_of(context: Context) -> Desk:
     connections = context.connections
     live: dict[str, Server] = {name: LiveServer(name, connections) for name in connections}
     return Desk.at(
-        Options.read(context.settings), live=live, talk=(context.project, context.thread)
+        Options.read(context.settings),
+        live=live,
+        talk=(context.project, context.thread),
+        folder=context.caller.folder,
     )

@@ -1,6 +1,7 @@
 """What the rules of the pack are told of the workspace: `{{PROJECT_NAME}}` and its like."""
 
 import time
+from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 
@@ -15,6 +16,7 @@ _FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".les
 _RECENT = 10
 _MOST_SOURCES = 200
 _FRESH_S = 1.0
+_PLACES = 16
 _PAUSE = 20
 """A large workspace that takes long to look at is looked at less often, by this factor."""
 
@@ -24,19 +26,23 @@ class _Kept:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._of: tuple[str, ...] = ()
-        self._until = 0.0
-        self._values: dict[str, str] = {}
+        self._known: OrderedDict[tuple[str, ...], tuple[float, dict[str, str]]] = OrderedDict()
 
     def values(self, context: Context) -> dict[str, str]:
-        key = (str(dict(context.settings)), str(Path.cwd()), *sorted(context.connections))
+        place = context.caller.folder or str(Path.cwd())
+        key = (str(dict(context.settings)), place, *sorted(context.connections))
         with self._lock:
-            now = time.monotonic()
-            if key != self._of or now >= self._until:
-                self._values = _values(context)
-                took = time.monotonic() - now
-                self._of, self._until = key, time.monotonic() + max(_FRESH_S, _PAUSE * took)
-            return dict(self._values)
+            began = time.monotonic()
+            until, values = self._known.get(key, (0.0, {}))
+            if began >= until:
+                values = _values(context)
+                took = time.monotonic() - began
+                until = time.monotonic() + max(_FRESH_S, _PAUSE * took)
+                self._known[key] = until, values
+                self._known.move_to_end(key)
+                if len(self._known) > _PLACES:
+                    self._known.popitem(last=False)
+            return dict(values)
 
 
 _kept = _Kept()

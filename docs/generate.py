@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from toolgate.settings import (
     ConnectionTable,
     ImportTable,
+    ModelTable,
     PermissionTable,
     ProjectTable,
     ServerTable,
@@ -115,6 +116,7 @@ def configuration() -> str:
         ("[server.NAME]", ServerTable),
         ("[server.NAME.tools.TOOL]", ToolTable),
         ("[connections.NAME]", ConnectionTable),
+        ("[models.NAME]", ModelTable),
         ("[project.NAME]", ProjectTable),
         ("[[permission]]", PermissionTable),
         ('[limits.tools."PATTERN"]', ToolLimitTable),

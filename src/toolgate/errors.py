@@ -33,6 +33,14 @@ ToolgateError
   StoreError
   EmbedderError
   DatabaseError
+  ModelError
+    ModelAuthError
+    ModelRateError
+    ModelTimeoutError
+    ContextTooLongError
+    ModelRequestError
+    ModelUnavailableError
+    UnknownModelError
 ```
 
 Knows no wire format: `serve` maps `code` to what its protocol wants.
@@ -49,6 +57,7 @@ __all__ = [
     "CatalogError",
     "ConfigError",
     "ConnectionLostError",
+    "ContextTooLongError",
     "CredentialError",
     "DatabaseError",
     "EmbedderError",
@@ -57,6 +66,12 @@ __all__ = [
     "InvalidAnswerError",
     "LimitError",
     "MissingExtraError",
+    "ModelAuthError",
+    "ModelError",
+    "ModelRateError",
+    "ModelRequestError",
+    "ModelTimeoutError",
+    "ModelUnavailableError",
     "OptionError",
     "PackError",
     "PortTakenError",
@@ -67,6 +82,7 @@ __all__ = [
     "StoreVersionError",
     "TimedOutError",
     "ToolgateError",
+    "UnknownModelError",
     "UnknownPluginError",
     "UnknownPromptError",
     "UnknownResourceError",
@@ -336,3 +352,61 @@ class DatabaseError(ToolgateError):
 
     code = "database"
     retryable = True
+
+
+class ModelError(ToolgateError):
+    """A chat model did not answer as it should."""
+
+    code = "model"
+
+
+class ModelAuthError(ModelError):
+    """The service of a chat model does not accept its key."""
+
+    code = "model_auth"
+
+
+class ModelRateError(ModelError):
+    """The service of a chat model takes no more requests for now."""
+
+    code = "model_rate"
+    retryable = True
+
+    def __init__(
+        self, failed: str, *, wait_s: float = 0.0, allowed: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.wait_s = wait_s
+        """Seconds until it is worth trying again, as the service said; 0: it did not."""
+
+
+class ModelTimeoutError(ModelError):
+    """A chat model took too long."""
+
+    code = "model_timeout"
+    retryable = True
+
+
+class ContextTooLongError(ModelError):
+    """The conversation is longer than the chat model takes."""
+
+    code = "context_too_long"
+
+
+class ModelRequestError(ModelError):
+    """The service of a chat model refuses a request as it is."""
+
+    code = "model_request"
+
+
+class ModelUnavailableError(ModelError):
+    """A chat model cannot be reached, broke off, or answered what nobody can read."""
+
+    code = "model_unavailable"
+    retryable = True
+
+
+class UnknownModelError(ModelError):
+    """No chat model has this name, or none is configured."""
+
+    code = "unknown_model"

@@ -16,12 +16,14 @@ __all__ = [
     "AuditSettings",
     "AuthnSettings",
     "CatalogSearchSettings",
+    "ChatSettings",
     "ConnectionTable",
     "DiscoverySettings",
     "ImportTable",
     "LimitSettings",
     "LogLevel",
     "LogSettings",
+    "ModelTable",
     "PackSettings",
     "PermissionTable",
     "ProjectTable",
@@ -325,6 +327,12 @@ class StoreSettings:
     schema_max_mb: int = _between(256, 1, 1_048_576)
     """Megabytes of such versions at most; 1 to 1,048,576."""
 
+    thread_days: float = _between(365.0, 0, 36_500)
+    """Days that threads of `/v1` are kept after their last turn; 0 to 36,500."""
+
+    thread_max_mb: int = _between(1024, 1, 1_048_576)
+    """Megabytes of threads at most; 1 to 1,048,576."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
@@ -567,6 +575,179 @@ class RuleSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelTable:
+    """Table `[models.NAME]`: a chat model that [turns](chat.md) can use, under a name of yours."""
+
+    provider: str = "openai"
+    """File name in `llm/`: `openai` for OpenAI and every service that speaks like it, `anthropic`,
+    `google`, or `scripted` for demonstrations and tests."""
+
+    model: str = ""
+    """What the service calls it; empty: NAME."""
+
+    url: str = ""
+    """Address of the service, such as `http://127.0.0.1:11434/v1`; empty: the provider's own."""
+
+    key: str = field(default="", repr=False)
+    """Key of the service; write `${env:NAME}` and not the key itself."""
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    """Further options of the provider. See [chat](chat.md)."""
+
+    aliases: tuple[str, ...] = ()
+    """Other names under which clients may ask for it, such as `gpt-4o`."""
+
+    fallbacks: tuple[str, ...] = ()
+    """Names of other models that are asked in its place, in this order, when it cannot be reached
+    or has no time, as long as nothing of an answer has come."""
+
+    retries: int = _between(2, 0, 10)
+    """How often a request is repeated that failed before anything of the answer came; 0 to 10."""
+
+    retry_within_s: float = _between(20.0, 0, 600)
+    """Seconds that pauses before repeated requests may take in all; 0 to 600."""
+
+    first_token_s: float = _between(60.0, 0.1, 3600)
+    """Seconds until the first piece of an answer; 0.1 to 3,600."""
+
+    silence_s: float = _between(60.0, 0.1, 3600)
+    """Seconds between two pieces of an answer; 0.1 to 3,600."""
+
+    timeouts_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds of a whole answer by its purpose: `answer` (600), `rephrase` (60), `grade` (30),
+    `classify` (15), `select` (30), `summary` (120)."""
+
+    context_tokens: int = _between(128_000, 500, 100_000_000)
+    """Estimated tokens that a request may have; 500 to 100,000,000. Threads are made shorter for
+    it."""
+
+    images: bool = True
+    """Whether it can be sent images."""
+
+    tool_messages: bool = True
+    """Whether it understands calls and their results as messages; otherwise these are written into
+    a message of the user."""
+
+    price_input: float = _between(0.0, 0, 1_000_000)
+    """Price of 1,000,000 tokens that are sent; 0 to 1,000,000."""
+
+    price_cached: float | None = _between(None, 0, 1_000_000)
+    """The same for tokens that the service has in its cache, 0 to 1,000,000; none: as
+    `price_input`."""
+
+    price_output: float = _between(0.0, 0, 1_000_000)
+    """Price of 1,000,000 tokens of answers; 0 to 1,000,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatSettings:
+    """Table `[chat]`: whole turns behind `/v1`. See [chat](chat.md).
+
+    It answers as soon as there is a `[models.NAME]`.
+    """
+
+    model: str = ""
+    """Name of the model that answers when a request asks for none; empty: the first one."""
+
+    helper_model: str = ""
+    """Name of the model that rephrases, grades, classifies and sums up; empty: the one that
+    answers."""
+
+    engine: str = "langgraph"
+    """File name in `flow/`: what goes from step to step, `langgraph` or `plain`, which needs no
+    library and does the same."""
+
+    tools_enabled: tuple[str, ...] = ("Vector Search", "NL2SQL")
+    """Which kinds of tools of the packs `documents` and `sql` a turn has; tools of other servers
+    are not touched by it."""
+
+    retrieval: Literal["auto", "forced", "classifier"] = "auto"
+    """Who decides that documents are looked up: the model (`auto`), nobody since it always happens
+    (`forced`), or a look at the question before (`classifier`)."""
+
+    history: bool = True
+    """Whether the model sees earlier turns of the thread."""
+
+    rephrase: bool = True
+    """Whether a question that refers to earlier ones is made one that stands alone, before
+    documents are searched."""
+
+    grade: bool = True
+    """Whether a model looks if the documents that were found help."""
+
+    top_k: int = _between(8, 1, 100)
+    """Documents of a turn; 1 to 100."""
+
+    search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
+    """How documents are searched."""
+
+    inject: Literal["tail", "system"] = "tail"
+    """Where documents are put: at the end of the conversation, so that what was sent before is
+    sent the same again and services have it in their cache, or in the system message."""
+
+    call_before_model: Literal["exact", "any", "off"] = "exact"
+    """Whether the tool of an intent is called before the model is asked: when an exact keyword and
+    all arguments are in the message, for `any` intent with a tool, or never."""
+
+    max_tools: int = _between(10, 1, 128)
+    """Most tools that a turn begins with, pinned ones included; 1 to 128."""
+
+    thread_tools: int = _between(32, 1, 512)
+    """Most tools that a thread collects in its turns; 1 to 512. Further ones are reached through
+    the meta-tools."""
+
+    meta_tools: bool = True
+    """Whether the model gets `tool_discovery` and `tool_execute` too, to find more."""
+
+    max_steps: int = _between(50, 1, 1_000)
+    """Answers of the model in one turn; 1 to 1,000."""
+
+    max_tool_calls: int = _between(100, 0, 10_000)
+    """Calls of tools in one turn; 0 to 10,000."""
+
+    max_sql_calls: int = _between(10, 0, 10_000)
+    """Calls of tools of the pack `sql` in one turn; 0 to 10,000."""
+
+    max_tokens: int = _between(1_000_000, 100, 1_000_000_000)
+    """Tokens of all requests and answers of one turn; 100 to 1,000,000,000."""
+
+    max_cost: float = _between(0.0, 0, 1_000_000)
+    """What one turn may cost, by the prices of its models; 0 to 1,000,000, 0: as much as it
+    does."""
+
+    max_seconds: float = _between(600.0, 1, 86_400)
+    """Seconds of one turn; 1 to 86,400."""
+
+    parallel_calls: int = _between(4, 1, 64)
+    """Calls of one answer that run at the same time; 1 to 64. Tools that may destroy run one after
+    another."""
+
+    thread_policy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
+    """What happens to a turn when its thread has one that runs: it is refused, waits, or ends the
+    other, of which what was said stays (`interrupt`) or goes (`rollback`)."""
+
+    results: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What later requests have of the results of tools, by pattern of their keys: `keep` all,
+    `stub` a line in place of the result, `drop_pair` neither call nor result."""
+
+    compact_share: float = _between(0.8, 0.1, 1.0)
+    """Part of the model's `context_tokens` from which on a thread is made shorter; 0.1 to 1.0."""
+
+    keep_turns: int = _between(4, 1, 1_000)
+    """Latest turns of which nothing is taken away then; 1 to 1,000."""
+
+    approval_wait_s: float = _between(0.0, 0, 86_400)
+    """Seconds that a streamed turn waits for an approval before it ends and is taken up later; 0
+    to 86,400."""
+
+    heartbeat_s: float = _between(15.0, 0.05, 600)
+    """Seconds of silence after which a stream says that it is alive; 0.05 to 600."""
+
+    issue_url: str = ""
+    """Address that error messages to users name for reports; empty: none is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that can be configured."""
 
@@ -658,6 +839,12 @@ class Settings:
 
     connections: Mapping[str, ConnectionTable] = field(default_factory=dict[str, ConnectionTable])
     """Tables `[connections.NAME]`: databases that tools of packs may read."""
+
+    models: Mapping[str, ModelTable] = field(default_factory=dict[str, ModelTable])
+    """Tables `[models.NAME]`: chat models that turns can use."""
+
+    chat: ChatSettings = ChatSettings()
+    """Table `[chat]`: whole turns behind `/v1`."""
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""

@@ -1,0 +1,90 @@
+"""What prompts are: texts that models are given, under names, which a project can replace."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+__all__ = ["PREFIX", "Prompt", "PromptStore", "PromptVersion", "Render"]
+
+PREFIX = "toolgate_"
+"""Before the names of our own prompts where MCP clients see them."""
+
+Render: TypeAlias = Callable[[str, str, Mapping[str, str]], Awaitable[str]]
+"""Gives the text of a prompt for a project: project id, name, values of its fields.
+
+Stages that need a text of ours are passed one of these by `app`, and know no more of prompts.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A prompt as a project has it."""
+
+    name: str
+    """Without the prefix for ours; as MCP clients see it for those of packs and servers."""
+
+    title: str
+    """For people; replacing the text does not change it."""
+
+    role: Literal["assistant", "user"]
+    """Who says it, as MCP has it."""
+
+    text: str
+    """Its text, with fields such as `{question}`."""
+
+    needs: tuple[str, ...] = ()
+    """Fields that the text must have."""
+
+    version: int = 0
+    """Number of the replacement, from 1 on in each project; 0: the text that ships."""
+
+    changed_at: str = ""
+    """When it was replaced, UTC, ISO 8601; empty: it was not."""
+
+    changed_by: str = ""
+    """Who replaced it."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the text that ships."""
+        return self.version == 0 or not self.changed_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptVersion:
+    """One replacement of a prompt, or the end of one."""
+
+    project_id: str
+    """The tenant."""
+
+    name: str
+    """The prompt."""
+
+    version: int
+    """From 1 on."""
+
+    text: str | None
+    """The new text; None: from then on the text that ships."""
+
+    changed_at: str
+    """UTC, ISO 8601."""
+
+    changed_by: str = ""
+    """Id of the caller."""
+
+
+@runtime_checkable
+class PromptStore(Protocol):
+    """Where replacements are kept; every one stays, so that an earlier one can be taken up."""
+
+    async def prompt_versions(self, project_id: str, name: str | None) -> list[PromptVersion]:
+        """Replacements of a prompt, or the latest of each with no name; oldest first."""
+        ...
+
+    async def add_prompt_version(self, version: PromptVersion) -> None:
+        """Keep one more.
+
+        Raises:
+            StoreError: It cannot be written, or its number is taken.
+        """
+        ...

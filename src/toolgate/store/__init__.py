@@ -70,6 +70,7 @@ __all__ = [
     "SqlAccess",
     "Store",
     "StoredApproval",
+    "StoredCredential",
     "StoredDetection",
     "StoredPermission",
     "StoredProject",

@@ -652,7 +652,7 @@ class Upgrade:
 
 
 @runtime_checkable
-class Store(ApprovalStore, Protocol):
+class Store(ApprovalStore, CredentialRows, Protocol):
     """Everything relational that Toolgate keeps.
 
     Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:

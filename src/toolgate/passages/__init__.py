@@ -1,0 +1,5 @@
+"""Where the vectors of passages are kept and compared. Implementations by file name."""
+
+from toolgate.passages.base import METRICS, Metric, Near, PassageIndex, Placed, Shelf, similarity
+
+__all__ = ["METRICS", "Metric", "Near", "PassageIndex", "Placed", "Shelf", "similarity"]

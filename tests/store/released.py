@@ -246,6 +246,20 @@ def build_0010(connection: Connection) -> None:
     )
 
 
+def build_0013(connection: Connection) -> None:
+    """With somebody who has logged in to the console."""
+    build_0010(connection)
+    _schema.migrate(connection, to="0013")
+    connection.execute(
+        text(
+            "INSERT INTO sessions (session_id, caller_id, name, sealed, created_at, seen_at,"
+            " expires_at, address, agent) VALUES ('s1', 'token:t1', 'anna', :bytes, :now, :now,"
+            " :now, '127.0.0.1', 'a browser')"
+        ),
+        {"bytes": b"sealed", "now": "2026-11-22T12:00:00.000Z"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -257,5 +271,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0008": build_0008,
     "0009": build_0009,
     "0010": build_0010,
+    "0013": build_0013,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -16,6 +16,7 @@ from toolgate.store._credential_rows import (
     WrappedKey,
 )
 from toolgate.store._keepable import keepable, kept
+from toolgate.store._session_rows import SessionRows, StoredSession
 from toolgate.store.base import (
     AuditAnchor,
     AuditEnds,
@@ -67,6 +68,7 @@ __all__ = [
     "Pruned",
     "Retention",
     "SeenTool",
+    "SessionRows",
     "SqlAccess",
     "Store",
     "StoredApproval",
@@ -78,6 +80,7 @@ __all__ = [
     "StoredSchema",
     "StoredSearch",
     "StoredServer",
+    "StoredSession",
     "StoredSnapshot",
     "StoredToken",
     "StoredUse",

@@ -50,6 +50,7 @@ from toolgate.store import (
 from toolgate.store._approval import ApprovalFilter, StoredApproval
 from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
+from toolgate.store._sessions import SqlSessions
 from toolgate.store.base import (
     AuditAnchor,
     AuditEnds,
@@ -86,7 +87,7 @@ _PORTION = 1000
 _READERS = 4
 
 
-class SqlStore(SqlCredentials):
+class SqlStore(SqlCredentials, SqlSessions):
     """What a database module completes with its engine, its `insert` and its upkeep."""
 
     _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -480,6 +481,8 @@ class SqlStore(SqlCredentials):
                 < utc_text(today - timedelta(days=retention.approval_days)),
             ),
         )
+        sessions = _tables.sessions
+        await self._drop(sessions, sessions.c.expires_at <= now)
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return pruned
 

@@ -41,6 +41,7 @@ __all__ = [
     "secrets",
     "seen_tools",
     "servers",
+    "sessions",
     "snapshots",
     "tokens",
     "tool_texts",
@@ -51,7 +52,7 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0013")
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -421,4 +422,19 @@ versions = Table(
     MetaData(),  # Alembic's own: not compared with the migrations
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
+
+# Who has logged in to the console.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", _TEXT, primary_key=True),
+    Column("caller_id", _TEXT, nullable=False),
+    Column("name", _TEXT, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+    Column("seen_at", _TEXT, nullable=False),
+    Column("expires_at", _TEXT, nullable=False),
+    Column("address", _TEXT, nullable=False),
+    Column("agent", _TEXT, nullable=False),
 )

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from toolgate.store._approval import ApprovalStore
 from toolgate.store._credential_rows import CredentialRows
+from toolgate.store._session_rows import SessionRows
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
@@ -652,7 +653,7 @@ class Upgrade:
 
 
 @runtime_checkable
-class Store(ApprovalStore, CredentialRows, Protocol):
+class Store(ApprovalStore, CredentialRows, SessionRows, Protocol):
     """Everything relational that Toolgate keeps.
 
     Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:

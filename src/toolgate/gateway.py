@@ -16,42 +16,34 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from toolgate import jsontext
-from toolgate.access import Access, AccessAdmin, Admission, Limits, Mask, Shown
+from toolgate.access import Access, AccessAdmin, Admission, Limits
 from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
     CatalogChange,
     Entry,
     Menu,
-    MenuRules,
-    ServerEntries,
     Snapshot,
 )
 from toolgate.errors import (
     ArgumentError,
-    ForbiddenError,
     HandleError,
     LimitError,
     RpcError,
-    ServerDownError,
-    SettingError,
     StoreError,
     ToolgateError,
-    UnknownPromptError,
-    UnknownResourceError,
-    UnknownServerError,
-    UnknownToolError,
     UpstreamError,
 )
 from toolgate.execute import Protections, check_arguments, nearest, page_result, read_page
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
 from toolgate.intent import Detection, DetectRequest, Intent
+from toolgate.management import Management, ServerKeeper
 from toolgate.metatools import (
     DEFINITIONS,
     DiscoverRequest,
@@ -64,36 +56,30 @@ from toolgate.metatools import (
     read_result_read,
 )
 from toolgate.observe import observe
+from toolgate.reach import Reach
 from toolgate.rules import CALL_FIRST
-from toolgate.scan import Held, Quarantine
+from toolgate.scan import Quarantine
 from toolgate.search import (
-    Arm,
     AskedQuery,
     Description,
     Discovery,
     Hit,
-    IndexedTexts,
     Learning,
-    LearningStatus,
     Relations,
     SearchAnswer,
     SearchRequest,
     ToolIndex,
-    VectorIndex,
     compose,
     describe_tools,
-    indexed_texts,
     signature,
 )
 from toolgate.settings import ProjectTable, Settings
+from toolgate.showing import Showing
 from toolgate.signing import Signer
 from toolgate.store import Store, StoredResult
 from toolgate.tokens import estimate_tokens
 from toolgate.types import (
-    DEFAULT_PROJECT,
-    LOCAL,
     Caller,
-    Identity,
     Json,
     Peer,
     ServerStatus,
@@ -101,23 +87,16 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["Change", "Gateway", "ServerKeeper", "ToolView"]
+__all__ = ["Change", "Gateway", "ToolView"]
 
 log = logging.getLogger(__name__)
-
-_RANKED = 50
-"""Places of a search among which `explain` looks for a tool."""
 
 _NAMED = 12
 """Siblings of a server that an answer names."""
 
 _RESULT_HANDLE = "handle"
 _READ_KEY = "toolgate:result_read"
-_CHANGES_BACK_BELOW = 0.75
 _MAX_INSTRUCTIONS = 4000
-
-_FOR_RULES = ("processPrompt", "getKnowledge")
-"""Meta-tools that are listed, first of all, while a pack with rules is loaded."""
 
 _INVALID_PARAMS = -32602
 _QUERY_CHARS = 2_000
@@ -152,22 +131,6 @@ class ToolView:
 
     down: bool
     """Whether its server does not answer now."""
-
-
-class ServerKeeper(Protocol):
-    """Who knows how servers are configured and kept; given by `app`."""
-
-    async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
-        """Add a server, in the store or, with `save`, in the configuration file."""
-        ...
-
-    async def remove(self, project_id: str, name: str) -> None:
-        """Remove a server that is kept in the store or the configuration file."""
-        ...
-
-    async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
-        """Switch a server on or off."""
-        ...
 
 
 class Gateway:
@@ -210,16 +173,39 @@ class Gateway:
         self._receipts = receipts
         self._store = store
         self._signer = signer
-        self._keeper = keeper
         self._learning = learning
         self._relations = relations
-        self._quarantine = quarantine
         self._guide = guide
         self._listeners: list[Callable[[Change], None]] = []
         self._access_listeners: list[Callable[[], None]] = []
         self._menu = Menu(catalog, {n: jsontext.dumps(d) for n, d in DEFINITIONS.items()})
+        self.reach = Reach(settings=self._current, catalog=catalog, access=access, index=index)
+        """Looks up what a caller may use."""
+        self._showing = Showing(
+            settings=self._current,
+            project=project,
+            catalog=catalog,
+            menu=self._menu,
+            index=index,
+            guide=guide,
+        )
+        self.manage = Management(
+            settings=self._current,
+            project=project,
+            catalog=catalog,
+            access=access,
+            admission=admission,
+            admin=admin,
+            index=index,
+            receipts=receipts,
+            keeper=keeper,
+            learning=learning,
+            quarantine=quarantine,
+            reach=self.reach,
+            showing=self._showing,
+        )
+        """The verbs of those who look after it."""
         self._showed_all: bool | None = None
-        self._has_paged = False
         self._watched: dict[str, int] = {}
         self._missed: set[str] = set()
         self._tool_names = ToolNames()
@@ -229,6 +215,9 @@ class Gateway:
             catalog.on_state(self._on_server_state),
             catalog.on_resource(self._on_resource),
         ]
+
+    def _current(self) -> Settings:
+        return self.settings
 
     def close(self) -> None:
         """Stop listening to the catalog; the owner closes what it gave."""
@@ -267,7 +256,7 @@ class Gateway:
 
     def instructions_for(self, caller: Caller) -> str:
         """What the gateway says about its use, for `initialize` and `server/discover`."""
-        servers = self._within_reach(caller, self._catalog.snapshot)
+        servers = self.reach.servers(caller, self._catalog.snapshot)
         said = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
         if self.settings.expose == "flat":
             return next(iter(said.values()), "")
@@ -275,9 +264,9 @@ class Gateway:
         lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
         if "processPrompt" in self.settings.meta_tools and self._guide.has_rules:
             lines.append(CALL_FIRST)
-        if not self._lists_all(caller):
+        if not self._showing.lists_all(caller):
             # While the search is tried out, a part of the conversations has the real tools.
-            where = "Where tool_discovery is listed: find" if self._is_mixed() else "Find"
+            where = "Where tool_discovery is listed: find" if self._showing.is_mixed() else "Find"
             lines.append(
                 f"{where} tools with tool_discovery (one short capability phrase per step), run "
                 "them with tool_execute. Servers: " + ", ".join(servers) + "."
@@ -293,20 +282,20 @@ class Gateway:
         """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
         mask = self._access.mask(caller, self._catalog.snapshot)
         allowed = None if mask is None else mask.tobytes()
-        meta = self._listed_meta_tools(caller)
-        return self._menu.listing(self._menu_rules(caller), allowed, meta)
+        meta = self._showing.meta_tools(caller)
+        return self._menu.listing(self._showing.rules(caller), allowed, meta)
 
     async def list_prompts(self, caller: Caller) -> bytes:
         """What `prompts/list` shows, as a JSON array; the same in every mode."""
-        return self._array(caller, "prompt", self._catalog.snapshot.prompts.values())
+        return self.reach.array(caller, "prompt", self._catalog.snapshot.prompts.values())
 
     async def list_resources(self, caller: Caller) -> bytes:
         """What `resources/list` shows, as a JSON array; the same in every mode."""
-        return self._array(caller, "read", self._catalog.snapshot.resources.values())
+        return self.reach.array(caller, "read", self._catalog.snapshot.resources.values())
 
     async def list_templates(self, caller: Caller) -> bytes:
         """What `resources/templates/list` shows, as a JSON array; the same in every mode."""
-        return self._array(caller, "read", self._catalog.snapshot.templates.values())
+        return self.reach.array(caller, "read", self._catalog.snapshot.templates.values())
 
     def tools(self, caller: Caller) -> list[ToolView]:
         """All tools that the caller may use, listed or not."""
@@ -325,7 +314,7 @@ class Gateway:
 
     def input_schema(self, caller: Caller, name: str) -> Json | None:
         """Input schema of a tool by exposed name or of a meta-tool; None: no such tool."""
-        entry = self._known_by(caller, name)
+        entry = self.reach.known_by(caller, name)
         if entry is not None:
             return json_object(entry.definition.get("inputSchema"))
         if self.settings.expose != "flat" and name in DEFINITIONS:
@@ -334,15 +323,8 @@ class Gateway:
 
     def mirrors(self, caller: Caller, name: str) -> bool:
         """Whether calls of a tool repeat arguments in headers (`x-mcp-header` in its schema)."""
-        entry = self._known_by(caller, name)
+        entry = self.reach.known_by(caller, name)
         return entry is not None and b'"x-mcp-header"' in entry.raw
-
-    def _known_by(self, caller: Caller, name: str) -> Entry | None:
-        """A tool by exposed name, if the caller may know of it."""
-        entry = self._catalog.snapshot.by_exposed.get(name)
-        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
-            return None
-        return entry
 
     def on_change(self, listener: Callable[[Change], None]) -> Callable[[], None]:
         """Have a function called when something changes; gives what ends that."""
@@ -368,7 +350,7 @@ class Gateway:
             return await self._call_meta(caller, name, params, peer)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
             with self._receipts.refusals(caller, "call", name):
-                raise self._unknown_name(caller, name)
+                raise self.reach.unknown_name(caller, name)
         try:
             return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
@@ -419,7 +401,7 @@ class Gateway:
             page = read_result_read(wanted.arguments)
             return await self.read_result(caller, page.handle, page.offset)
         with self._receipts.refusals(caller, "call", wanted.key):
-            entry = self._entry(caller, wanted.key)
+            entry = self.reach.tool(caller, wanted.key)
             if "requestState" not in params and "inputResponses" not in params:
                 await self._check_for(caller, entry, wanted.arguments)
         inner = {**params, "arguments": wanted.arguments}
@@ -460,7 +442,7 @@ class Gateway:
     async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
         """A message of the user with the rules and tools for it, or `PASS_THROUGH`."""
         began = perf_counter()
-        made = await self._guide.enrich(caller, prompt, _Tools(self, caller))
+        made = await self._guide.enrich(caller, prompt, self._tools(caller))
         self._receipts.simple(
             caller,
             "enrich",
@@ -479,7 +461,7 @@ class Gateway:
     async def knowledge(self, caller: Caller, queries: Sequence[str]) -> Knowledge:
         """The rules for short actions, such as "create relation"."""
         began = perf_counter()
-        known = await self._guide.knowledge(caller, queries, _Tools(self, caller))
+        known = await self._guide.knowledge(caller, queries, self._tools(caller))
         self._receipts.simple(
             caller,
             "knowledge",
@@ -491,6 +473,9 @@ class Gateway:
             },
         )
         return known
+
+    def _tools(self, caller: Caller) -> "_Tools":
+        return _Tools(self, self._showing, caller)
 
     def tools_of(self, caller: Caller, intent: Intent) -> list[Entry]:
         """The tools of an intent that the caller may use, in the intent's order.
@@ -518,16 +503,16 @@ class Gateway:
         began = perf_counter()
         snapshot = self._catalog.snapshot
         with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
-            self._check_servers(caller, request.servers, snapshot)
+            self.reach.check_servers(caller, request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        arm = self._arm(caller)
+        arm = self._showing.arm(caller)
         strategy = arm.strategy
         notices: list[str] = []
         self._relations.look(snapshot.version, self._index.tools, strategy)
         down = self._catalog.down()
         with self._receipts.refusals(caller, "discover", request.group):
             group = await self._group(caller, request.group)
-        mask = self._mask(caller, strategy.keys, snapshot, request.servers, down, notices)
+        mask = self.reach.mask(caller, strategy.keys, snapshot, request.servers, down, notices)
         servers = request.servers
         if group is not None:
             within = np.fromiter((key in group for key in strategy.keys), np.bool_)
@@ -561,7 +546,7 @@ class Gateway:
             found = compose(
                 answer,
                 lambda key: _definition(snapshot, key),
-                siblings=self._siblings(caller, snapshot, answer),
+                siblings=self.reach.siblings(caller, snapshot, answer),
                 budget_tokens=project.budget_tokens or settings.budget_tokens,
                 down=down,
                 notices=notices,
@@ -590,7 +575,7 @@ class Gateway:
                 return False
             return wanted.mask is None or (key in keys and bool(wanted.mask[keys.index(key)]))
 
-        raised = await self._guide.raised(caller, wanted.queries, _Tools(self, caller))
+        raised = await self._guide.raised(caller, wanted.queries, self._tools(caller))
         for each in raised:
             answer = each.in_answer(answer, may_add=could_be_found)
         hits = [hit for hit in answer.hits if hit.relevance >= wanted.threshold]
@@ -601,7 +586,7 @@ class Gateway:
         found = {hit.key for hit in answer.hits}
         return [
             Hit(key=entry.key, relevance=0.0, explanation="is pinned", source="core")
-            for key in sorted(self._pinned(self._project(caller.project_id)) - found)
+            for key in sorted(self._showing.pinned(self._project(caller.project_id)) - found)
             if (entry := self._catalog.snapshot.tool(key)) is not None
             if not request.servers or entry.server in request.servers
             if self._access.decide(caller, "list", key).allowed
@@ -672,46 +657,11 @@ class Gateway:
         hits = [hit for hit in answer.hits if hit.key in shown]
         self._learning.note_search(caller, asked, answer.model, hits, beside)
 
-    # Learning
-
-    async def mark(self, caller: Caller, key: str, *, right: bool) -> None:
-        """Say that a tool which a search showed was right, or wrong.
-
-        Raises:
-            ArgumentError: No search of this caller showed it.
-        """
-        with self._receipts.refusals(caller, "mark", key):
-            if not await self._learning.mark(caller, key, right=right):
-                raise ArgumentError(
-                    f"No search of yours showed the tool {key[:100]!r} lately.",
-                    hint="Search for it first; the mark belongs to that search."
-                    if self.settings.usage.enabled
-                    else "Learning from use is off: set usage.enabled = true.",
-                )
-        detail: Json = {"key": key, "mark": "right" if right else "wrong"}
-        self._receipts.simple(caller, "mark", began=perf_counter(), detail=detail)
-
-    async def usage(self, caller: Caller) -> LearningStatus:
-        """What was learned from use in the caller's project."""
-        return await self._learning.status(caller)
-
-    async def forget_usage(self, caller: Caller) -> int:
-        """Forget what was searched and used in the caller's project; gives the searches.
-
-        Raises:
-            ForbiddenError: The caller may not.
-        """
-        self.must_manage(caller)
-        forgotten = await self._learning.clear(caller.project_id)
-        detail: Json = {"searches": forgotten}
-        self._receipts.simple(caller, "forget", began=perf_counter(), detail=detail)
-        return forgotten
-
     async def groups(self, caller: Caller) -> list[Json]:
         """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        strategy = self._arm(caller).strategy
+        strategy = self._showing.arm(caller).strategy
         self._relations.look(snapshot.version, self._index.tools, strategy)
         await self._relations.settled()
         found: list[Json] = []
@@ -748,7 +698,7 @@ class Gateway:
         for key in dict.fromkeys(keys):
             try:
                 with self._receipts.refusals(caller, "describe", key):
-                    entries.append(self._entry(caller, key))
+                    entries.append(self.reach.tool(caller, key))
             except ToolgateError as error:
                 problems.append(error)
         if problems and not entries:
@@ -761,126 +711,6 @@ class Gateway:
         detail: Json = {"keys": [entry.key for entry in entries]}
         self._receipts.simple(caller, "describe", began=began, detail=detail)
         return shown
-
-    def indexed(self, caller: Caller, keys: Sequence[str]) -> dict[str, IndexedTexts]:
-        """The texts by which the meaning of tools is found, by key: a tool's vector is their mean.
-
-        Raises:
-            UnknownToolError: A key names no tool of this caller.
-        """
-        entries = [self._entry(caller, key) for key in dict.fromkeys(keys)]
-        return {entry.key: indexed_texts(entry) for entry in entries}
-
-    async def explain(
-        self,
-        caller: Caller,
-        tool: str,
-        *,
-        identity: Identity = LOCAL,
-        project: str = "",
-        query: str = "",
-        problem: str = "",
-    ) -> Json:
-        """Why somebody sees a tool, or not: `visible`, and each stage with its reason.
-
-        Args:
-            caller: Who asks; explaining needs the right `manage`.
-            tool: Its key, or the name that clients see.
-            identity: Who it is about.
-            project: In which project; empty: in its own.
-            query: A request: then it is told at which place the tool is found for it.
-            problem: What is wrong with the credential of `identity`; empty: nothing.
-
-        Raises:
-            ForbiddenError: The caller may not manage.
-        """
-        self.must_manage(caller)
-        stages = [_stage("token", not problem, problem or _who(identity))]
-        about = caller
-        try:
-            about = self.admission.caller_of(identity, Shown(header_project=project))
-            named = "no project" if about.project_id == DEFAULT_PROJECT else about.project_id
-            stages.append(_stage("request", passed=True, reason=f"It acts in {named}."))
-        except ForbiddenError as error:
-            stages.append(_stage("request", passed=False, reason=str(error)))
-        snapshot = self._catalog.snapshot
-        entry = snapshot.tool(tool) or snapshot.by_exposed.get(tool)
-        key = entry.key if entry is not None else tool
-        if stages[-1]["passed"]:
-            stages += [
-                _stage(step.stage, step.passed, step.reason)
-                for step in self._access.steps(about, key)
-            ]
-        held = next((one for one in await self._quarantine.held() if one.key == key), None)
-        stages.append(self._server_stage(key, is_there=entry is not None or held is not None))
-        reason = "It is not held back."
-        if held is not None:
-            reason = f"It is held back: {held.reason} See: toolgate servers approve {held.server}"
-        stages.append(_stage("quarantine", passed=held is None, reason=reason))
-        visible = all(stage["passed"] for stage in stages)
-        if visible and entry is not None:
-            stages.append(self._listed_stage(about, entry))
-            if query:
-                stages.append(await self._rank_stage(about, entry, query))
-        return {
-            "tool": key,
-            "caller": identity.caller_id,
-            "token": identity.token or None,
-            "project": None if about.project_id == DEFAULT_PROJECT else about.project_id,
-            "visible": visible,
-            "stages": stages,
-        }
-
-    def _server_stage(self, key: str, *, is_there: bool) -> Json:
-        """Whether the server has the tool, and answers."""
-        server = key.partition(":")[0]
-        status = next((one for one in self._catalog.statuses() if one.name == server), None)
-        if status is None:
-            near = nearest(key, [tool.key for tool in self._catalog.snapshot.tools])
-            hint = f" Nearest: {', '.join(near[:3])}." if near else ""
-            return _stage("server", False, f"There is no server {server!r}.{hint}")
-        if status.state == "disabled":
-            return _stage("server", False, f"Server {server!r} is disabled.")
-        if not is_there:
-            tools = [tool.key for tool in self._catalog.snapshot.tools if tool.server == server]
-            near = nearest(key, tools)
-            hint = f" Nearest: {', '.join(near[:3])}." if near else ""
-            return _stage("server", False, f"Server {server!r} offers no such tool.{hint}")
-        if status.state == "down":
-            error = f" Last error: {status.last_error}" if status.last_error else ""
-            shown = self.settings.discovery.show_down
-            return _stage("server", shown, f"Server {server!r} is down.{error}")
-        return _stage("server", True, f"Server {server!r} is {status.state} and offers it.")
-
-    def _listed_stage(self, caller: Caller, entry: Entry) -> Json:
-        listed = self._lists_all(caller) or entry.key in self._pinned(
-            self._project(caller.project_id)
-        )
-        how = f"is listed as {entry.exposed!r}" if listed else "is found with tool_discovery"
-        return _stage("listed", True, f"The tool {how}.")
-
-    async def _rank_stage(self, caller: Caller, entry: Entry, query: str) -> Json:
-        """At which place a request finds a tool."""
-        snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
-        strategy = self._arm(caller).strategy
-        mask = self._mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
-        wanted = SearchRequest(
-            queries=(query,), limit=_RANKED, mask=mask, project_id=caller.project_id
-        )
-        answer = await strategy.search(wanted)
-        keys = [hit.key for hit in answer.hits]
-        if entry.key not in keys:
-            return _stage(
-                "search", False, f"It is not among the first {_RANKED} for {query!r:.80}."
-            )
-        place = keys.index(entry.key)
-        return _stage(
-            "search",
-            True,
-            f"It is number {place + 1} of {len(keys)} for {query!r:.80}, with relevance"
-            f" {answer.hits[place].relevance:.2f}.",
-        )
 
     # Running
 
@@ -895,7 +725,7 @@ class Gateway:
             UpstreamError: The server failed; the leaves say how.
         """
         with self._receipts.refusals(caller, "call", key):
-            entry = self._entry(caller, key)
+            entry = self.reach.tool(caller, key)
             await self._check_for(caller, entry, arguments)
         return await self._run(caller, entry, {"arguments": arguments}, peer)
 
@@ -925,7 +755,7 @@ class Gateway:
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
-        server, uri = self._resource(caller, str(params.get("uri")))
+        server, uri = self.reach.resource(caller, str(params.get("uri")))
         async with self._receipts.around(caller, "read", server, f"{server}:{uri}") as done:
             result = await self._catalog.request(
                 server, "resources/read", {**params, "uri": uri}, caller=caller, peer=peer
@@ -940,7 +770,7 @@ class Gateway:
             UnknownPromptError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
-        entry = self._prompt(caller, str(params.get("name")))
+        entry = self.reach.prompt(caller, str(params.get("name")))
         async with self._receipts.around(caller, "prompt", entry.server, entry.key) as done:
             result = await self._catalog.request(
                 entry.server,
@@ -967,11 +797,11 @@ class Gateway:
             if template and not self._access.decide(caller, "read", template.key).allowed:
                 template = None
             server, own = (
-                (template.server, template.name) if template else self._resource(caller, uri)
+                (template.server, template.name) if template else self.reach.resource(caller, uri)
             )
             target = {**ref, "uri": own}
         else:
-            entry = self._prompt(caller, str(ref.get("name")))
+            entry = self.reach.prompt(caller, str(ref.get("name")))
             server, target = entry.server, {**ref, "name": entry.name}
         return await self._catalog.request(
             server, "completion/complete", {**params, "ref": target}, caller=caller, peer=peer
@@ -984,7 +814,7 @@ class Gateway:
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server refused.
         """
-        self._resource(caller, uri)
+        self.reach.resource(caller, uri)
         self._watched[uri] = self._watched.get(uri, 0) + 1
         if self._watched[uri] == 1:
             try:
@@ -1018,164 +848,11 @@ class Gateway:
                 held=status.held if manages else 0,
                 tools=status.tools
                 if mask is None
-                else self._count_of(self._catalog.snapshot, status.name, mask),
+                else self.reach.count_of(self._catalog.snapshot, status.name, mask),
             )
             for status in self._catalog.statuses()
             if self._access.decide(caller, "server", status.name).allowed
         ]
-
-    async def add_server(
-        self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""
-    ) -> ServerStatus:
-        """Add a server while running; nothing else is interrupted.
-
-        Args:
-            caller: Who asks.
-            name: Its name.
-            config: The keys of a `[server.NAME]` table.
-            save: Write it into the configuration file instead of the store.
-            project: The project it belongs to; empty: none, and all see it.
-
-        Raises:
-            SettingError: The configuration or the name does not fit.
-        """
-        self.must_manage(caller)
-        if project:
-            self.admin.check_project(project)
-            config = {**config, "project": project}
-        await self._keeper.add(project or DEFAULT_PROJECT, name, config, save=save)
-        return self._status(name)
-
-    async def remove_server(self, caller: Caller, name: str) -> None:
-        """Remove a server; its running calls fail.
-
-        Raises:
-            UnknownServerError: There is none of this name.
-            SettingError: It is kept in a file that Toolgate does not write.
-        """
-        self.must_manage(caller)
-        self._catalog.server(name)
-        await self._keeper.remove(caller.project_id, name)
-        for _, search in self._index.keepers:
-            try:
-                await search.forget(name)
-            except StoreError as error:  # a clean-up finds them later
-                log.warning("vectors were not removed", extra={"error": str(error)})
-
-    async def enable_server(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:  # noqa: FBT001
-        """Switch a server on or off.
-
-        Raises:
-            UnknownServerError: There is none of this name.
-        """
-        self.must_manage(caller)
-        self._catalog.server(name)
-        await self._keeper.enable(caller.project_id, name, enabled=enabled)
-        return self._status(name)
-
-    async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
-        """Connect a server anew.
-
-        Raises:
-            UnknownServerError: There is none of this name.
-        """
-        self.must_manage(caller)
-        await self._catalog.replace(self._catalog.server(name).spec)
-        return self._status(name)
-
-    # Tools that are held back
-
-    async def held_tools(self, caller: Caller) -> list[Held]:
-        """The tools that wait until somebody approves them, with what is suspicious.
-
-        Raises:
-            ForbiddenError: The caller may not.
-        """
-        self.must_manage(caller)
-        return await self._quarantine.held()
-
-    async def decide_held(self, caller: Caller, server: str, tool: str, *, accept: bool) -> Held:
-        """Let a tool that is held back through, as it is now, or say no to it.
-
-        Raises:
-            ForbiddenError: The caller may not.
-            UnknownServerError: There is no such server.
-            UnknownToolError: It is not held back.
-        """
-        self.must_manage(caller)
-        began = perf_counter()
-        self._catalog.server(server)
-        held = await self._quarantine.decide(server, tool, accept=accept, by=caller.caller_id)
-        await self._catalog.look_again(server)
-        detail: Json = {"key": held.key, "decision": "approved" if accept else "rejected"}
-        self._receipts.simple(caller, "approve", began=began, detail=detail)
-        return held
-
-    # The index
-
-    async def index_status(self, caller: Caller) -> Json:
-        """How the vectors of the tools stand, for each search that has some."""
-        snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
-        found: list[Json] = []
-        for name, search in self._index.keepers:
-            status = await search.index_status()
-            servers = [
-                row
-                for row in status["servers"]
-                if self._access.decide(caller, "server", row["name"]).allowed
-            ]
-            found.append({"search": name, **status, "servers": servers})
-        return {"searches": found, "searched_by": [arm.name for arm in self._index.arms.all]}
-
-    async def index_refresh(self, caller: Caller, server: str | None = None) -> int:
-        """Compute the vectors of a server anew, or of all; gives how many tools that concerns.
-
-        They are computed in the background: see `index_status`.
-
-        Raises:
-            UnknownServerError: There is none of this name.
-            SettingError: No search here has vectors.
-        """
-        self.must_manage(caller)
-        if server is not None:
-            self._catalog.server(server)
-        began, snapshot = perf_counter(), self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
-        wanted = None if server is None else [server]
-        counts = [await search.refresh(wanted) for search in self._searches_with_vectors()]
-        detail: Json = {"index": "refresh", "server": server}
-        self._receipts.simple(caller, "index", began=began, detail=detail)
-        return max(counts)
-
-    async def index_remove(self, caller: Caller, server: str) -> int:
-        """Remove what is kept of a server's vectors; gives how many tools that concerned.
-
-        What is in memory serves on. They are computed again by a refresh or the next start.
-
-        Raises:
-            UnknownServerError: Nothing of this name is kept or served.
-            SettingError: No search here has vectors.
-        """
-        self.must_manage(caller)
-        began = perf_counter()
-        snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
-        counts = [await search.forget(server) for search in self._searches_with_vectors()]
-        if not any(counts) and server not in snapshot.servers:
-            self._catalog.server(server)
-        detail: Json = {"index": "remove", "server": server}
-        self._receipts.simple(caller, "index", began=began, detail=detail)
-        return max(counts)
-
-    def _searches_with_vectors(self) -> list[VectorIndex]:
-        found = [search for _, search in self._index.keepers]
-        if not found:
-            raise SettingError(
-                f"The search {self._index.arms.all[0].name!r} has no vectors.",
-                hint='Set optimization = "hybrid" to search by meaning too.',
-            )
-        return found
 
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait until every server is listed or has failed, at most so many seconds."""
@@ -1189,7 +866,7 @@ class Gateway:
             return await self._send(caller, entry, params, peer)  # it has begun already
         if refusal := self._protected(caller, entry, params):
             return {"content": [{"type": "text", "text": refusal}], "isError": True}
-        advice = await self._guide.about_call(caller, entry, _Tools(self, caller))
+        advice = await self._guide.about_call(caller, entry, self._tools(caller))
         if advice is None:
             return await self._send(caller, entry, params, peer)
         self._receipt_of(caller, advice)
@@ -1235,7 +912,7 @@ class Gateway:
         try:
             self._check(entry, arguments)
         except ArgumentError as error:
-            advice = await self._guide.about_arguments(caller, entry, _Tools(self, caller))
+            advice = await self._guide.about_arguments(caller, entry, self._tools(caller))
             if advice is None:
                 raise
             self._receipt_of(caller, advice)
@@ -1247,7 +924,7 @@ class Gateway:
         try:
             self._check(entry, json_object(params.get("arguments")))
         except ArgumentError:
-            advice = await self._guide.about_arguments(caller, entry, _Tools(self, caller))
+            advice = await self._guide.about_arguments(caller, entry, self._tools(caller))
             if advice is not None:
                 self._receipt_of(caller, advice)
             return advice
@@ -1328,256 +1005,11 @@ class Gateway:
         except StoreError as error:
             log.warning("large result not stored", extra={"error": str(error)})
             return result  # whole and long is better than cut
-        if paged is not result and not self._has_paged:
-            self._has_paged = True
-            if "result_read" in self.settings.meta_tools and not self._lists_all(caller):
+        if paged is not result and not self._showing.has_paged:
+            self._showing.has_paged = True
+            if "result_read" in self.settings.meta_tools and not self._showing.lists_all(caller):
                 self._tell(Change(kind="tools"))
         return paged
-
-    # Looking things up, access asked each time
-
-    def _entry(self, caller: Caller, key: str) -> Entry:
-        snapshot = self._catalog.snapshot
-        entry = snapshot.tool(key) or snapshot.by_exposed.get(key)
-        if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
-            return entry
-        server = key.partition(":")[0]
-        if not self._access.decide(caller, "reach", server).allowed:
-            raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
-        disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
-        if server in disabled:
-            raise ServerDownError(
-                f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
-            )
-        state = next((s for s in self._catalog.statuses() if s.name == server), None)
-        if state is not None and state.state == "down" and not state.tools:
-            raise ServerDownError(
-                f"Server {server!r} is down, and its tools were never listed. "
-                f"Last error: {state.last_error}",
-                hint="It is being tried again. See: toolgate doctor",
-            )
-        if server in self._catalog.never_listed():
-            raise ServerDownError(
-                f"Server {server!r} is still starting; its tools are not known yet.",
-                hint="Try again in a moment.",
-            )
-        raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
-
-    def _unknown_name(self, caller: Caller, name: str) -> UnknownToolError:
-        return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
-
-    def _unknown(
-        self, caller: Caller, key: str, failed: str, shown: Callable[[Entry], str]
-    ) -> UnknownToolError:
-        tools = [
-            tool
-            for tool in self._catalog.snapshot.tools
-            if self._access.decide(caller, "list", tool.key).allowed
-        ]
-        # Whoever names a server means it: its own tools come first.
-        own = [shown(tool) for tool in tools if key.startswith(f"{tool.server}:")]
-        near = nearest(key[:200], own)
-        near += [n for n in nearest(key[:200], [shown(t) for t in tools]) if n not in near]
-        near = near[:3]
-        return UnknownToolError(
-            failed,
-            allowed=f"Nearest: {', '.join(near)}." if near else "",
-            hint="Find tools with tool_discovery." if self.settings.expose != "flat" else "",
-        )
-
-    def _prompt(self, caller: Caller, name: str) -> Entry:
-        entry = self._catalog.snapshot.prompts.get(name)
-        if entry is None or not self._access.decide(caller, "prompt", entry.key).allowed:
-            raise UnknownPromptError(
-                f"There is no prompt {name[:100]!r}.", hint="See prompts/list for what there is."
-            )
-        return entry
-
-    def _resource(self, caller: Caller, uri: str) -> tuple[str, str]:
-        found = self._catalog.snapshot.resource_of(
-            uri,
-            allowed=lambda server, own: (
-                self._access.decide(caller, "read", f"{server}:{own}").allowed
-            ),
-        )
-        if found is None:
-            raise UnknownResourceError(
-                f"No server offers the resource {uri[:200]!r}.",
-                hint="See resources/list and resources/templates/list for what there is.",
-            )
-        return found
-
-    def may_read(self, caller: Caller, uri: str) -> bool:
-        """Whether a caller may hear of changes of a resource."""
-        try:
-            self._resource(caller, uri)
-        except UnknownResourceError:
-            return False
-        return True
-
-    def _within_reach(self, caller: Caller, snapshot: Snapshot) -> dict[str, ServerEntries]:
-        """The servers of which a caller may use anything."""
-        return {
-            name: entries
-            for name, entries in snapshot.servers.items()
-            if self._access.decide(caller, "reach", name).allowed
-        }
-
-    def _check_servers(self, caller: Caller, names: Sequence[str], snapshot: Snapshot) -> None:
-        servers = self._within_reach(caller, snapshot) if names else {}
-        for name in names:
-            if name not in servers:
-                near = nearest(name, list(servers))
-                raise UnknownServerError(
-                    f"There is no server {name[:60]!r}.",
-                    allowed=f"Servers: {', '.join(servers) or 'none'}.",
-                    hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
-                )
-
-    def must_manage(self, caller: Caller) -> None:
-        """Refuse who may not look after the gateway.
-
-        Raises:
-            ForbiddenError: The caller lacks the right `manage`.
-        """
-        if not self._access.decide(caller, "right", "manage").allowed:
-            raise ForbiddenError(
-                f"{caller.caller_id!r} may not look after this gateway.",
-                hint="Ask an administrator, or for the role admin.",
-            )
-
-    def _status(self, name: str) -> ServerStatus:
-        return next(status for status in self._catalog.statuses() if status.name == name)
-
-    def _mask(
-        self,
-        caller: Caller,
-        keys: Sequence[str],
-        snapshot: Snapshot,
-        servers: Sequence[str],
-        down: Collection[str],
-        notices: list[str],
-    ) -> Mask | None:
-        allowed = self._access.mask(caller, snapshot)
-        hidden = frozenset[str]() if self.settings.discovery.show_down else frozenset(down)
-        withheld = [
-            name
-            for name in hidden
-            if not servers or name in servers
-            if self._access.decide(caller, "reach", name).allowed
-        ]
-        for name in sorted(withheld):
-            count = self._count_of(snapshot, name, allowed)
-            what = f"its {count} tools are withheld" if count else "its tools are not known"
-            notices.append(f"Server {name} is down; {what}.")
-        notices.extend(
-            f"Server {name} is still starting; its tools are not known yet."
-            for name in sorted(self._catalog.never_listed())
-            if self._access.decide(caller, "reach", name).allowed
-        )
-        if self._index.is_at(snapshot.version) and len(keys) == len(snapshot.tools):
-            if not hidden:
-                return allowed
-            shown = np.ones(len(keys), np.bool_) if allowed is None else allowed.copy()
-            for name in hidden & snapshot.spans.keys():
-                shown[snapshot.spans[name]] = False
-            return shown
-        # Another request has brought a newer version of the catalog into the index meanwhile.
-        return np.fromiter(
-            (
-                snapshot.tool(key) is not None
-                and key.partition(":")[0] not in hidden
-                and self._access.decide(caller, "list", key).allowed
-                for key in keys
-            ),
-            dtype=np.bool_,
-            count=len(keys),
-        )
-
-    @staticmethod
-    def _count_of(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
-        """Tools of a server that a caller may see."""
-        span = snapshot.spans.get(server, slice(0, 0))
-        return span.stop - span.start if allowed is None else int(allowed[span].sum())
-
-    def _siblings(
-        self, caller: Caller, snapshot: Snapshot, answer: SearchAnswer
-    ) -> Mapping[str, Sequence[str]]:
-        servers = dict.fromkeys(hit.key.partition(":")[0] for hit in answer.hits)
-        return {
-            name: [
-                tool.name
-                for tool in snapshot.servers[name].tools
-                if self._access.decide(caller, "list", tool.key).allowed
-            ]
-            for name in servers
-            if name in snapshot.servers
-        }
-
-    def _array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
-        shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
-        return b"[" + b",".join(shown) + b"]"
-
-    # The menu
-
-    def _lists_all(self, caller: Caller | None = None) -> bool:
-        """Whether `tools/list` shows the real tools; None: to those whose tools are searched."""
-        return self._menu.shows_all(self._menu_rules(caller))
-
-    def _menu_rules(self, caller: Caller | None) -> MenuRules:
-        settings = self.settings
-        project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
-        mode = "all" if settings.expose == "flat" else project.mode or settings.mode
-        if mode == "auto" and self._is_unsearched(caller):
-            mode = "all"  # or its tools could not be reached
-        return MenuRules(
-            mode=mode,
-            auto_tokens=settings.discovery.auto_tokens,
-            pinned=self._pinned(project),
-        )
-
-    def _is_unsearched(self, caller: Caller | None) -> bool:
-        """Whether the search is off for a caller; None: for everybody."""
-        if caller is not None:
-            return self._arm(caller).name == "off"
-        return self.settings.optimizations == frozenset({"off"})
-
-    def _arm(self, caller: Caller) -> Arm:
-        """The search of a caller: that of its project, else of its conversation."""
-        asked = self._project(caller.project_id).optimization
-        return self._index.arms.of(caller.thread, asked)
-
-    def _is_mixed(self) -> bool:
-        """Whether the search is off for a part of the conversations."""
-        return "off" in self.settings.optimizations and len(self.settings.optimizations) > 1
-
-    def _listed_meta_tools(self, caller: Caller) -> tuple[str, ...]:
-        """Those for rules first, in every mode; the others where the real tools are not listed."""
-        if self.settings.expose == "flat":
-            return ()
-        wanted = self.settings.meta_tools
-        rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]
-        if self._lists_all(caller):
-            return tuple(rules)
-        others = [
-            name
-            for name in wanted
-            if name in DEFINITIONS and name not in _FOR_RULES
-            if name != "result_read" or self._has_paged
-        ]
-        return (*rules, *others)
-
-    def callable_name(self, caller: Caller, entry: Entry) -> str:
-        """How a caller's model names a tool: by exposed name if it is listed, else by key."""
-        pinned = self._pinned(self._project(caller.project_id))
-        is_listed = self._lists_all(caller) or entry.key in pinned
-        return entry.exposed if is_listed else entry.key
-
-    def _pinned(self, project: ProjectTable | None = None) -> frozenset[str]:
-        pinned = {*self.settings.pinned, *(project.pinned if project is not None else ())}
-        for spec in self._catalog.specs:
-            pinned.update(f"{spec.name}:{name}" for name in spec.pinned)
-        return frozenset(pinned)
 
     # Changes
 
@@ -1587,7 +1019,7 @@ class Gateway:
 
     def _look_for_pinned(self) -> None:
         """Log pinned tools that are not there, each once, as soon as all servers are known."""
-        pinned = self._pinned() - self._missed
+        pinned = self._showing.pinned() - self._missed
         if not pinned or self._catalog.never_listed():
             return
         for key in sorted(key for key in pinned if self._catalog.snapshot.tool(key) is None):
@@ -1599,13 +1031,13 @@ class Gateway:
             self._look_for_pinned()
             snapshot = self._catalog.snapshot
             self._spawn(self._index.bring_to(snapshot.version, snapshot.tools))
-            showed, self._showed_all = self._showed_all, self._lists_all()
-            if showed is False and not self._showed_all and not self._pinned():
+            showed, self._showed_all = self._showed_all, self._showing.lists_all()
+            if showed is False and not self._showed_all and not self._showing.pinned():
                 return  # the meta-tools are what they were
         self._tell(Change(kind=kind))
 
     def _on_server_state(self) -> None:
-        showed, self._showed_all = self._showed_all, self._lists_all()
+        showed, self._showed_all = self._showed_all, self._showing.lists_all()
         if showed is not None and showed != self._showed_all:
             self._tell(Change(kind="tools"))
 
@@ -1658,8 +1090,9 @@ def _definition(snapshot: Snapshot, key: str) -> bytes:
 class _Tools:
     """The tools of one caller, for the guide."""
 
-    def __init__(self, gateway: Gateway, caller: Caller) -> None:
+    def __init__(self, gateway: Gateway, showing: Showing, caller: Caller) -> None:
         self._gateway = gateway
+        self._showing = showing
         self._caller = caller
 
     def tools_of(self, intent: Intent) -> list[Entry]:
@@ -1668,18 +1101,7 @@ class _Tools:
 
     def shown(self, entry: Entry) -> str:
         """Its exposed name where the real tools are listed, else its key."""
-        return self._gateway.callable_name(self._caller, entry)
-
-
-def _stage(stage: str, passed: bool, reason: str) -> Json:  # noqa: FBT001 - a row
-    return {"stage": stage, "passed": passed, "reason": reason}
-
-
-def _who(identity: Identity) -> str:
-    if identity.kind == "local":
-        return "The local user, without a token."
-    roles = ", ".join(identity.roles) or "none"
-    return f"The token {identity.token!r} is valid. Roles: {roles}."
+        return self._showing.callable_name(self._caller, entry)
 
 
 def _structured(params: Json) -> bool:

@@ -97,7 +97,7 @@ async def test_nobody_without_the_right_manages() -> None:
             admin.permissions(stranger),
             admin.add_permissions(stranger, effect="allow", patterns=["*"], to=["everyone"]),
             admin.remove_permissions(stranger, ["x"]),
-            app.gateway.explain(stranger, "a:b"),
+            app.gateway.manage.explain(stranger, "a:b"),
         ):
             with pytest.raises(ForbiddenError):
                 await work
@@ -151,9 +151,9 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         await admin.save_project(ME, "web", settings={"optimization": "hybrid"}, new=True)
         in_web = Caller(project_id="web")
         with anyio.fail_after(30):
-            while gateway._arm(in_web).name != "hybrid":
+            while gateway._showing.arm(in_web).name != "hybrid":
                 await anyio.sleep(0.01)
-        assert gateway._arm(ME).name == "bm25"
+        assert gateway._showing.arm(ME).name == "bm25"
         found = await gateway.discover(in_web, DiscoverRequest(queries=("echo",)))
         assert [one.tool_key for one in found.results] == ["a:echo"]
         with pytest.raises(ArgumentError, match="optimization of a project is 'magic'"):
@@ -162,7 +162,7 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         with anyio.fail_after(30):
             while len(app.searching.index.arms.all) > 1:
                 await anyio.sleep(0.01)
-        assert gateway._arm(in_web).name == "bm25"
+        assert gateway._showing.arm(in_web).name == "bm25"
 
 
 async def test_explain_says_that_a_tool_is_held_back_or_misspelt_or_off() -> None:
@@ -172,7 +172,7 @@ async def test_explain_says_that_a_tool_is_held_back_or_misspelt_or_off() -> Non
     async with memory_app({"calc": upstream}, Settings(mode="meta")) as app:
 
         async def refused(tool: str) -> dict[str, str]:
-            told = await app.gateway.explain(ME, tool, query="sub")
+            told = await app.gateway.manage.explain(ME, tool, query="sub")
             return {one["stage"]: one["reason"] for one in told["stages"] if not one["passed"]}
 
         held = await refused("calc:add")

@@ -215,7 +215,7 @@ async def _everything(world: World, asker: Caller) -> str:
         [(view.key, view.definition) for view in gateway.tools(asker)],
         [(status.name, status.tools) for status in gateway.servers(asker)],
         await gateway.groups(asker),
-        await gateway.index_status(asker),
+        await gateway.manage.index_status(asker),
     ]
     for request in (
         DiscoverRequest(queries=("papers about whales",), max_results=20),

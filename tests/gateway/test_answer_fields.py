@@ -71,7 +71,7 @@ async def test_pinned_tools_follow_what_was_found_when_wanted() -> None:
 
 async def test_the_texts_that_are_embedded_can_be_seen() -> None:
     async with memory_app(SERVERS) as app:
-        seen = app.gateway.indexed(ME, ["mail:send_mail"])
+        seen = app.gateway.manage.indexed(ME, ["mail:send_mail"])
 
     assert seen == {
         "mail:send_mail": IndexedTexts(

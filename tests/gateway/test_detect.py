@@ -12,10 +12,10 @@ import pytest
 
 from toolgate.app import App
 from toolgate.cli._local import within
-from toolgate.intent import DetectRequest
+from toolgate.intent import ArgumentSpec, DetectRequest, Intent, Keywords, Taught
 from toolgate.settings import AuditSettings, PackSettings, Settings
 from toolgate.store import AuditFilter, DetectionFilter
-from toolgate.testing.memory import memory_app
+from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +136,33 @@ async def test_texts_are_kept_only_where_the_settings_allow_it(pack: Path) -> No
 
     assert (noted.message, noted.intent) == (None, "refunds")
     assert audited.query is None
+
+
+async def test_a_tool_that_the_caller_may_not_use_is_not_suggested() -> None:
+    intent = Intent(
+        name="refunds",
+        tool="refund",
+        keywords={"en": Keywords(exact=("money back",))},
+        arguments=(ArgumentSpec(name="order", kind="integer"),),
+        pack="shop",
+    )
+    body = {"message": "money back for order 12", "stage": "keyword"}
+    answers: list[dict[str, Any]] = []
+    for allowed in (True, False):
+        shop = FakeUpstream({"refund": lambda _: text_result("done")})
+        async with memory_app({"shop": shop}, tool_permissions={"refund": allowed}) as app:
+            app.recognizer.take(Taught(version="1", intents=(intent,)))
+            _, answer = await ask(app, body)
+            (found,) = await app.gateway.detect(
+                Caller(), DetectRequest(messages=(body["message"],), deciding="keyword")
+            )
+        assert found.tool == answer["tool"]
+        answers.append(answer)
+
+    free, held = answers
+    assert (free["tool"], free["arguments"]) == ("refund", {"order": 12})
+    assert (held["tool"], held["arguments"], held["found"]) == (None, {}, [])
+    assert held["intent"] == "refunds"
 
 
 async def test_changed_prompts_are_learned_while_messages_come(pack: Path) -> None:

@@ -146,7 +146,7 @@ async def test_hidden_instructions_in_a_tool_stay_on_its_line() -> None:
     settings = Settings(optimization="hybrid", quarantine="off")
     async with memory_app({"sky": upstream}, settings=settings) as app:
         found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("weather",)))
-        indexed = app.gateway.indexed(Caller(), ["sky:weather"])
+        indexed = app.gateway.manage.indexed(Caller(), ["sky:weather"])
 
     assert all(line.isprintable() for line in found.text.splitlines())
     first, about, *rest = found.text.splitlines()

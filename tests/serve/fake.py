@@ -69,6 +69,14 @@ class FakeGateway:
         default_factory=lambda: Admission((), required=False, projects=lambda: ())
     )
 
+    @property
+    def reach(self) -> "FakeGateway":
+        return self
+
+    @property
+    def manage(self) -> "FakeGateway":
+        return self
+
     async def list_tools(self, caller: Caller) -> bytes:
         return orjson.dumps(self.listed)
 

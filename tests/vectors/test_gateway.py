@@ -53,7 +53,7 @@ async def settled(app: App) -> dict[str, Any]:
     """The status of the index, once nothing goes on."""
     with anyio.fail_after(30):
         while True:
-            status = (await app.gateway.index_status(ME))["searches"][0]
+            status = (await app.gateway.manage.index_status(ME))["searches"][0]
             if status["phase"] == "idle" and not status["backlog"]:
                 return status
             await anyio.lowlevel.checkpoint()
@@ -76,16 +76,16 @@ async def test_a_second_gateway_embeds_nothing(url: str) -> None:
 async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
     async with memory_app({}, HYBRID, store_url=url) as app:
         for name in ("one", "two"):
-            await app.gateway.add_server(ME, name, SMALL)
+            await app.gateway.manage.add_server(ME, name, SMALL)
         await app.gateway.wait_ready(10)
         assert (await settled(app))["kept"]["vectors"] == 6
 
-        await app.gateway.remove_server(ME, "one")
+        await app.gateway.manage.remove_server(ME, "one")
 
         status = await settled(app)
         assert (status["tools"], status["kept"]["tools"], status["kept"]["vectors"]) == (3, 3, 3)
 
-        await app.gateway.add_server(ME, "one", SMALL)
+        await app.gateway.manage.add_server(ME, "one", SMALL)
         await app.gateway.wait_ready(10)
         assert (await settled(app))["kept"]["vectors"] == 6
 
@@ -104,9 +104,9 @@ async def test_who_may_not_change_servers_may_not_change_the_index(
 
         monkeypatch.setattr(app.gateway._access, "decide", refuse)
         for work in (
-            app.gateway.index_refresh(ME),
-            app.gateway.index_refresh(ME, "files"),
-            app.gateway.index_remove(ME, "files"),
+            app.gateway.manage.index_refresh(ME),
+            app.gateway.manage.index_refresh(ME, "files"),
+            app.gateway.manage.index_remove(ME, "files"),
         ):
             with pytest.raises(ForbiddenError):
                 await work
@@ -115,14 +115,14 @@ async def test_who_may_not_change_servers_may_not_change_the_index(
 async def test_the_verbs_name_what_is_not_there() -> None:
     async with memory_app(upstreams(), HYBRID) as app:
         with pytest.raises(UnknownServerError):
-            await app.gateway.index_refresh(ME, "nope")
+            await app.gateway.manage.index_refresh(ME, "nope")
         with pytest.raises(UnknownServerError):
-            await app.gateway.index_remove(ME, "nope")
-        assert await app.gateway.index_refresh(ME, "files") == 2
+            await app.gateway.manage.index_remove(ME, "nope")
+        assert await app.gateway.manage.index_refresh(ME, "files") == 2
     async with memory_app(upstreams(), Settings(optimization="bm25")) as app:
-        assert (await app.gateway.index_status(ME))["searches"] == []
+        assert (await app.gateway.manage.index_status(ME))["searches"] == []
         with pytest.raises(SettingError, match="has no vectors"):
-            await app.gateway.index_refresh(ME)
+            await app.gateway.manage.index_refresh(ME)
 
 
 async def test_vectors_may_stay_in_memory() -> None:

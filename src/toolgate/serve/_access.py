@@ -173,7 +173,7 @@ async def _explain(gateway: Gateway, caller: Caller, _names: tuple[str, ...], bo
     if given.get("token"):
         token = await gateway.admin.token_named(caller, given["token"])
         identity, problem = identity_of(token), _problem(token)
-    return 200, await gateway.explain(
+    return 200, await gateway.manage.explain(
         caller,
         given["tool"],
         identity=identity,

@@ -264,7 +264,9 @@ class Rest:
         answer = {**described.structured(), "text": described.text}
         if shows_index:
             tools = cast("list[Json]", answer["tools"])
-            texts = self._gateway.indexed(call.caller, [str(tool["toolKey"]) for tool in tools])
+            texts = self._gateway.manage.indexed(
+                call.caller, [str(tool["toolKey"]) for tool in tools]
+            )
             answer["tools"] = [
                 {**tool, **dataclasses.asdict(texts[str(tool["toolKey"])])} for tool in tools
             ]
@@ -327,21 +329,21 @@ class Rest:
             raise ArgumentError(
                 f"Member 'mark' is {body['mark']!r:.60}.", allowed="Allowed: right, wrong."
             )
-        await self._gateway.mark(call.caller, body["toolKey"], right=body["mark"] == "right")
+        await self._gateway.manage.mark(call.caller, body["toolKey"], right=body["mark"] == "right")
         return 200, body
 
     async def usage(self, call: _Call) -> tuple[int, object]:
         """`GET usage`: what was learned from use."""
-        return 200, dataclasses.asdict(await self._gateway.usage(call.caller))
+        return 200, dataclasses.asdict(await self._gateway.manage.usage(call.caller))
 
     async def packs(self, call: _Call) -> tuple[int, object]:
         """Every pack that was found, with what is wrong with it."""
-        self._gateway.must_manage(call.caller)
+        self._gateway.reach.must_manage(call.caller)
         return 200, {"packs": [state.shown() for state in self._app.packs.current.states]}
 
     async def forget_usage(self, call: _Call) -> tuple[int, object]:
         """`DELETE usage`: forget what was searched and used."""
-        return 200, {"searches": await self._gateway.forget_usage(call.caller)}
+        return 200, {"searches": await self._gateway.manage.forget_usage(call.caller)}
 
     async def groups(self, call: _Call) -> tuple[int, object]:
         """`GET groups`: the capability groups."""
@@ -357,7 +359,7 @@ class Rest:
     async def add_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers`: add one, or replace the one of this name."""
         body = _checked(call.body, _ADD)
-        added = await self._gateway.add_server(
+        added = await self._gateway.manage.add_server(
             call.caller,
             body["name"],
             body["config"],
@@ -368,36 +370,36 @@ class Rest:
 
     async def remove_server(self, call: _Call) -> tuple[int, object]:
         """`DELETE servers/NAME`."""
-        await self._gateway.remove_server(call.caller, call.names[0])
+        await self._gateway.manage.remove_server(call.caller, call.names[0])
         return 200, {"name": call.names[0]}
 
     async def enable_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/enable`."""
         _checked(call.body, {})
-        changed = await self._gateway.enable_server(call.caller, call.names[0], True)
+        changed = await self._gateway.manage.enable_server(call.caller, call.names[0], True)
         return 200, dataclasses.asdict(changed)
 
     async def disable_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/disable`."""
         _checked(call.body, {})
-        changed = await self._gateway.enable_server(call.caller, call.names[0], False)
+        changed = await self._gateway.manage.enable_server(call.caller, call.names[0], False)
         return 200, dataclasses.asdict(changed)
 
     async def restart_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/restart`."""
         _checked(call.body, {})
-        restarted = await self._gateway.restart_server(call.caller, call.names[0])
+        restarted = await self._gateway.manage.restart_server(call.caller, call.names[0])
         return 200, dataclasses.asdict(restarted)
 
     async def held(self, call: _Call) -> tuple[int, object]:
         """`GET held`: the tools that wait until somebody approves them."""
-        found = await self._gateway.held_tools(call.caller)
+        found = await self._gateway.manage.held_tools(call.caller)
         return 200, {"held": [_held(tool) for tool in found]}
 
     async def decide_held(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/approve`: let a held `tool` through, or not (`"approve": false`)."""
         body = _checked(call.body, _APPROVE)
-        decided = await self._gateway.decide_held(
+        decided = await self._gateway.manage.decide_held(
             call.caller, call.names[0], body["tool"], accept=body.get("approve", True)
         )
         return 200, {"toolKey": decided.key, "approved": body.get("approve", True)}
@@ -406,18 +408,18 @@ class Rest:
 
     async def index(self, call: _Call) -> tuple[int, object]:
         """`GET index`: how the vectors of the tools stand, and what the search has counted."""
-        self._gateway.must_manage(call.caller)
-        return 200, await self._gateway.index_status(call.caller)
+        self._gateway.reach.must_manage(call.caller)
+        return 200, await self._gateway.manage.index_status(call.caller)
 
     async def refresh_index(self, call: _Call) -> tuple[int, object]:
         """`POST index/refresh`: compute vectors anew, of one `server` or of all."""
         server = _checked(call.body, _REFRESH).get("server")
-        tools = await self._gateway.index_refresh(call.caller, server)
+        tools = await self._gateway.manage.index_refresh(call.caller, server)
         return 202, {"server": server, "tools": tools}
 
     async def remove_index(self, call: _Call) -> tuple[int, object]:
         """`DELETE index/NAME`: remove what is kept of a server's vectors."""
-        tools = await self._gateway.index_remove(call.caller, call.names[0])
+        tools = await self._gateway.manage.index_remove(call.caller, call.names[0])
         return 200, {"server": call.names[0], "tools": tools}
 
     async def status(self, call: _Call) -> tuple[int, object]:
@@ -437,7 +439,7 @@ class Rest:
 
     async def optimization(self, call: _Call) -> tuple[int, object]:
         """`GET optimization`: which search is used, and how each does; takes `?days=`."""
-        self._gateway.must_manage(call.caller)
+        self._gateway.reach.must_manage(call.caller)
         return 200, await optimization(self._app, call.caller, call.query)
 
     def _tools(self, call: _Call, keys: Sequence[str], form: str) -> list[Json]:

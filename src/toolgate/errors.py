@@ -29,6 +29,7 @@ ToolgateError
     TimedOutError
     InvalidAnswerError
     CannotAskError
+    LoginNeededError
     RpcError
   StoreError
   EmbedderError
@@ -65,6 +66,7 @@ __all__ = [
     "HandleError",
     "InvalidAnswerError",
     "LimitError",
+    "LoginNeededError",
     "MissingExtraError",
     "ModelAuthError",
     "ModelError",
@@ -316,6 +318,21 @@ class CannotAskError(UpstreamError):
     """The server asks the user or the model, and this client cannot answer."""
 
     code = "cannot_ask"
+
+
+class LoginNeededError(UpstreamError):
+    """The server wants a login of whoever calls, and there is none, or none any more."""
+
+    code = "login_needed"
+
+    def __init__(
+        self, failed: str, *, server: str, url: str = "", allowed: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.server = server
+        """The server."""
+        self.url = url
+        """Where the person logs in, with a browser; empty where there is no such page."""
 
 
 class RpcError(UpstreamError):

@@ -14,6 +14,7 @@ __all__ = [
     "MODERN_VERSION",
     "AuditRecord",
     "Caller",
+    "CredentialSpec",
     "Era",
     "Identity",
     "Json",
@@ -79,6 +80,43 @@ class PluginSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CredentialSpec:
+    """What is shown to a server beside the headers and variables of its own configuration."""
+
+    type: Literal["stored", "oauth", "client_credentials", "token_exchange"] = "stored"
+    """`stored`: what was given or what somebody logged in with, if there is anything. `oauth`: a
+    login, without which nothing is sent. `client_credentials`: a token of the gateway itself.
+    `token_exchange`: one that the caller's own token is exchanged for (RFC 8693)."""
+
+    per: Literal["server", "project", "user"] = "server"
+    """Whether all calls show the same, those of a project, or those of a user."""
+
+    scopes: tuple[str, ...] = ()
+    """What is asked for; empty: as the server says."""
+
+    client_id: str = ""
+    """As registered at the authorization server; empty: registered when it is needed."""
+
+    client_secret: str = field(default="", repr=False)
+    """The secret of that client; empty: a public one. WARNING: never shown."""
+
+    issuer: str = ""
+    """The authorization server; empty: as the server says."""
+
+    token_url: str = ""
+    """Its token endpoint; empty: as its metadata says."""
+
+    audience: str = ""
+    """Whom a token is for, where the authorization server wants to be told so."""
+
+    headers: tuple[str, ...] = ()
+    """Names of headers that each user gives."""
+
+    env: tuple[str, ...] = ()
+    """Names of variables that each user gives."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServerSpec:
     """One upstream server as it is configured."""
 
@@ -127,6 +165,9 @@ class ServerSpec:
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """By upstream tool name: false takes a tool away from everybody."""
+
+    credentials: CredentialSpec = CredentialSpec()
+    """What is shown to it beside what stands in `options`."""
 
     server_id: str = ""
     """Opaque identity of a stored server; empty for servers from files, whose name identifies."""

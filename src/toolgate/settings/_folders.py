@@ -16,6 +16,8 @@ __all__ = [
     "base_environment",
     "child_environment",
     "config_dir",
+    "credential_key",
+    "credential_key_file",
     "current_environment",
     "data_dir",
     "default_store_url",
@@ -23,6 +25,7 @@ __all__ = [
     "home_dir",
     "learned_dir",
     "own_credentials",
+    "proxies",
     "run_dir",
 ]
 
@@ -131,6 +134,34 @@ def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
             f"The key of the audit, {path}, cannot be used: {error.strerror or error}.",
             hint="Let it be read and written, or set TOOLGATE_AUDIT_KEY to 64 hex digits.",
         ) from error
+
+
+def credential_key(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """`TOOLGATE_CREDENTIALS_KEY` and `TOOLGATE_CREDENTIALS_KEY_OLD`, or empty."""
+    known = _of(environ)
+    return (
+        known.get("TOOLGATE_CREDENTIALS_KEY", ""),
+        known.get("TOOLGATE_CREDENTIALS_KEY_OLD", ""),
+    )
+
+
+def credential_key_file(environ: Mapping[str, str] | None = None) -> Path:
+    """The file with the key that credentials of servers are encrypted with."""
+    return data_dir(environ) / "credentials.key"
+
+
+def proxies(environ: Mapping[str, str] | None = None) -> tuple[str, str, tuple[str, ...]]:
+    """The proxies for `https` and for `http`, and what is reached without, as variables say."""
+    known = _of(environ)
+
+    def value(name: str) -> str:
+        # A server that is run as a CGI program gets HTTP_PROXY from the request (CVE-2016-5385).
+        upper = "" if name == "http_proxy" and "REQUEST_METHOD" in known else name.upper()
+        return known.get(name) or known.get(upper, "")
+
+    common = value("all_proxy")
+    without = tuple(part.strip() for part in value("no_proxy").split(",") if part.strip())
+    return value("https_proxy") or common, value("http_proxy") or common, without
 
 
 def audit_files(environ: Mapping[str, str] | None = None) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -598,6 +599,7 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
         )
 
     yield from _access_errors(settings, where)
+    yield from _network_errors(settings, where)
     for name, connection in settings.connections.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
             yield SettingError(
@@ -613,6 +615,51 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
                 "SQLAlchemy knows.",
                 hint="Correct it, or remove the table.",
             )
+
+
+def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:
+    """What is wrong with how it listens and where it connects to."""
+    for key, values in (
+        ("serve.trusted_proxies", settings.serve.trusted_proxies),
+        ("outbound.allow", settings.outbound.allow),
+    ):
+        for value in values:
+            if not _is_network(value) and (key == "serve.trusted_proxies" or "/" in value):
+                yield SettingError(
+                    f"{where}: {key} contains {value[:60]!r}.",
+                    allowed="Expected: an address such as 10.1.2.3 or a network such as"
+                    " 10.1.0.0/16.",
+                    hint="Correct or remove it.",
+                )
+    path = settings.serve.root_path
+    if path and not re.fullmatch(r"(?:/[A-Za-z0-9._~-]+)+", path):
+        yield SettingError(
+            f"{where}: serve.root_path is {path[:60]!r}.",
+            allowed='Expected: a path such as "/tools", without a slash at its end.',
+            hint="Correct or remove it.",
+        )
+    proxy = settings.outbound.proxy
+    if proxy and proxy != "none" and not re.match(r"https?://[^/@\s]", proxy):
+        yield SettingError(
+            f"{where}: outbound.proxy is no address of a proxy.",
+            allowed='Expected: "http://HOST:PORT", or "none".',
+            hint="Correct or remove it.",
+        )
+    document = settings.credentials.client_metadata_url
+    if document and not re.match(r"https://[^/\s]+/[^\s]+", document):
+        yield SettingError(
+            f"{where}: credentials.client_metadata_url is {document[:80]!r}.",
+            allowed="Expected: an https address with a path.",
+            hint="Correct or remove it.",
+        )
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 _WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
@@ -709,9 +756,10 @@ def _with_paths(settings: Settings, folder: Path, reading: _Reading) -> Settings
             return url
         return f"{prefix}:///{(folder / expand_home(path, reading.environ)).as_posix()}"
 
-    file = settings.log.file
-    if file:
-        file = str(folder / expand_home(file, reading.environ))
+    def there(path: str) -> str:
+        return str(folder / expand_home(path, reading.environ)) if path else ""
+
+    file = there(settings.log.file)
     return replace(
         settings,
         store=replace(settings.store, url=whole(settings.store.url)),
@@ -726,6 +774,7 @@ def _with_paths(settings: Settings, folder: Path, reading: _Reading) -> Settings
             ),
         ),
         log=replace(settings.log, file=file),
+        tls=replace(settings.tls, cert=there(settings.tls.cert), key=there(settings.tls.key)),
     )
 
 

@@ -18,12 +18,15 @@ __all__ = [
     "CatalogSearchSettings",
     "ChatSettings",
     "ConnectionTable",
+    "CredentialSettings",
+    "CredentialTable",
     "DiscoverySettings",
     "ImportTable",
     "LimitSettings",
     "LogLevel",
     "LogSettings",
     "ModelTable",
+    "OutboundSettings",
     "PackSettings",
     "PermissionTable",
     "ProjectTable",
@@ -34,8 +37,10 @@ __all__ = [
     "ServerTable",
     "Settings",
     "StoreSettings",
+    "TlsSettings",
     "ToolLimitTable",
     "ToolTable",
+    "UpstreamTlsTable",
     "UsageSettings",
 ]
 
@@ -87,6 +92,63 @@ class ServeSettings:
 
     drain_s: float = _between(20.0, 0, 3600)
     """Seconds that running calls get at shutdown; 0 to 3,600."""
+
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of reverse proxies, such as `10.0.0.0/8`, whose `X-Forwarded-For`,
+    `X-Forwarded-Proto` and `X-Forwarded-Host` are believed."""
+
+    root_path: str = ""
+    """Path under which a reverse proxy offers the gateway, such as `/tools`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsSettings:
+    """Table `[tls]`: HTTPS without a proxy in front."""
+
+    cert: str = ""
+    """File with the certificate and those between it and its authority, PEM; empty: plain HTTP. A
+    relative path belongs to the file's folder."""
+
+    key: str = ""
+    """File with its key, PEM; empty: it is in the same file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutboundSettings:
+    """Table `[outbound]`: where Toolgate may connect to. See [credentials.md](credentials.md)."""
+
+    allow: tuple[str, ...] = ()
+    """Hosts and networks on private addresses that may be reached also where no administrator wrote
+    the address: `auth.corp.example`, `*.corp.example`, `10.1.0.0/16`."""
+
+    proxy: str = ""
+    """Address of the proxy for all that is not on this machine; empty: as `HTTPS_PROXY`,
+    `HTTP_PROXY` and `ALL_PROXY` say; `none`: without."""
+
+    no_proxy: tuple[str, ...] = ()
+    """Hosts, domains and networks that are reached without it, besides those of `NO_PROXY`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CredentialSettings:
+    """Table `[credentials]`: how credentials of servers are kept.
+
+    See [credentials.md](credentials.md).
+    """
+
+    key: Literal["file", "keyring"] = "file"
+    """Where the key is that they are encrypted with: a file in the data folder that only this user
+    reads, or the keyring of the system. The variable `TOOLGATE_CREDENTIALS_KEY` comes first."""
+
+    client_name: str = "Toolgate"
+    """What authorization servers show to people when they ask for consent."""
+
+    client_metadata_url: str = ""
+    """Address of the client id metadata document, `https://…`; empty: the gateway's own, where
+    `authn.resource` is an `https` address."""
+
+    login_s: float = _between(600.0, 30, 3600)
+    """Seconds that a person has for a login; 30 to 3,600."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,6 +457,62 @@ class LogSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CredentialTable:
+    """Table `[server.NAME.credentials]`: what is shown to it. See [credentials.md](credentials.md).
+
+    Without it, `toolgate servers login NAME` is all that a server with a login needs.
+    """
+
+    type: Literal["stored", "oauth", "client_credentials", "token_exchange"] = "stored"
+    """`stored`: what was given or what somebody logged in with, if there is anything; `oauth`: a
+    login, without which nothing is sent; `client_credentials`: a token of the gateway itself;
+    `token_exchange`: one that the caller's own token is exchanged for (RFC 8693)."""
+
+    per: Literal["server", "project", "user"] = "server"
+    """Whether all calls show the same, those of a project, or those of a user."""
+
+    scopes: tuple[str, ...] = ()
+    """What is asked for; empty: as the server says."""
+
+    client_id: str = ""
+    """As registered at the authorization server; empty: registered when it is needed."""
+
+    client_secret: str = field(default="", repr=False)
+    """The secret of that client, best as `${env:NAME}`; empty: a public one."""
+
+    issuer: str = ""
+    """Address of the authorization server; empty: as the server says."""
+
+    token_url: str = ""
+    """Address of its token endpoint; empty: as its metadata says."""
+
+    audience: str = ""
+    """Whom tokens are for, where the authorization server wants to be told so."""
+
+    headers: tuple[str, ...] = ()
+    """Names of headers that are to be given, such as `Authorization`, with
+    `toolgate credentials set`."""
+
+    env: tuple[str, ...] = ()
+    """Names of variables that are to be given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamTlsTable:
+    """Table `[server.NAME.tls]`: certificates towards a server over HTTPS."""
+
+    ca: str = ""
+    """File with the certificates of authorities that are believed, PEM; empty: those of the
+    system. A relative path belongs to the file's folder, here and below."""
+
+    cert: str = ""
+    """File with a certificate that is shown to it, PEM."""
+
+    key: str = ""
+    """File with the key of that certificate; empty: it is in the same file."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolTable:
     """Table `[server.NAME.tools.TOOL]`: what differs for one tool of a server."""
 
@@ -432,6 +550,15 @@ class ServerTable:
 
     headers: Mapping[str, float | str] = field(default_factory=dict[str, float | str])
     """Headers of each request to it, such as `Authorization`. Nothing of a caller is added."""
+
+    credentials: CredentialTable = CredentialTable()
+    """Table `[server.NAME.credentials]`: what else is shown to it."""
+
+    tls: UpstreamTlsTable = UpstreamTlsTable()
+    """Table `[server.NAME.tls]`: certificates."""
+
+    proxy: str = ""
+    """Address of the proxy for it, in place of what `[outbound]` says; `none`: without."""
 
     type: str = ""
     """`stdio`, `http` or `sse`. Default: `stdio` with a `command`; with a `url` `sse` when its path
@@ -791,8 +918,21 @@ class Settings:
     """`local`: whoever reaches the gateway may use all of it, and it listens on this machine only.
     `required`: a token is needed, and what no rule allows is denied."""
 
+    local_open: bool | None = None
+    """With `auth = "local"`: whether other users of this machine may use the gateway, too. Left
+    out: they may where the machine has one human user. See [security.md](security.md)."""
+
     authn: AuthnSettings = AuthnSettings()
     """Table `[authn]`: how clients prove who they are."""
+
+    credentials: CredentialSettings = CredentialSettings()
+    """Table `[credentials]`: how credentials of servers are kept."""
+
+    outbound: OutboundSettings = OutboundSettings()
+    """Table `[outbound]`: where Toolgate may connect to."""
+
+    tls: TlsSettings = TlsSettings()
+    """Table `[tls]`: HTTPS without a proxy in front."""
 
     permission: tuple[PermissionTable, ...] = ()
     """Tables `[[permission]]`: who may do what."""

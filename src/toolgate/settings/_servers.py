@@ -5,7 +5,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
@@ -13,10 +13,11 @@ from urllib.parse import urlsplit, urlunsplit
 from toolgate.errors import SettingError
 from toolgate.settings._document import Document, KeyPath
 from toolgate.settings._folders import expand_home
-from toolgate.settings._model import ServerTable
+from toolgate.settings._model import CredentialTable, ServerTable
 from toolgate.settings._tables import dotted, read_table
-from toolgate.settings._variables import Missing, Scope, is_reference, replace
-from toolgate.types import DEFAULT_PROJECT, Json, ServerKind, ServerSpec
+from toolgate.settings._variables import Missing, Scope, is_reference
+from toolgate.settings._variables import replace as fill
+from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerKind, ServerSpec
 
 __all__ = ["Place", "is_toolgate", "missing_problem", "read_server", "redact", "server_name"]
 
@@ -105,8 +106,10 @@ def read_server(
     kind = _kind(table, place)
     enabled = table.enabled and not table.disabled
     problem = ""
+    credentials = CredentialSpec()
     try:
         options = _options(kind, table, place, environment)
+        credentials = _credentials(kind, table.credentials, place)
     except Missing as missing:
         options = {}
         if enabled:
@@ -139,6 +142,7 @@ def read_server(
         era=table.era,
         project_id=table.project or DEFAULT_PROJECT,
         tool_permissions=table.tool_permissions,
+        credentials=credentials,
         source=str(place.document.path),
         problem=problem,
     )
@@ -167,6 +171,13 @@ def redact(config: Mapping[str, object]) -> Json:
         if isinstance(values, Mapping):
             pairs = cast("Mapping[str, object]", values).items()
             shown[name] = {key: _hide(value) for key, value in pairs}
+    credentials = shown.get("credentials")
+    if isinstance(credentials, Mapping):
+        table = cast("Mapping[str, object]", credentials)
+        hidden = {"client_secret"} & table.keys()
+        shown["credentials"] = {**table, **{name: _hide(table[name]) for name in hidden}}
+    if isinstance(shown.get("proxy"), str):
+        shown["proxy"] = _hide_in_url(shown["proxy"])
     args = shown.get("args")
     if isinstance(args, Sequence) and not isinstance(args, str):
         shown["args"] = _hide_arguments([str(part) for part in cast("Sequence[object]", args)])
@@ -239,7 +250,76 @@ def _options(
                 "not allow.",
                 hint="Remove line breaks and other control characters.",
             )
-    return {"url": url, "headers": headers}
+    return {"url": url, "headers": headers, **_way(table, place)}
+
+
+def _way(table: ServerTable, place: Place) -> Json:
+    """Certificates and proxy, as far as they are set."""
+    environ = place.scope.environ
+    found: Json = {
+        name: str(place.folder / expand_home(_filled(path, f"tls.{name}", place), environ))
+        for name in ("ca", "cert", "key")
+        if (path := getattr(table.tls, name))
+    }
+    if proxy := _filled(table.proxy, "proxy", place):
+        if proxy != "none" and not re.match(r"https?://[^/\s]", proxy):
+            raise place.document.error(
+                (*place.path, "proxy"),
+                f"proxy of {dotted(place.path)} is no address of a proxy.",
+                allowed='Expected: "http://HOST:PORT", or "none".',
+            )
+        found["proxy"] = proxy
+    return found
+
+
+def _credentials(kind: ServerKind, table: CredentialTable, place: Place) -> CredentialSpec:
+    """What is shown to it beside what stands in its options."""
+    path = (*place.path, "credentials")
+    over_http = kind in {"http", "sse"}
+    if table.type != "stored" and not over_http:
+        raise place.document.error(
+            (*path, "type"),
+            f"{dotted(path)} says {table.type!r}, and the server has no url.",
+            allowed='Allowed for it: "stored".',
+            hint="Give variables of its process instead: toolgate credentials set.",
+        )
+    if table.type == "token_exchange" and table.per != "user":
+        table = replace(table, per="user")
+    texts = {
+        name: _filled(getattr(table, name), name, replace(place, path=path))
+        for name in ("client_id", "client_secret", "issuer", "token_url", "audience")
+    }
+    for name in ("issuer", "token_url"):
+        if texts[name]:
+            _check_url(texts[name], replace(place, path=path), name)
+    if table.type in {"client_credentials", "token_exchange"} and not texts["client_id"]:
+        raise place.document.error(
+            path,
+            f"{dotted(path)} has no client_id, which {table.type} needs.",
+            hint="Register a client at the authorization server, and write its id and secret here.",
+        )
+    for name in table.headers:
+        if not _HEADER_NAME.fullmatch(name) or not over_http:
+            raise place.document.error(
+                (*path, "headers"),
+                f"{dotted(path)} names the header {name[:60]!r}, which cannot be sent.",
+                hint="Correct or remove it." if over_http else "Name variables in env instead.",
+            )
+    for name in table.env:
+        if not name or "=" in name or "\0" in name or kind != "stdio":
+            raise place.document.error(
+                (*path, "env"),
+                f"{dotted(path)} names the variable {name[:60]!r}, which cannot be set.",
+                hint="Name headers instead." if over_http else "Correct or remove it.",
+            )
+    return CredentialSpec(
+        type=table.type,
+        per=table.per,
+        scopes=table.scopes,
+        headers=table.headers,
+        env=table.env,
+        **texts,
+    )
 
 
 def _program(table: ServerTable, place: Place, environment: Mapping[str, str]) -> Json:
@@ -283,7 +363,7 @@ def _target(python: str, place: Place) -> str:
     )
 
 
-def _check_url(url: str, place: Place) -> None:
+def _check_url(url: str, place: Place, key: str = "url") -> None:
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -291,8 +371,8 @@ def _check_url(url: str, place: Place) -> None:
         good = False
     if not good or not url.isprintable() or " " in url:
         raise place.document.error(
-            (*place.path, "url"),
-            f"url of {dotted(place.path)} is no address of a server.",
+            (*place.path, key),
+            f"{key} of {dotted(place.path)} is no address of a server.",
             allowed="Expected: http://HOST[:PORT]/PATH or https://…",
             hint="Correct it.",
         )
@@ -300,7 +380,7 @@ def _check_url(url: str, place: Place) -> None:
 
 def _filled(text: str, key: str, place: Place) -> str:
     """The text with its variables; refuses what no process and no header can carry."""
-    filled = replace(text, place.scope)
+    filled = fill(text, place.scope)
     if "\0" in filled or not _is_encodable(filled):
         raise place.document.error(
             (*place.path, *key.split(".", 1)),

@@ -260,6 +260,31 @@ def build_0013(connection: Connection) -> None:
     )
 
 
+def build_0012(connection: Connection) -> None:
+    """With a document of one passage."""
+    build_0013(connection)
+    _schema.migrate(connection, to="0012")
+    for statement in (
+        "INSERT INTO document_collections (collection_id, project_id, name, name_key, alias,"
+        " description, model, model_identity, dim, metric, place, shelf_id, version, updated_at)"
+        " VALUES ('c1', 'default', 'Docs', 'docs', '', '', 'bundled', 'm', 2, 'cosine', 'sqlite',"
+        " 's1', 1, '2026-11-22T12:00:00.000Z')",
+        "INSERT INTO documents (document_id, collection_id, origin, source, title, media_type,"
+        " content_hash, size_bytes, passages, added_at) VALUES ('d1', 'c1', '', 'a.md', '', '',"
+        " 'h', 1, 1, '2026-11-22T12:00:00.000Z')",
+        "INSERT INTO passages (passage_id, collection_id, document_id, ordinal, heading, page,"
+        " text, words, length) VALUES (1, 'c1', 'd1', 0, '', 1, 'A', 'collectionc1 a', 1)",
+    ):
+        connection.execute(text(statement))
+    connection.execute(
+        text(
+            "INSERT INTO passage_vectors (shelf_id, passage_id, collection_id, document_id, vector)"
+            " VALUES ('s1', 1, 'c1', 'd1', :bytes)"
+        ),
+        {"bytes": b"1234"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -272,5 +297,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0009": build_0009,
     "0010": build_0010,
     "0013": build_0013,
+    "0012": build_0012,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -15,6 +15,14 @@ from toolgate.store._credential_rows import (
     StoredCredential,
     WrappedKey,
 )
+from toolgate.store._documents import (
+    DocumentRows,
+    PassageSource,
+    StoredCollection,
+    StoredDocument,
+    StoredPassage,
+    WordCounts,
+)
 from toolgate.store._keepable import keepable, kept
 from toolgate.store._session_rows import SessionRows, StoredSession
 from toolgate.store.base import (
@@ -64,7 +72,9 @@ __all__ = [
     "DetectionCount",
     "DetectionFilter",
     "DetectionOutcome",
+    "DocumentRows",
     "Logged",
+    "PassageSource",
     "Pruned",
     "Retention",
     "SeenTool",
@@ -72,8 +82,11 @@ __all__ = [
     "SqlAccess",
     "Store",
     "StoredApproval",
+    "StoredCollection",
     "StoredCredential",
     "StoredDetection",
+    "StoredDocument",
+    "StoredPassage",
     "StoredPermission",
     "StoredProject",
     "StoredResult",
@@ -88,6 +101,7 @@ __all__ = [
     "Upkeep",
     "UsageFilter",
     "UseOutcome",
+    "WordCounts",
     "WrappedKey",
     "keepable",
     "kept",

@@ -33,7 +33,11 @@ __all__ = [
     "credential_keys",
     "credentials",
     "detections",
+    "document_collections",
+    "documents",
     "metadata",
+    "passage_vectors",
+    "passages",
     "permissions",
     "projects",
     "results",
@@ -52,7 +56,20 @@ __all__ = [
     "versions",
 ]
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0013")
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0013",
+    "0012",
+)
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
 VERSION_TABLE = "toolgate_schema"
@@ -415,6 +432,88 @@ approvals = Table(
     Column("record_id", _TEXT, nullable=False),
     UniqueConstraint("slot"),
     Index(None, "created_at", "approval_id"),
+)
+
+document_collections = Table(
+    "document_collections",
+    metadata,
+    Column("collection_id", _TEXT, primary_key=True),
+    _project(),
+    Column("name", _TEXT, nullable=False),
+    Column("name_key", _TEXT, nullable=False),  # without case
+    Column("alias", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("model", _TEXT, nullable=False),
+    Column("model_identity", _TEXT, nullable=False),
+    Column("dim", Integer, nullable=False),
+    Column("metric", _TEXT, nullable=False),
+    Column("place", _TEXT, nullable=False),
+    Column("shelf_id", _TEXT, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at", _TEXT, nullable=False),
+    UniqueConstraint("project_id", "name_key"),
+)
+
+
+def _collection() -> Column[str]:
+    return Column(
+        "collection_id",
+        _TEXT,
+        ForeignKey("document_collections.collection_id", ondelete="CASCADE"),
+        nullable=False,
+    )
+
+
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # there the number of the row
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("document_id", _TEXT, primary_key=True),
+    _collection(),
+    Column("origin", _TEXT, nullable=False),
+    Column("source", _TEXT, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("media_type", _TEXT, nullable=False),
+    Column("content_hash", _TEXT, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("passages", Integer, nullable=False),
+    Column("added_at", _TEXT, nullable=False),
+    UniqueConstraint("collection_id", "origin", "source"),
+)
+
+passages = Table(
+    "passages",
+    metadata,
+    Column("passage_id", _NUMBER, primary_key=True, autoincrement=False),
+    _collection(),
+    Column(
+        "document_id",
+        _TEXT,
+        ForeignKey("documents.document_id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("ordinal", Integer, nullable=False),
+    Column("heading", Text, nullable=False),
+    Column("page", Integer),
+    Column("text", Text, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("length", Integer, nullable=False),  # words
+    Index(None, "collection_id", "passage_id"),
+    Index(None, "document_id"),
+)
+
+# No foreign key to passages: vectors are written before what they are of can be found.
+passage_vectors = Table(
+    "passage_vectors",
+    metadata,
+    Column("shelf_id", _TEXT, primary_key=True),
+    Column("passage_id", _NUMBER, primary_key=True, autoincrement=False),
+    _collection(),
+    Column("document_id", _TEXT, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    Index(None, "document_id"),
+    Index(None, "collection_id"),
 )
 
 versions = Table(

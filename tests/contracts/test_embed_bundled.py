@@ -1,5 +1,6 @@
 """The embedder `bundled` keeps the contract, and what it promises beyond it."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from toolgate import plugins
 from toolgate.embed import Embedder
 from toolgate.embed._pieces import Pieces
+from toolgate.embed._table import read_table
 from toolgate.embed.bundled import MODEL, BundledEmbedder, Options, build
 from toolgate.errors import EmbedderError
 from toolgate.testing.contracts.embedder import EmbedderContract
@@ -76,6 +78,19 @@ async def test_a_foreign_word_beside_known_ones_changes_nothing() -> None:
 def test_the_file_is_small_enough_for_a_wheel() -> None:
     """Promise of the documentation: at most 12 MB."""
     assert MODEL.stat().st_size <= 12_000_000
+
+
+def test_a_process_holds_half_of_the_file_at_most() -> None:
+    """The vectors stay in the file: the memory of a gateway with 20 servers depends on it."""
+    tracemalloc.start()
+    try:
+        table = read_table(MODEL)
+        table.vectors(["read a file", "convert a time between timezones"])
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert held_bytes < MODEL.stat().st_size / 2
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999], ids=lambda share: f"{share:.1%}")

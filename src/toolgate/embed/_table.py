@@ -13,9 +13,13 @@ The file is an uncompressed `.npz`:
 `name`       uint8: the identity, which says what changes the vectors.
 """
 
+import mmap
+import struct
+import weakref
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +27,16 @@ from numpy.typing import NDArray
 from toolgate.embed._pieces import Pieces
 from toolgate.errors import EmbedderError
 
-__all__ = ["PAIR_STEP", "Table", "pair_keys", "read_table"]
+__all__ = ["PAIR_STEP", "Rows", "Table", "pair_keys", "read_table"]
 
 PAIR_STEP = 32_768
 """More than there are pieces, so that a pair is one number."""
+
+_CHECKED_BYTES = 2**18
+"""How much is looked at a time when the checksum is compared."""
+
+_NAME_SIZES_AT = 26
+"""Where the header of a file in an archive says how long its name and its extra field are."""
 
 _SHORTEST = 1e-6
 """A sum shorter than this has no direction worth naming."""
@@ -37,6 +47,19 @@ def pair_keys(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
     return pieces[:-1] * PAIR_STEP + pieces[1:]
 
 
+class Rows(Protocol):
+    """The codes of a table, wherever they are."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows, and bytes of a row."""
+        ...
+
+    def whole(self) -> NDArray[np.uint8]:
+        """All of them, for as long as the array is held."""
+        ...
+
+
 class Table:
     """Vectors of texts, computed from the rows of a table."""
 
@@ -45,25 +68,37 @@ class Table:
         *,
         name: str,
         vocabulary: Sequence[str],
-        codes: NDArray[np.uint8],
+        codes: Rows,
         scale: NDArray[np.float16],
         pairs: NDArray[np.int32],
     ) -> None:
         """Take the parts as they are in the file; see above."""
         self.name = name
-        self.dim: int = 2 * codes.shape[1]
+        n_rows, n_bytes = codes.shape
+        self.dim = 2 * n_bytes
         self._pieces = Pieces(vocabulary)
         self._codes = codes
         self._scale = scale.astype(np.float32)
         self._pairs = pairs.astype(np.int64)
         self._first_pair = len(vocabulary)
-        if len(codes) != len(vocabulary) + len(pairs) or len(scale) != len(codes):
+        if n_rows != len(vocabulary) + len(pairs) or len(scale) != n_rows:
             raise ValueError("the parts do not fit together")
 
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape `(len(texts), dim)`: rows of length 1, or of zeros where nothing is known."""
+        codes = self._codes.whole()
+        found = np.empty((len(texts), self.dim), np.float32)
+        for row, text in zip(found, texts, strict=True):
+            row[:] = self._vector(text, codes)
+        return found
+
     def vector(self, text: str) -> NDArray[np.float32]:
-        """Shape `(dim,)`, of length 1, or zeros where nothing of the text is known."""
+        """The one row of `vectors` for a text."""
+        return self._vector(text, self._codes.whole())
+
+    def _vector(self, text: str, all_codes: NDArray[np.uint8]) -> NDArray[np.float32]:
         rows = self._rows(np.asarray(self._pieces(text), np.int64))
-        codes, scale = self._codes[rows], self._scale[rows]
+        codes, scale = all_codes[rows], self._scale[rows]
         summed = np.empty(self.dim, np.float32)
         summed[: self.dim // 2] = scale @ (codes & 15).astype(np.float32)
         summed[self.dim // 2 :] = scale @ (codes >> 4).astype(np.float32)
@@ -93,7 +128,7 @@ def read_table(path: Path) -> Table:
             table = Table(
                 name=parts["name"].tobytes().decode(),
                 vocabulary=parts["vocabulary"].tobytes().decode().split("\n"),
-                codes=parts["codes"],
+                codes=_FileRows(path, "codes.npy"),
                 scale=parts["scale"],
                 pairs=parts["pairs"],
             )
@@ -104,6 +139,44 @@ def read_table(path: Path) -> Table:
             hint="Install Toolgate again, which brings the file back.",
         ) from error
     return table
+
+
+class _FileRows:
+    """Rows that stay in their file, and are in memory only while somebody computes with them.
+
+    They are most of what a process would hold of the table (11 MB), and a text needs few of them.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        """Find an uncompressed array of bytes in a `.npz`, and compare its checksum.
+
+        Raises:
+            ValueError: It is another kind of array.
+            zipfile.BadZipFile: It is damaged.
+        """
+        with zipfile.ZipFile(path) as parts:
+            place = parts.getinfo(name)
+            with parts.open(place) as part:
+                while part.read(_CHECKED_BYTES):
+                    pass
+        self._file = path.open("rb")
+        weakref.finalize(self, self._file.close)
+        self._file.seek(place.header_offset + _NAME_SIZES_AT)
+        self._file.seek(sum(struct.unpack("<HH", self._file.read(4))), 1)
+        np.lib.format.read_magic(self._file)
+        shape, is_fortran, kind = np.lib.format.read_array_header_1_0(self._file)
+        if place.compress_type != zipfile.ZIP_STORED or is_fortran or kind != np.uint8:
+            raise ValueError("the rows are not stored as they are used")
+        n_rows, n_bytes = shape
+        self.shape = (int(n_rows), int(n_bytes))
+        self._offset = self._file.tell()
+
+    def whole(self) -> NDArray[np.uint8]:
+        """All rows, read from the file as they are touched, and forgotten with the array."""
+        mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        n_rows, n_bytes = self.shape
+        flat = np.frombuffer(mapped, np.uint8, count=n_rows * n_bytes, offset=self._offset)
+        return flat.reshape(n_rows, n_bytes)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from anyio import to_thread
 
 from toolgate.embed._proven import NEAR
@@ -80,11 +79,7 @@ class BundledEmbedder:
         return _shared(self._path)
 
     def _compute(self, texts: Sequence[str]) -> Vectors:
-        table = self._table
-        vectors = np.zeros((len(texts), table.dim), np.float32)
-        for row, text in zip(vectors, texts, strict=True):
-            row[:] = table.vector(text)
-        return vectors
+        return self._table.vectors(texts)
 
 
 _tables: dict[Path, Table] = {}

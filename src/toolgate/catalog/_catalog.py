@@ -460,9 +460,9 @@ class Catalog:
                 instructions=str(stored.get("instructions") or ""),
             )
             return await self._entries(row.server, listing, row.listed_at)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, StoreError) as error:
             log.warning(
-                "stored listing is damaged", extra={"server": row.server, "error": repr(error)}
+                "stored listing cannot be used", extra={"server": row.server, "error": repr(error)}
             )
             return None
 

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, cast
 
@@ -99,6 +99,9 @@ class Quarantine:
         """Which tools of a listing are to be held back: name and why.
 
         What cannot be read from the store counts as never seen, and is looked over.
+
+        Raises:
+            StoreError: A tool has changed, and what was accepted of it cannot be read.
         """
         async with self._lock:
             known = (await self._all()).setdefault(server, {})
@@ -107,10 +110,10 @@ class Quarantine:
             listed = {str(tool.get("name") or ""): tool for tool in tools}
             new = {name: tool for name, tool in listed.items() if _differs(known.get(name), tool)}
             if new:
-                around = self._neighbours()
-                seen = await asyncio.to_thread(self._judge_all, server, known, new, around)
-                known.update({one.tool: one for one in seen})
-                await self._save(seen)
+                before, around = await self._with_texts(server, known, new), self._neighbours()
+                seen = await asyncio.to_thread(self._judge_all, server, before, new, around)
+                is_kept = await self._save(seen)
+                known.update({one.tool: _without_texts(one) if is_kept else one for one in seen})
             return {name: _reason(known[name]) for name in listed if self._holds(known[name])}
 
     async def held(self) -> list[Held]:
@@ -144,7 +147,7 @@ class Quarantine:
                 decided_by=by,
             )
             await self._store.save_seen_tools([decided])
-            known[tool] = decided
+            known[tool] = _without_texts(decided)
             return _shown(row)
 
     async def forget(self, server: str) -> None:
@@ -169,8 +172,18 @@ class Quarantine:
                 return {}
             self._known = {}
             for row in rows:
-                self._known.setdefault(row.server, {})[row.tool] = row
+                self._known.setdefault(row.server, {})[row.tool] = _without_texts(row)
         return self._known
+
+    async def _with_texts(
+        self, server: str, known: Mapping[str, SeenTool], tools: Collection[str]
+    ) -> Mapping[str, SeenTool]:
+        """What is known of a server, with the texts of those of these tools that were accepted."""
+        if not any(name in known and known[name].accepted_digest for name in tools):
+            return known
+        rows = await self._store.seen_tools(self._project_id, server)
+        whole = {name: row for name, row in known.items() if row.accepted}
+        return {**known, **{row.tool: row for row in rows}, **whole}
 
     def _neighbours(self) -> Neighbours:
         everything = self._known or {}
@@ -178,11 +191,14 @@ class Quarantine:
             (one.server, one.tool) for of in everything.values() for one in of.values()
         )
 
-    async def _save(self, rows: Sequence[SeenTool]) -> None:
+    async def _save(self, rows: Sequence[SeenTool]) -> bool:
+        """Whether they are in the store now."""
         try:
             await self._store.save_seen_tools(rows)
         except StoreError as error:
             log.warning("tools seen not stored", extra={"error": str(error)})
+            return False
+        return True
 
     def _judge_all(
         self,
@@ -239,6 +255,11 @@ class Quarantine:
             findings=json.dumps([asdict(each) for each in findings], ensure_ascii=False),
             seen_at=utc_now(),
         )
+
+
+def _without_texts(row: SeenTool) -> SeenTool:
+    """The row as it is remembered: of thousands of accepted tools the digests do."""
+    return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
 
 
 def _not_read(error: Exception) -> Finding:

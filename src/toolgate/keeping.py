@@ -18,7 +18,7 @@ from toolgate.settings import (
     server_spec,
 )
 from toolgate.store import Store, StoredServer
-from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec
+from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
 __all__ = ["Keeper"]
 
@@ -123,6 +123,26 @@ class Keeper:
             f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
             hint=f"Set enabled = {str(enabled).lower()} under [server.{name}] there.",
         )
+
+    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
+        """Take a tool away from everybody, or give it back, where its server is kept."""
+        row = await self._stored(project_id, name)
+        if row is None:
+            source = self._spec(name).source
+            raise SettingError(
+                f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
+                hint=f"Write there: [server.{name}.tool_permissions] and below it"
+                f' "{tool}" = {str(allowed).lower()}',
+            )
+        switches = {**json_object(row.config.get("tool_permissions")), tool: allowed}
+        if allowed:
+            del switches[tool]
+        config = {k: v for k, v in row.config.items() if k != "tool_permissions"}
+        changed = replace(
+            row, config={**config, "tool_permissions": switches} if switches else config
+        )
+        await self._store.save_server(changed)
+        await self._catalog.replace(_stored_spec(changed))
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway

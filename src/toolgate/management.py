@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Protocol
 
-from toolgate.access import Access, AccessAdmin, Admission, Shown
+from toolgate.access import Access, AccessAdmin, Admission, Shown, Verdict
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog, Entry
 from toolgate.errors import ArgumentError, ForbiddenError, SettingError, StoreError
@@ -26,7 +26,7 @@ from toolgate.search import (
 )
 from toolgate.settings import ProjectTable, Settings
 from toolgate.showing import Showing
-from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity, Json, ServerStatus
+from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity, Json, ServerSpec, ServerStatus
 
 __all__ = ["Management", "ServerKeeper"]
 
@@ -49,6 +49,10 @@ class ServerKeeper(Protocol):
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
         """Switch a server on or off."""
+        ...
+
+    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
+        """Take a tool of a server away from everybody, or give it back."""
         ...
 
 
@@ -297,6 +301,50 @@ class Management:
         self._reach.must_manage(caller)
         await self._catalog.replace(self._catalog.server(name).spec)
         return self._status(name)
+
+    async def switch_tool(
+        self, caller: Caller, server: str, tool: str, *, allowed: bool
+    ) -> ServerStatus:
+        """Take a tool of a server away from everybody, or give it back (`tool_permissions`).
+
+        Raises:
+            UnknownServerError: There is none of this name.
+            SettingError: The server stands in a file.
+        """
+        self._reach.must_manage(caller)
+        began = perf_counter()
+        self._catalog.server(server)
+        await self._keeper.switch_tool(caller.project_id, server, tool, allowed=allowed)
+        detail: Json = {"key": f"{server}:{tool}", "allowed": allowed}
+        self._receipts.simple(caller, "switch_tool", began=began, detail=detail)
+        return self._status(server)
+
+    def spec(self, caller: Caller, name: str) -> ServerSpec:
+        """How a server is configured; its options are not for showing.
+
+        Raises:
+            ForbiddenError: The caller may not.
+            UnknownServerError: There is none of this name.
+        """
+        self._reach.must_manage(caller)
+        return self._catalog.server(name).spec
+
+    def entry(self, caller: Caller, key: str) -> Entry | None:
+        """A tool whoever may use it, for who looks after the gateway; None: there is none.
+
+        Raises:
+            ForbiddenError: The caller may not.
+        """
+        self._reach.must_manage(caller)
+        return self._catalog.snapshot.tool(key) or self._catalog.snapshot.by_exposed.get(key)
+
+    def verdict(self, about: Caller, key: str) -> Verdict:
+        """Whether somebody may use a tool, and by which rule."""
+        return self._access.decide(about, "call", key)
+
+    def on_server_state(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when a server changes its state; gives what ends that."""
+        return self._catalog.on_state(listener)
 
     def _status(self, name: str) -> ServerStatus:
         return next(status for status in self._catalog.statuses() if status.name == name)

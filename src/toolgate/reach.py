@@ -168,13 +168,25 @@ class Reach:
                     hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
                 )
 
+    def tools(self, caller: Caller) -> Sequence[Entry]:
+        """All tools that the caller may use, listed or not, in the order of the catalog."""
+        snapshot = self._catalog.snapshot
+        mask = self._access.mask(caller, snapshot)
+        if mask is None:
+            return snapshot.tools
+        return [snapshot.tools[place] for place in mask.nonzero()[0]]
+
+    def manages(self, caller: Caller) -> bool:
+        """Whether a caller may look after the gateway."""
+        return self._access.decide(caller, "right", "manage").allowed
+
     def must_manage(self, caller: Caller) -> None:
         """Refuse who may not look after the gateway.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
         """
-        if not self._access.decide(caller, "right", "manage").allowed:
+        if not self.manages(caller):
             raise ForbiddenError(
                 f"{caller.caller_id!r} may not look after this gateway.",
                 hint="Ask an administrator, or for the role admin.",

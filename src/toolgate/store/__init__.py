@@ -8,6 +8,7 @@ from toolgate.store._approval import (
     ApprovalStore,
     StoredApproval,
 )
+from toolgate.store._audit_view_rows import AuditViews, MinuteCount
 from toolgate.store._batches import Batches
 from toolgate.store._credential_rows import (
     CredentialKey,
@@ -65,6 +66,7 @@ __all__ = [
     "AuditEnds",
     "AuditFilter",
     "AuditLink",
+    "AuditViews",
     "Batches",
     "Checkup",
     "CredentialKey",
@@ -74,6 +76,7 @@ __all__ = [
     "DetectionOutcome",
     "DocumentRows",
     "Logged",
+    "MinuteCount",
     "PassageSource",
     "Pruned",
     "Retention",

@@ -48,6 +48,7 @@ from toolgate.store import (
     _usage,
 )
 from toolgate.store._approval import ApprovalFilter, StoredApproval
+from toolgate.store._audit_views import SqlAuditViews
 from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
 from toolgate.store._sessions import SqlSessions
@@ -87,7 +88,7 @@ _PORTION = 1000
 _READERS = 4
 
 
-class SqlStore(SqlCredentials, SqlSessions):
+class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews):
     """What a database module completes with its engine, its `insert` and its upkeep."""
 
     _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from toolgate.store._approval import ApprovalStore
+from toolgate.store._audit_view_rows import AuditViews
 from toolgate.store._credential_rows import CredentialRows
 from toolgate.store._session_rows import SessionRows
 from toolgate.types import AuditRecord, Json
@@ -653,7 +654,7 @@ class Upgrade:
 
 
 @runtime_checkable
-class Store(ApprovalStore, CredentialRows, SessionRows, Protocol):
+class Store(ApprovalStore, AuditViews, CredentialRows, SessionRows, Protocol):
     """Everything relational that Toolgate keeps.
 
     Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:

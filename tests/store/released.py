@@ -285,6 +285,23 @@ def build_0012(connection: Connection) -> None:
     )
 
 
+def build_0011(connection: Connection) -> None:
+    """With a thread of one message, and a text in place of a prompt."""
+    build_0012(connection)
+    _schema.migrate(connection, to="0011")
+    now = "2026-11-22T12:00:00.000Z"
+    for statement in (
+        "INSERT INTO threads (thread_id, project_id, caller_id, name, settings, state, last_number,"
+        " running, running_until, created_at, used_at, size_bytes) VALUES ('t1', 'default',"
+        " 'local', 'mine', '{}', '{}', 1, '', '', :now, :now, 200)",
+        "INSERT INTO thread_messages (thread_id, number, turn_id, role, body, notes, at) VALUES"
+        " ('t1', 1, 'u1', 'user', '{\"content\":\"Hello\"}', '{}', :now)",
+        "INSERT INTO prompt_versions (project_id, name, version, text, changed_at, changed_by)"
+        " VALUES ('default', 'basic-default', 1, 'Be brief.', :now, 'local')",
+    ):
+        connection.execute(text(statement), {"now": now})
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -298,5 +315,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0010": build_0010,
     "0013": build_0013,
     "0012": build_0012,
+    "0011": build_0011,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -11,7 +11,8 @@ from typing import Literal, cast
 
 from toolgate.errors import ArgumentError, UnknownPromptError
 from toolgate.ids import utc_now
-from toolgate.prompts.base import PREFIX, Prompt, PromptStore, PromptVersion
+from toolgate.prompts.base import PREFIX, Prompt
+from toolgate.store import PromptRows, StoredPrompt
 
 __all__ = ["Prompts", "fill"]
 
@@ -56,13 +57,13 @@ class _Replaced:
     """What a project replaced, as it was read last."""
 
     read_at: float
-    latest: dict[str, PromptVersion]
+    latest: dict[str, StoredPrompt]
 
 
 class Prompts:
     """Prompts of all projects."""
 
-    def __init__(self, store: PromptStore, *, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, store: PromptRows, *, clock: Callable[[], float] = monotonic) -> None:
         self._store = store
         self._clock = clock
         self._known: dict[str, _Replaced] = {}
@@ -85,12 +86,12 @@ class Prompts:
         """The text of one of ours with its fields filled in; see `Render`."""
         return fill((await self.get(project_id, name)).text, values)
 
-    async def replacement(self, project_id: str, name: str) -> PromptVersion | None:
+    async def replacement(self, project_id: str, name: str) -> StoredPrompt | None:
         """What a project put in place of a prompt of a pack or server; None: nothing."""
         found = (await self._latest(project_id)).get(name)
         return None if found is None or found.text is None else found
 
-    async def versions(self, project_id: str, name: str) -> list[PromptVersion]:
+    async def versions(self, project_id: str, name: str) -> list[StoredPrompt]:
         """Every replacement of a prompt, oldest first."""
         return await self._store.prompt_versions(project_id, _key(name))
 
@@ -142,7 +143,7 @@ class Prompts:
 
     async def _add(self, project_id: str, name: str, text: str | None, by: str) -> int:
         before = (await self._latest(project_id, fresh=True)).get(name)
-        version = PromptVersion(
+        version = StoredPrompt(
             project_id=project_id,
             name=name,
             version=1 if before is None else before.version + 1,
@@ -154,7 +155,7 @@ class Prompts:
         self._known.pop(project_id, None)
         return version.version
 
-    async def _latest(self, project_id: str, *, fresh: bool = False) -> dict[str, PromptVersion]:
+    async def _latest(self, project_id: str, *, fresh: bool = False) -> dict[str, StoredPrompt]:
         known, now = self._known.get(project_id), self._clock()
         if known is None or fresh or now - known.read_at > _AGE_S:
             rows = await self._store.prompt_versions(project_id, None)
@@ -191,7 +192,7 @@ def check(name: str, text: str) -> None:
         )
 
 
-def _in_force(shipped: Prompt, found: PromptVersion | None) -> Prompt:
+def _in_force(shipped: Prompt, found: StoredPrompt | None) -> Prompt:
     if found is None:
         return shipped
     if found.text is None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, TypeAlias
 
-__all__ = ["PREFIX", "Prompt", "PromptStore", "PromptVersion", "Render"]
+__all__ = ["PREFIX", "Prompt", "Render"]
 
 PREFIX = "toolgate_"
 """Before the names of our own prompts where MCP clients see them."""
@@ -48,43 +48,3 @@ class Prompt:
     def is_default(self) -> bool:
         """Whether it is the text that ships."""
         return self.version == 0 or not self.changed_at
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptVersion:
-    """One replacement of a prompt, or the end of one."""
-
-    project_id: str
-    """The tenant."""
-
-    name: str
-    """The prompt."""
-
-    version: int
-    """From 1 on."""
-
-    text: str | None
-    """The new text; None: from then on the text that ships."""
-
-    changed_at: str
-    """UTC, ISO 8601."""
-
-    changed_by: str = ""
-    """Id of the caller."""
-
-
-@runtime_checkable
-class PromptStore(Protocol):
-    """Where replacements are kept; every one stays, so that an earlier one can be taken up."""
-
-    async def prompt_versions(self, project_id: str, name: str | None) -> list[PromptVersion]:
-        """Replacements of a prompt, or the latest of each with no name; oldest first."""
-        ...
-
-    async def add_prompt_version(self, version: PromptVersion) -> None:
-        """Keep one more.
-
-        Raises:
-            StoreError: It cannot be written, or its number is taken.
-        """
-        ...

@@ -52,6 +52,7 @@ from toolgate.store._audit_views import SqlAuditViews
 from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
 from toolgate.store._sessions import SqlSessions
+from toolgate.store._threads import SqlThreads
 from toolgate.store.base import (
     AuditAnchor,
     AuditEnds,
@@ -88,7 +89,7 @@ _PORTION = 1000
 _READERS = 4
 
 
-class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews):
+class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews, SqlThreads):
     """What a database module completes with its engine, its `insert` and its upkeep."""
 
     _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -481,6 +482,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews):
                 _tables.approvals.c.expires_at
                 < utc_text(today - timedelta(days=retention.approval_days)),
             ),
+            threads=await self._prune_threads(retention, today),
         )
         sessions = _tables.sessions
         await self._drop(sessions, sessions.c.expires_at <= now)
@@ -531,6 +533,14 @@ class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews):
         age = (table.c.at, table.c.detection_id)
         return await self._drop(table, table.c.at < oldest) + await self._shrink(
             table, age, retention.detection_max_bytes
+        )
+
+    async def _prune_threads(self, retention: Retention, today: datetime) -> int:
+        table = _tables.threads
+        oldest = utc_text(today - timedelta(days=retention.thread_days))
+        age = (table.c.used_at, table.c.thread_id)
+        return await self._drop(table, table.c.used_at < oldest) + await self._shrink(
+            table, age, retention.thread_max_bytes
         )
 
     async def _prune_schemas(self, retention: Retention, today: datetime) -> int:

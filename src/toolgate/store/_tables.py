@@ -40,6 +40,7 @@ __all__ = [
     "passages",
     "permissions",
     "projects",
+    "prompt_versions",
     "results",
     "schema_versions",
     "secrets",
@@ -47,6 +48,10 @@ __all__ = [
     "servers",
     "sessions",
     "snapshots",
+    "thread_artifacts",
+    "thread_messages",
+    "thread_spending",
+    "threads",
     "tokens",
     "tool_texts",
     "usage_searches",
@@ -69,6 +74,7 @@ REVISIONS = (
     "0010",
     "0013",
     "0012",
+    "0011",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
@@ -536,4 +542,84 @@ sessions = Table(
     Column("expires_at", _TEXT, nullable=False),
     Column("address", _TEXT, nullable=False),
     Column("agent", _TEXT, nullable=False),
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("thread_id", _TEXT, primary_key=True),
+    _project(),
+    Column("caller_id", _TEXT, nullable=False),
+    Column("name", _TEXT, nullable=False),
+    Column("settings", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("last_number", Integer, nullable=False),
+    Column("running", _TEXT, nullable=False),  # the turn that has the right to; empty: none
+    Column("running_until", _TEXT, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+    Column("used_at", _TEXT, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
+    UniqueConstraint("project_id", "caller_id", "name"),
+    Index(None, "used_at", "thread_id"),
+)
+
+
+def _thread(*, primary_key: bool = False) -> Column[str]:
+    return Column(
+        "thread_id",
+        _TEXT,
+        ForeignKey("threads.thread_id", ondelete="CASCADE"),
+        nullable=False,
+        primary_key=primary_key,
+    )
+
+
+# Only ever added to: what a prompt leaves out is decided when it is built.
+thread_messages = Table(
+    "thread_messages",
+    metadata,
+    _thread(primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("turn_id", _TEXT, nullable=False),
+    Column("role", _TEXT, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("notes", Text, nullable=False),
+    Column("at", _TEXT, nullable=False),
+)
+
+thread_artifacts = Table(
+    "thread_artifacts",
+    metadata,
+    Column("artifact_id", _TEXT, primary_key=True),
+    _thread(),
+    Column("turn_id", _TEXT, nullable=False),
+    Column("body", LargeBinary, nullable=False),  # zlib
+    Index(None, "thread_id", "turn_id"),
+)
+
+thread_spending = Table(
+    "thread_spending",
+    metadata,
+    _thread(primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("turn_id", _TEXT, nullable=False),
+    Column("purpose", _TEXT, nullable=False),
+    Column("model", _TEXT, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    Column("cached_tokens", Integer, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("is_estimate", Boolean, nullable=False),
+    Column("at", _TEXT, nullable=False),
+)
+
+prompt_versions = Table(
+    "prompt_versions",
+    metadata,
+    _project(primary_key=True),
+    Column("name", _TEXT, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("text", Text),
+    Column("changed_at", _TEXT, nullable=False),
+    Column("changed_by", _TEXT, nullable=False),
 )

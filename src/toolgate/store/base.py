@@ -9,6 +9,7 @@ from toolgate.store._approval import ApprovalStore
 from toolgate.store._audit_view_rows import AuditViews
 from toolgate.store._credential_rows import CredentialRows
 from toolgate.store._session_rows import SessionRows
+from toolgate.store._thread_rows import PromptRows, ThreadRows
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
@@ -601,6 +602,12 @@ class Retention:
     approval_days: float = 30.0
     """Days that approvals are kept after they have expired."""
 
+    thread_days: float = 365.0
+    """Days that threads are kept after their last turn."""
+
+    thread_max_bytes: int = 1024 * 2**20
+    """Estimated bytes of threads; those that were not used for longest go first."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
@@ -626,6 +633,9 @@ class Pruned:
 
     approvals: int = 0
     """Approvals that expired long ago."""
+
+    threads: int = 0
+    """Threads that were not used for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -654,7 +664,9 @@ class Upgrade:
 
 
 @runtime_checkable
-class Store(ApprovalStore, AuditViews, CredentialRows, SessionRows, Protocol):
+class Store(
+    ApprovalStore, AuditViews, CredentialRows, SessionRows, ThreadRows, PromptRows, Protocol
+):
     """Everything relational that Toolgate keeps.
 
     Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:

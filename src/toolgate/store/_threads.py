@@ -1,0 +1,443 @@
+"""Threads and texts of prompts in SQL."""
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Table,
+    delete,
+    func,
+    select,
+    update,
+)
+
+from toolgate.store import _tables
+from toolgate.store._keepable import keepable, kept
+from toolgate.store._thread_rows import (
+    StoredArtifact,
+    StoredMessage,
+    StoredPrompt,
+    StoredSpending,
+    StoredThread,
+)
+from toolgate.types import Json
+
+__all__ = ["SqlThreads"]
+
+T = TypeVar("T")
+Insert = Callable[[Table], Any]
+
+_ROW_BYTES = 200
+
+
+class SqlThreads:
+    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
+
+    _insert: Insert
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def thread(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+        """One by its name; None when there is none."""
+        return await self._read(lambda opened: find(opened, project_id, caller_id, name))
+
+    async def threads(
+        self, project_id: str, caller_id: str | None, *, limit: int = 100
+    ) -> list[StoredThread]:
+        """Threads of a caller, or of all callers of a project, the last used first."""
+        return await self._read(lambda opened: listed(opened, project_id, caller_id, limit))
+
+    async def begin_turn(
+        self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
+    ) -> StoredThread:
+        """Make the thread unless it is there, and take the right to run a turn in it."""
+        return await self._write(
+            lambda opened: begin(opened, self._insert, thread, turn_id, until, now, over)
+        )
+
+    async def prolong_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
+        """Say that a turn is alive; False: another one has taken its place."""
+        table = _tables.threads
+        mine = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
+        statement = update(table).where(mine).values(running_until=until)
+        return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
+
+    async def append_messages(
+        self,
+        thread_id: str,
+        messages: Sequence[StoredMessage],
+        *,
+        artifacts: Sequence[StoredArtifact] = (),
+        spending: Sequence[StoredSpending] = (),
+        state: Json | None = None,
+        ends: str = "",
+        now: str,
+    ) -> int:
+        """Write what a turn said; gives the last number."""
+
+        def work(opened: Connection) -> int:
+            last = append(opened, thread_id, messages, state, ends, now)
+            keep(opened, self._insert, thread_id, artifacts, spending, now)
+            return last
+
+        return await self._write(work)
+
+    async def thread_messages(
+        self,
+        thread_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages between two numbers, oldest first; with a limit the newest of them."""
+        return await self._read(lambda opened: messages(opened, thread_id, after, before, limit))
+
+    async def thread_artifacts(
+        self, thread_id: str, artifact_ids: Sequence[str]
+    ) -> list[StoredArtifact]:
+        """Those of these ids that are there."""
+        if not artifact_ids:
+            return []
+        return await self._read(lambda opened: artifacts(opened, thread_id, artifact_ids))
+
+    async def thread_spending(self, thread_id: str) -> list[StoredSpending]:
+        """What was spent in a thread, oldest first."""
+        return await self._read(lambda opened: spent(opened, thread_id))
+
+    async def save_thread_settings(
+        self, thread: StoredThread, settings: Json, *, now: str
+    ) -> StoredThread:
+        """Make the thread unless it is there, and give it these settings."""
+
+        def work(opened: Connection) -> StoredThread:
+            found = make(opened, self._insert, thread, now)
+            table = _tables.threads
+            mine = table.c.thread_id == found.thread_id
+            opened.execute(update(table).where(mine).values(settings=_packed(settings)))
+            return replace(found, settings=settings)
+
+        return await self._write(work)
+
+    async def drop_turn(self, thread_id: str, turn_id: str) -> int:
+        """Take back what a turn said; gives how many messages that were."""
+        return await self._write(lambda opened: drop(opened, thread_id, turn_id))
+
+    async def clear_thread(self, thread_id: str, *, now: str) -> int:
+        """Remove all that was said; settings stay."""
+        return await self._write(lambda opened: clear(opened, thread_id, now))
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Remove a thread with everything; False when there was none."""
+        table = _tables.threads
+        statement = delete(table).where(table.c.thread_id == keepable(thread_id))
+        return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
+
+    async def prompt_versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
+        """All of a prompt, oldest first; without a name the latest of each."""
+        return await self._read(lambda opened: prompts(opened, project_id, name))
+
+    async def add_prompt_version(self, version: StoredPrompt) -> None:
+        """Keep one more."""
+        row = {
+            **vars(version),
+            "project_id": keepable(version.project_id),
+            "name": keepable(version.name),
+            "text": None if version.text is None else keepable(version.text),
+            "changed_by": keepable(version.changed_by),
+        }
+        statement = self._insert(_tables.prompt_versions)
+        await self._write(lambda opened: opened.execute(statement, row))
+
+
+def find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+    """One by its name."""
+    table = _tables.threads
+    wanted = select(table).where(_named(project_id, caller_id, name))
+    row = opened.execute(wanted).mappings().first()
+    return None if row is None else _thread_from(row)
+
+
+def listed(
+    opened: Connection, project_id: str, caller_id: str | None, limit: int
+) -> list[StoredThread]:
+    """The last used first."""
+    table = _tables.threads
+    wanted = select(table).where(table.c.project_id == keepable(project_id))
+    if caller_id is not None:
+        wanted = wanted.where(table.c.caller_id == keepable(caller_id))
+    wanted = wanted.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
+    return [_thread_from(row) for row in opened.execute(wanted).mappings()]
+
+
+def make(opened: Connection, insert: Insert, thread: StoredThread, now: str) -> StoredThread:
+    """The thread of this name, made unless it is there."""
+    row = {
+        "thread_id": thread.thread_id,
+        "project_id": keepable(thread.project_id),
+        "caller_id": keepable(thread.caller_id),
+        "name": keepable(thread.name),
+        "settings": _packed(thread.settings),
+        "state": _packed(thread.state),
+        "last_number": 0,
+        "running": "",
+        "running_until": "",
+        "created_at": now,
+        "used_at": now,
+        "size_bytes": _ROW_BYTES,
+    }
+    found = find(opened, thread.project_id, thread.caller_id, thread.name)
+    if found is not None:
+        return found
+    opened.execute(insert(_tables.threads).on_conflict_do_nothing(), row)
+    found = find(opened, thread.project_id, thread.caller_id, thread.name)
+    assert found is not None
+    return found
+
+
+def begin(
+    opened: Connection,
+    insert: Insert,
+    thread: StoredThread,
+    turn_id: str,
+    until: str,
+    now: str,
+    over: str,
+) -> StoredThread:
+    """Take the right to run, if it is free."""
+    found, table = make(opened, insert, thread, now), _tables.threads
+    free = (table.c.running == "") | (table.c.running_until < now)
+    if over:
+        free |= table.c.running == over
+    statement = (
+        update(table)
+        .where(table.c.thread_id == found.thread_id, free)
+        .values(running=turn_id, running_until=until, used_at=now)
+    )
+    if opened.execute(statement).rowcount:
+        return replace(found, running=turn_id, running_until=until, used_at=now)
+    again = find(opened, thread.project_id, thread.caller_id, thread.name)
+    return found if again is None else again
+
+
+def append(
+    opened: Connection,
+    thread_id: str,
+    said: Sequence[StoredMessage],
+    state: Json | None,
+    ends: str,
+    now: str,
+) -> int:
+    """Number and write messages, and what is different of their thread."""
+    table, rows = _tables.threads, _tables.thread_messages
+    mine = table.c.thread_id == thread_id
+    size = sum(_ROW_BYTES + len(str(one.body)) for one in said)
+    changed: dict[str, Any] = {
+        "last_number": table.c.last_number + len(said),
+        "used_at": now,
+        "size_bytes": table.c.size_bytes + size,
+    }
+    if state is not None:
+        changed["state"] = _packed(state)
+    # First of all: that locks the row, so that two turns never take the same numbers.
+    opened.execute(update(table).where(mine).values(**changed))
+    if ends:
+        freed = {"running": "", "running_until": ""}
+        opened.execute(update(table).where(mine, table.c.running == ends).values(**freed))
+    last = opened.execute(select(table.c.last_number).where(mine)).scalar_one_or_none()
+    if last is None or not said:
+        return last or 0
+    first = last - len(said) + 1
+    opened.execute(
+        rows.insert(),
+        [
+            {
+                "thread_id": thread_id,
+                "number": first + place,
+                "turn_id": one.turn_id,
+                "role": one.role,
+                "body": _packed(one.body),
+                "notes": _packed(one.notes),
+                "at": one.at or now,
+            }
+            for place, one in enumerate(said)
+        ],
+    )
+    return last
+
+
+def keep(
+    opened: Connection,
+    insert: Insert,
+    thread_id: str,
+    made: Sequence[StoredArtifact],
+    spending: Sequence[StoredSpending],
+    now: str,
+) -> None:
+    """Write what belongs to messages."""
+    if made:
+        statement = insert(_tables.thread_artifacts).on_conflict_do_nothing()
+        rows = [
+            {
+                "artifact_id": one.artifact_id,
+                "thread_id": thread_id,
+                "turn_id": one.turn_id,
+                "body": zlib.compress(_packed(one.body).encode(), 3),
+            }
+            for one in made
+        ]
+        opened.execute(statement, rows)
+    if spending:
+        table = _tables.thread_spending
+        last = select(func.coalesce(func.max(table.c.number), 0))
+        begin = opened.execute(last.where(table.c.thread_id == thread_id)).scalar_one()
+        opened.execute(
+            table.insert(),
+            [
+                {**vars(one), "thread_id": thread_id, "number": number, "at": one.at or now}
+                for number, one in enumerate(spending, begin + 1)
+            ],
+        )
+
+
+def messages(
+    opened: Connection, thread_id: str, after: int, before: int | None, limit: int | None
+) -> list[StoredMessage]:
+    """Oldest first; with a limit the newest of them."""
+    table = _tables.thread_messages
+    wanted = select(table).where(table.c.thread_id == thread_id, table.c.number > after)
+    if before is not None:
+        wanted = wanted.where(table.c.number < before)
+    if limit is None:
+        return [
+            _message_from(row) for row in opened.execute(wanted.order_by(table.c.number)).mappings()
+        ]
+    newest = wanted.order_by(table.c.number.desc()).limit(limit)
+    return [_message_from(row) for row in opened.execute(newest).mappings()][::-1]
+
+
+def artifacts(
+    opened: Connection, thread_id: str, artifact_ids: Sequence[str]
+) -> list[StoredArtifact]:
+    """Those that are there."""
+    table = _tables.thread_artifacts
+    wanted = select(table).where(
+        table.c.thread_id == thread_id, table.c.artifact_id.in_(artifact_ids)
+    )
+    return [
+        StoredArtifact(
+            artifact_id=row["artifact_id"],
+            turn_id=row["turn_id"],
+            body=_unpacked(zlib.decompress(row["body"]).decode()),
+        )
+        for row in opened.execute(wanted).mappings()
+    ]
+
+
+def spent(opened: Connection, thread_id: str) -> list[StoredSpending]:
+    """Oldest first."""
+    table = _tables.thread_spending
+    wanted = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
+    found: list[StoredSpending] = []
+    for row in opened.execute(wanted).mappings():
+        values = dict(row)
+        del values["thread_id"], values["number"]
+        found.append(StoredSpending(**values))
+    return found
+
+
+def drop(opened: Connection, thread_id: str, turn_id: str) -> int:
+    """Remove the messages of a turn; numbers of others stay."""
+    gone = 0
+    for table in (_tables.thread_artifacts, _tables.thread_messages):
+        mine = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
+        gone = opened.execute(delete(table).where(mine)).rowcount
+    return gone
+
+
+def clear(opened: Connection, thread_id: str, now: str) -> int:
+    """Remove what was said in a thread, and what it knows of that."""
+    gone = 0
+    for table in (_tables.thread_artifacts, _tables.thread_messages):
+        gone = opened.execute(delete(table).where(table.c.thread_id == thread_id)).rowcount
+    table = _tables.threads
+    values = {"state": "{}", "size_bytes": _ROW_BYTES, "used_at": now}
+    opened.execute(update(table).where(table.c.thread_id == thread_id).values(**values))
+    return gone
+
+
+def prompts(opened: Connection, project_id: str, name: str | None) -> list[StoredPrompt]:
+    """All of a prompt, or the latest of each."""
+    table = _tables.prompt_versions
+    mine = table.c.project_id == keepable(project_id)
+    wanted = select(table).where(mine).order_by(table.c.name, table.c.version)
+    if name is not None:
+        wanted = wanted.where(table.c.name == keepable(name))
+    else:
+        latest = (
+            select(table.c.name, func.max(table.c.version).label("version"))
+            .where(mine)
+            .group_by(table.c.name)
+            .subquery()
+        )
+        wanted = wanted.join(
+            latest,
+            (table.c.name == latest.c.name) & (table.c.version == latest.c.version),
+        )
+    return [
+        StoredPrompt(
+            project_id=kept(row["project_id"]),
+            name=kept(row["name"]),
+            version=row["version"],
+            text=None if row["text"] is None else kept(row["text"]),
+            changed_at=row["changed_at"],
+            changed_by=kept(row["changed_by"]),
+        )
+        for row in opened.execute(wanted).mappings()
+    ]
+
+
+def _named(project_id: str, caller_id: str, name: str) -> ColumnElement[bool]:
+    table = _tables.threads
+    return (
+        (table.c.project_id == keepable(project_id))
+        & (table.c.caller_id == keepable(caller_id))
+        & (table.c.name == keepable(name))
+    )
+
+
+def _thread_from(row: RowMapping) -> StoredThread:
+    values = dict(row)
+    del values["size_bytes"]
+    for name in ("project_id", "caller_id", "name"):
+        values[name] = kept(values[name])
+    for name in ("settings", "state"):
+        values[name] = _unpacked(values[name])
+    return StoredThread(**values)
+
+
+def _message_from(row: RowMapping) -> StoredMessage:
+    values = dict(row)
+    del values["thread_id"]
+    for name in ("body", "notes"):
+        values[name] = _unpacked(values[name])
+    return StoredMessage(**values)
+
+
+def _packed(value: Json) -> str:
+    """JSON in ASCII: NUL and half surrogates are written out, and every database keeps it."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _unpacked(text: str) -> Json:
+    return cast("Json", json.loads(text))

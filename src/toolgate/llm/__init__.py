@@ -1,5 +1,6 @@
 """Chat models. Adapters by file name; the models of the settings with what we add to them."""
 
+from toolgate.llm._models import Asking, Attempt, MakeModel, Models, estimate_request
 from toolgate.llm.base import (
     NO_USAGE,
     CallArguments,
@@ -29,6 +30,8 @@ from toolgate.llm.base import (
 
 __all__ = [
     "NO_USAGE",
+    "Asking",
+    "Attempt",
     "CallArguments",
     "CallEnd",
     "CallStart",
@@ -39,7 +42,9 @@ __all__ = [
     "FinishReason",
     "Gathering",
     "Kept",
+    "MakeModel",
     "Message",
+    "Models",
     "Purpose",
     "Reasoning",
     "Reply",
@@ -48,6 +53,7 @@ __all__ = [
     "ToolCall",
     "Usage",
     "complete",
+    "estimate_request",
     "gather",
     "message_from",
     "message_json",

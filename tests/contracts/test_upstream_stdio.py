@@ -227,6 +227,21 @@ async def test_a_child_that_dies_in_the_middle_says_how(start: Start) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_request_to_a_child_that_has_just_ended_says_how_it_ended(start: Start) -> None:
+    """Its input is closed a moment before its status is known; a server that ends at once because
+    it lacks a setting was reported with "The connection ended." """
+    wire = await start("sys.exit(3)")
+    assert wire._child is not None  # pyright: ignore[reportPrivateUsage]
+    await wire._child.stdin_lost.wait()  # pyright: ignore[reportPrivateUsage]
+
+    with pytest.raises(ConnectionLostError) as caught:
+        await ask(wire)
+
+    assert caught.value.failed == "The process exited with status 3."
+    assert not caught.value.sent
+
+
+@pytest.mark.anyio
 async def test_the_last_answer_of_a_child_that_ends_still_counts(start: Start) -> None:
     wire = await start("answer(read(), last=True)", "sys.exit(0)")
 
@@ -377,6 +392,16 @@ async def test_standard_error_is_kept_in_its_last_lines(start: Start) -> None:
     assert wire.stderr_tail[0] == "line 99951"
     assert wire.stderr_tail[49] == "y" * 500
     assert wire.stderr_tail[50] == "\ufffd\ufffd no text"
+
+
+@pytest.mark.anyio
+async def test_colours_on_standard_error_are_left_out(start: Start) -> None:
+    said = r"\x1b[1;31mERROR\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07 \x1b(Bend"
+    wire = await start(f"print('{said}', file=sys.stderr)", "serve()")
+
+    await ask(wire)
+
+    assert wire.stderr_tail == ("ERROR link end",)
 
 
 @pytest.mark.anyio

@@ -8,6 +8,7 @@ import pytest
 from toolgate.errors import (
     CannotAskError,
     ConnectionLostError,
+    InvalidAnswerError,
     RpcError,
     ServerDownError,
     TimedOutError,
@@ -127,6 +128,28 @@ async def test_a_crashed_server_is_back_for_the_next_call() -> None:
             result = await app.gateway.execute(ME, "a:echo", {"text": "again"})
         assert result == text_result("again")
         assert (await state_of(app, "a", "ready")).restarts == 1
+
+
+async def test_how_a_server_ended_stays_to_be_read_once_it_is_back() -> None:
+    upstream = FakeUpstream({"echo": echo_text})
+    async with memory_app({"a": upstream}, kind="stdio") as app:
+        upstream.crash()
+        await app.gateway.execute(ME, "a:echo", {"text": "hi"})
+        (status,) = app.gateway.servers(ME)
+        assert (status.state, status.restarts, len(status.stderr_tail)) == ("ready", 1, 1)
+        assert status.stderr_tail[0].startswith("[The ")
+
+
+@pytest.mark.parametrize("content", ["text", {"type": "text"}, ["text"], None])
+async def test_content_that_no_client_can_read_is_told_as_a_fault_of_the_server(
+    content: object,
+) -> None:
+    def answer(params: Json) -> Json:
+        return {"content": content}
+
+    async with memory_app({"a": FakeUpstream({"odd": answer})}) as app:
+        with pytest.raises(InvalidAnswerError, match="content that is no list of objects"):
+            await app.gateway.execute(ME, "a:odd", {})
 
 
 async def test_over_http_a_broken_answer_fails_its_own_call_alone() -> None:

@@ -389,7 +389,9 @@ def _running_server(server: Json) -> Check:
     error = server.get("last_error")
     if state == "ok":
         return Check(name=name, state=state, found=text, details=server)
-    hint = f"Look at what it says: toolgate servers logs {server['name']}"
+    hint = "Check that it runs, and that its url is right."
+    if server.get("kind") == "stdio":
+        hint = f"Look at what it says: toolgate servers logs {server['name']}"
     return Check(
         name=name, state=state, found=f"{text} {error or ''}".strip(), hint=hint, details=server
     )

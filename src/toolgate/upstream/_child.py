@@ -6,6 +6,7 @@ its `wait` hangs in Python 3.11 while a grandchild holds a pipe open.
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import sys
@@ -32,6 +33,9 @@ PIPE_BYTES = 2**20
 TAIL_LINES = 50
 TAIL_LINE_LENGTH = 500
 POLL_S = 0.02
+
+_STYLE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+"""What colours and moves the cursor of a terminal."""
 
 
 class Child(asyncio.SubprocessProtocol):
@@ -234,6 +238,7 @@ class Child(asyncio.SubprocessProtocol):
 
 
 def _cut(line: bytes) -> str:
+    line = _STYLE.sub(b"", line)
     return line[: 4 * TAIL_LINE_LENGTH].decode(errors="replace").rstrip()[:TAIL_LINE_LENGTH]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 from time import monotonic
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import anyio
 
@@ -37,6 +37,7 @@ from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._call import ASKABLE, Call, Deadline
 from toolgate.upstream._envelope import HeaderParams, header_params
 from toolgate.upstream._functions import acting_for
+from toolgate.upstream._jsonrpc import excerpt
 from toolgate.upstream._leg import Leg
 from toolgate.upstream.base import Wire
 
@@ -55,6 +56,7 @@ _RESTART_MAX_S = 2.0
 _STABLE_S = 10.0
 _DEGRADED_AFTER = 2
 _BROKEN_AFTER = 4
+_TAIL_LINES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,7 @@ class UpstreamServer:
         self._started_at: str | None = None
         self._retry_at: float | None = None
         self._stderr: tuple[str, ...] = ()
+        """What the child before the present one wrote last, and how it ended."""
         self._subscriptions: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._connections = 0
@@ -169,7 +172,7 @@ class UpstreamServer:
             era=leg.era if leg else None,
             version=leg.version if leg else None,
             last_error=self.last_error,
-            stderr_tail=leg.wire.stderr_tail if leg else self._stderr,
+            stderr_tail=(*self._stderr, *(leg.wire.stderr_tail if leg else ()))[-_TAIL_LINES:],
             started_at=self._started_at,
             restarts=self.restarts,
             latency_ms=round(median(self._latencies_ms), 2) if self._latencies_ms else None,
@@ -260,6 +263,8 @@ class UpstreamServer:
             with anyio.CancelScope(shield=True):
                 self._stderr = leg.wire.stderr_tail
                 await self._drop_legs()
+        if self.spec.kind == "stdio":
+            self._stderr = (*self._stderr, f"[{reason}]")
         log.warning("server connection ended", extra={"server": self.name, "reason": reason})
         return reason, max(monotonic() - began, 0.001)
 
@@ -386,6 +391,8 @@ class UpstreamServer:
                     # Once more over a new connection: it did not run, or may run twice.
                     leg = await self._leg_for(call.peer, target)
                     result = await leg.request(method, params, call=call, mirrored=mirrored)
+                if method == "tools/call":
+                    _check_content(result)
         except TimeoutError:
             limit_s = call.deadline.idle_s
             self._failed(f"{target or method} did not answer within {limit_s:g} seconds.")
@@ -666,6 +673,21 @@ def _named(entries: list[Json], member: str) -> list[Json]:
         if isinstance(identity, str) and identity:
             out.setdefault(identity, entry)
     return list(out.values())
+
+
+def _check_content(result: Json) -> None:
+    """Refuse a result of a tool that no client could read.
+
+    Raises:
+        InvalidAnswerError: Its content is something else than a list of objects.
+    """
+    content: object = result.get("content", [])
+    is_list = isinstance(content, list)
+    if not is_list or not all(isinstance(each, dict) for each in cast("list[object]", content)):
+        raise InvalidAnswerError(
+            f"The server answered with content that is no list of objects: {excerpt(content)}.",
+            hint="Report it to the maker of the server.",
+        )
 
 
 def _may_have_run(server: str, target: str, lost: ConnectionLostError) -> ConnectionLostError:

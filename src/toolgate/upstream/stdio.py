@@ -169,6 +169,7 @@ class StdioWire(DuplexWire):
             if self._child.is_writable:
                 return self._child
             await self._child.wait_until_writable()
+        await self.closed()  # in a moment it is known how it ended
         raise self._lost(sent=False)
 
     async def _watch(self, child: Child) -> None:

@@ -253,8 +253,7 @@ def test_ctrl_c_ends_a_waiting_command_without_a_word_and_without_its_children(
     started.read_bytes()  # until the server has opened it
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED
-    assert (out, err) == ("", "")
+    assert (process.returncode, out, err) == (INTERRUPTED, "", "")
     assert small_servers(folder) == []
 
 

@@ -31,6 +31,7 @@ from toolgate.settings._jsonc import spans as json_spans
 from toolgate.settings._load import CONFIG_NAME, find_config, load, load_errors, server_spec
 from toolgate.settings._model import (
     META_TOOLS,
+    ApprovalSettings,
     AuditSettings,
     AuthnSettings,
     CatalogSearchSettings,
@@ -39,6 +40,9 @@ from toolgate.settings._model import (
     CredentialSettings,
     CredentialTable,
     DiscoverySettings,
+    DocumentModelTable,
+    DocumentSettings,
+    GuardTable,
     ImportTable,
     LimitSettings,
     LogLevel,
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIG_NAME",
     "META_TOOLS",
+    "ApprovalSettings",
     "AuditSettings",
     "AuthnSettings",
     "CatalogSearchSettings",
@@ -89,6 +94,9 @@ __all__ = [
     "CredentialTable",
     "DiscoverySettings",
     "Document",
+    "DocumentModelTable",
+    "DocumentSettings",
+    "GuardTable",
     "ImportTable",
     "LimitSettings",
     "LogLevel",

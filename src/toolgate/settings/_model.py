@@ -13,6 +13,7 @@ from toolgate.types import ServerSpec
 
 __all__ = [
     "META_TOOLS",
+    "ApprovalSettings",
     "AuditSettings",
     "AuthnSettings",
     "CatalogSearchSettings",
@@ -21,6 +22,9 @@ __all__ = [
     "CredentialSettings",
     "CredentialTable",
     "DiscoverySettings",
+    "DocumentModelTable",
+    "DocumentSettings",
+    "GuardTable",
     "ImportTable",
     "LimitSettings",
     "LogLevel",
@@ -226,6 +230,68 @@ class PermissionTable:
 
     source: str = field(default="", metadata=_DERIVED)
     """File and line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardTable:
+    """A table `[[guard]]`: what is looked at around calls of some tools. See [guards](guards.md).
+
+    All that fit a call hold for it, in their order.
+    """
+
+    tools: tuple[str, ...] = ("*",)
+    """Which tools: `*`, `SERVER` or `SERVER:TOOL`; `*` stands for any text, `?` for a character."""
+
+    projects: tuple[str, ...] = ()
+    """Only requests of these projects; empty: all."""
+
+    hint: Literal["", "read_only", "destructive"] = ""
+    """Only tools that are marked so."""
+
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
+    """A JSON Schema that the arguments have to fit beside the tool's own."""
+
+    deny: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Expressions by name of an argument (`*`: all) that nothing in it may fit:
+    `{ path = ["^/etc/"], "*" = ["rm -rf"] }`. They cannot look back or ahead, so they are quick."""
+
+    max_argument_bytes: int = _between(0, 0, 2**31)
+    """Most bytes of the arguments as JSON; 0 to 2,147,483,648, 0: as many as come."""
+
+    max_result_bytes: int = _between(0, 0, 2**31)
+    """Most bytes of the result as JSON; 0 to 2,147,483,648, 0: as many as come."""
+
+    secrets_in_arguments: Literal["", "mask", "block"] = ""
+    """What becomes of secrets in arguments: they are masked, or the call is refused."""
+
+    secrets_in_results: Literal["", "mask", "block"] = ""
+    """What becomes of secrets in results: they are masked, or the result is withheld."""
+
+    approval: Literal["", "user", "manager"] = ""
+    """Whether a person has to approve each call: `user` whoever sits at the client or may approve,
+    `manager` only who has the right `approve`, and never who asks."""
+
+    reason: str = ""
+    """Why, for models and people."""
+
+    source: str = field(default="", metadata=_DERIVED)
+    """File and line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalSettings:
+    """Table `[approvals]`: calls that wait for a person. See [guards](guards.md)."""
+
+    expire_s: float = _between(3600.0, 10, 604_800)
+    """Seconds in which somebody can decide, and in which the call can then be made; 10 to 604,800.
+    """
+
+    wait_s: float = _between(0.0, 0, 600)
+    """Seconds that a call waits for the decision before it is answered that it waits; 0 to 600.
+    """
+
+    max_waiting: int = _between(100, 1, 10_000)
+    """Calls of one caller that may wait at the same time; 1 to 10,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -875,6 +941,94 @@ class ChatSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DocumentModelTable:
+    """Table `[documents.models.NAME]`: an embedding model that collections may have."""
+
+    embedder: str = "bundled"
+    """File name in `embed/`: `bundled`, `onnx`, `openai`."""
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    """Options of the embedder; see [embedders](embedders.md)."""
+
+    enabled: bool = True
+    """Whether it is used; collections of a model that is not are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentSettings:
+    """Table `[documents]`: how documents are kept and found. See [documents](documents.md)."""
+
+    model: str = "bundled"
+    """Embedding model of new collections: a name of `[documents.models]`, or a file name in
+    `embed/` that needs no options."""
+
+    models: Mapping[str, DocumentModelTable] = field(default_factory=dict[str, DocumentModelTable])
+    """Tables `[documents.models.NAME]`: embedding models by name."""
+
+    metric: Literal["cosine", "euclidean", "dot"] = "cosine"
+    """How vectors of new collections are compared."""
+
+    place: str = "auto"
+    """File name in `passages/`: where vectors of new collections are kept, `sqlite`, `pgvector`,
+    `milvus` or `qdrant`. `auto`: in the store."""
+
+    place_options: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], repr=False
+    )
+    """Tables `[documents.place_options.NAME]`: options of a place."""
+
+    search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
+    """How passages are found: `similarity`, the nearest; `similarity_score_threshold`, those of
+    them that are near enough; `mmr`, near ones that differ; `hybrid`, by meaning and by words."""
+
+    top_k: int = _between(4, 1, 100)
+    """Passages that a question gets; 1 to 100."""
+
+    score_threshold: float = _between(0.65, 0, 1)
+    """Least similarity with `similarity_score_threshold`, 0 to 1; 0: none."""
+
+    fetch_k: int = _between(20, 1, 1000)
+    """Passages that `mmr` and `hybrid` choose from; 1 to 1,000."""
+
+    lambda_mult: float = _between(0.5, 0, 1)
+    """With `mmr`, how much nearness counts against variety; 0 to 1."""
+
+    max_collections: int = _between(3, 1, 20)
+    """Collections that a chat model may choose for a question; 1 to 20."""
+
+    rephrase: bool = True
+    """Whether a question that refers back is made whole by its conversation first."""
+
+    grade: bool = True
+    """Whether a chat model says if passages help, so that those which do not are left out."""
+
+    rephrase_timeout_s: float = _between(60.0, 0.1, 3600)
+    """Seconds that rephrasing and choosing collections may take; 0.1 to 3,600."""
+
+    grade_timeout_s: float = _between(30.0, 0.1, 3600)
+    """Seconds that grading may take; 0.1 to 3,600."""
+
+    timeout_s: float = _between(15.0, 0.1, 3600)
+    """Seconds that a collection may take to answer; 0.1 to 3,600."""
+
+    rest_s: float = _between(30.0, 0, 3600)
+    """Seconds for which a collection that failed three times in a row is not asked; 0 to 3,600."""
+
+    passage_tokens: int = _between(300, 32, 8000)
+    """Estimated tokens of a passage at most; 32 to 8,000. Documents that were cut otherwise are
+    cut anew when they are added again."""
+
+    max_file_mb: int = _between(64, 1, 2048)
+    """Megabytes of a file at most; 1 to 2,048."""
+
+    max_text_mb: int = _between(16, 1, 1024)
+    """Megabytes of the text in a file at most; 1 to 1,024."""
+
+    convert_timeout_s: float = _between(120.0, 1, 3600)
+    """Seconds that reading one file may take; 1 to 3,600."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that can be configured."""
 
@@ -937,6 +1091,12 @@ class Settings:
     permission: tuple[PermissionTable, ...] = ()
     """Tables `[[permission]]`: who may do what."""
 
+    guard: tuple[GuardTable, ...] = ()
+    """Tables `[[guard]]`: what is looked at around calls."""
+
+    approvals: ApprovalSettings = ApprovalSettings()
+    """Table `[approvals]`: calls that wait for a person."""
+
     project: Mapping[str, ProjectTable] = field(default_factory=dict[str, ProjectTable])
     """Tables `[project.NAME]`: projects, and what differs for them."""
 
@@ -985,6 +1145,9 @@ class Settings:
 
     chat: ChatSettings = ChatSettings()
     """Table `[chat]`: whole turns behind `/v1`."""
+
+    documents: DocumentSettings = DocumentSettings()
+    """Table `[documents]`: how documents are kept and found."""
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""

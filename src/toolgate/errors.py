@@ -34,6 +34,7 @@ ToolgateError
   StoreError
   EmbedderError
   DatabaseError
+  StatementError
   ModelError
     ModelAuthError
     ModelRateError
@@ -80,6 +81,7 @@ __all__ = [
     "RpcError",
     "ServerDownError",
     "SettingError",
+    "StatementError",
     "StoreError",
     "StoreVersionError",
     "TimedOutError",
@@ -369,6 +371,12 @@ class DatabaseError(ToolgateError):
 
     code = "database"
     retryable = True
+
+
+class StatementError(ToolgateError):
+    """A statement is not run: it may change something, or the database does not understand it."""
+
+    code = "statement"
 
 
 class ModelError(ToolgateError):

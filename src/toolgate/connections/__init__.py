@@ -1,5 +1,6 @@
 """Named databases of the settings, and the history of their schemas."""
 
+from toolgate.connections._asking import Limits, ResultColumn, Rows
 from toolgate.connections._changes import Action, Change, Subject, changes_between, with_unread
 from toolgate.connections._connection import Connection, Connections
 from toolgate.connections._history import Changelog, Entry, SchemaHistory, Version
@@ -25,7 +26,10 @@ __all__ = [
     "Entry",
     "ForeignKey",
     "Index",
+    "Limits",
     "NamedType",
+    "ResultColumn",
+    "Rows",
     "Schema",
     "SchemaHistory",
     "Subject",

@@ -5,8 +5,10 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -19,9 +21,17 @@ from sqlalchemy.exc import ArgumentError as UrlError
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from toolgate.connections._asking import Limits, Rows, Running, ask, forget_session
+from toolgate.connections._faults import fault_of_statement, hint_of
 from toolgate.connections._inspect import read_schema
 from toolgate.connections._schema import Schema
-from toolgate.errors import ArgumentError, DatabaseError, MissingExtraError, SettingError
+from toolgate.errors import (
+    ArgumentError,
+    DatabaseError,
+    MissingExtraError,
+    SettingError,
+    StatementError,
+)
 from toolgate.settings import ConnectionTable
 
 __all__ = ["Connection", "Connections"]
@@ -35,6 +45,9 @@ _AT_ONCE: Final = 4
 
 _STEPS: Final = 10_000
 """Steps of SQLite between two looks at the clock."""
+
+_ENDING_S: Final = 3.0
+"""Seconds that a database may take to hear that nobody waits for a statement any more."""
 
 _REASONS: Final = (
     (r"role .* does not exist", "there is no such user", "Correct the address."),
@@ -115,16 +128,36 @@ class Connection:
             MissingExtraError: The library for this kind of database is not installed.
             SettingError: The address is none.
         """
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        return await self._in_thread(partial(self._read, work), self.table.timeout_s)
+
+    async def ask(self, statement: str, *, limits: Limits | None = None, tag: str = "") -> Rows:
+        """Run one statement, with all that the database itself can do against changes.
+
+        WARNING: no database keeps all of its state from a user who may only read. `judge` of
+        `toolgate.statements` tells whether a statement is harmless; this is what stands behind it.
+
+        Args:
+            statement: One statement, without a semicolon.
+            limits: How much of the answer is taken.
+            tag: Who asks; whoever watches the sessions of the database sees it.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than allowed.
+            MissingExtraError: The library for this kind of database is not installed.
+            SettingError: The address is none.
+            StatementError: The database does not run this statement.
+        """
+        seconds = self.table.timeout_s
+        wanted = limits or Limits()
+        seconds = min(seconds, wanted.timeout_s or seconds)
+        running = Running()
+        work = partial(self._asked, statement, replace(wanted, timeout_s=seconds), tag, running)
         try:
-            # The database is told the limit too; this is for one that does not even say so.
-            with anyio.fail_after(self.table.timeout_s + 1):
-                return await to_thread.run_sync(
-                    self._read, work, limiter=self._limiter, abandon_on_cancel=True
-                )
-        except TimeoutError as error:
-            raise self._failed("timeout") from error
+            return await self._in_thread(work, seconds)
+        finally:
+            if running.interrupt is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_ENDING_S):
+                    await to_thread.run_sync(_end, running, abandon_on_cancel=True)
 
     async def schema(self) -> Schema:
         """Its schema as it is now.
@@ -145,6 +178,16 @@ class Connection:
         if engine is not None:
             await to_thread.run_sync(engine.dispose)
 
+    async def _in_thread(self, work: Callable[[], _T], seconds: float) -> _T:
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        try:
+            # The database is told the limit too; this is for one that does not even say so.
+            with anyio.fail_after(seconds + 1):
+                return await to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise self._failed("timeout") from error
+
     def _read(self, work: Callable[[sa.Connection], _T]) -> _T:
         try:
             with self._engine.connect() as opened, opened.begin():
@@ -152,6 +195,30 @@ class Connection:
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             said = str(error.orig if isinstance(error, DBAPIError) else error)
             raise self._failed(said) from error
+
+    def _asked(self, statement: str, limits: Limits, tag: str, running: Running) -> Rows:
+        engine = self._engine
+        driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
+        try:
+            with engine.connect() as opened:
+                try:
+                    with opened.begin() as transaction:
+                        found = ask(opened, statement, limits=limits, tag=tag, running=running)
+                        transaction.rollback()
+                        return found
+                finally:
+                    forget_session(opened)
+        except (SQLAlchemyError, sqlite3.Warning, driver_error, OSError) as error:
+            own = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            log.info("statement failed", extra={"connection": self.name}, exc_info=error)
+            fault = fault_of_statement(own)
+            if not fault:
+                raise self._failed(str(own)) from error
+            raise StatementError(
+                f"The database of the connection {self.name!r} does not run this statement: "
+                f"{self._without_address(fault)}.",
+                hint=hint_of(own) or "Correct the statement.",
+            ) from error
 
     def _failed(self, said: str) -> DatabaseError:
         lowered = said.casefold()
@@ -201,15 +268,21 @@ class Connection:
             }
             limit = max(1, round(seconds * 1000))
             given = url.query.get("options", "")
-            own = f"-c statement_timeout={limit} -c lock_timeout={limit}"
+            own = (
+                f"-c statement_timeout={limit} -c lock_timeout={limit} "
+                "-c standard_conforming_strings=on -c default_transaction_read_only=on"
+            )
             options["connect_args"] = {
                 "connect_timeout": max(2, round(seconds)),
                 "options": f"{given if isinstance(given, str) else ' '.join(given)} {own}".strip(),
                 "application_name": "toolgate",
             }
             url = url.difference_update_query(["options"])
+        elif url.get_backend_name() == "duckdb":
+            closed = {"enable_external_access": "false", "lock_configuration": "true"}
+            options["connect_args"] = {"read_only": True, "config": closed}
         try:
-            return sa.create_engine(url, pool_size=_AT_ONCE, pool_pre_ping=True, **options)
+            engine = sa.create_engine(url, pool_size=_AT_ONCE, pool_pre_ping=True, **options)
         except NoSuchModuleError as error:
             raise SettingError(
                 f"connections.{self.name}.url begins with {url.drivername!r}, which is no database "
@@ -223,6 +296,10 @@ class Connection:
                 "installed.",
                 hint=f'Run: pip install "{extra}"',
             ) from error
+        if url.get_backend_name() in _READ_ONLY:
+            for begin in _READ_ONLY[url.get_backend_name()]:
+                listen(engine, "begin", partial(_run, begin.format(ms=round(seconds * 1000))))
+        return engine
 
 
 class Connections(Mapping[str, Connection]):
@@ -322,3 +399,22 @@ def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
 
 def _begin(opened: sa.Connection) -> None:
     opened.exec_driver_sql("BEGIN")
+
+
+_READ_ONLY: Final[Mapping[str, tuple[str, ...]]] = {
+    "mysql": ("SET SESSION MAX_EXECUTION_TIME={ms}", "START TRANSACTION READ ONLY"),
+    "mariadb": ("SET SESSION max_statement_time={ms}/1000", "START TRANSACTION READ ONLY"),
+    "oracle": ("SET TRANSACTION READ ONLY",),
+}
+"""How a transaction begins that cannot write, where the driver has no word for it."""
+
+
+def _run(statement: str, opened: sa.Connection) -> None:
+    opened.exec_driver_sql(statement)
+
+
+def _end(running: Running) -> None:
+    end = running.interrupt
+    if end is not None:
+        with suppress(Exception):  # it may have ended meanwhile, or be out of reach
+            end()

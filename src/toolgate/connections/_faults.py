@@ -1,0 +1,50 @@
+"""Whose fault an error of a database is: that of the statement, or of anything else."""
+
+import sqlite3
+from typing import Any, Final
+
+__all__ = ["fault_of_statement", "hint_of"]
+
+_CLASSES: Final = frozenset({"0A", "21", "22", "23", "25", "2F", "42", "44", "54"})
+"""Classes of SQLSTATE that are about a statement: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+
+_SQLITE: Final = frozenset(
+    {
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_AUTH,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_RANGE,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_TOOBIG,
+    }
+)
+_ORACLE: Final = (range(900, 1000), range(1400, 1500), range(1700, 1900), range(6502, 6600))
+
+
+def fault_of_statement(error: BaseException) -> str:
+    """What is wrong with the statement, in the words of its database; empty: something else is."""
+    said = _first_line(error)
+    if isinstance(error, sqlite3.Error | sqlite3.Warning):
+        code: int | None = getattr(error, "sqlite_errorcode", None)
+        if code is None:  # Python itself refuses it: more than one statement, a NUL byte
+            return said if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning) else ""
+        return said if code & 0xFF in _SQLITE else ""
+    state: object = getattr(error, "sqlstate", None)
+    if isinstance(state, str):
+        return said if state[:2] in _CLASSES else ""
+    number: object = getattr(error.args[0], "code", None) if error.args else None
+    if isinstance(number, int):
+        return said if any(number in each for each in _ORACLE) else ""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return said if names & {"ProgrammingError", "DataError", "NotSupportedError"} else ""
+
+
+def hint_of(error: BaseException) -> str:
+    """What the database advises, as a sentence; empty where it says nothing."""
+    diagnosis: Any = getattr(error, "diag", None)
+    hint: object = getattr(diagnosis, "message_hint", None)
+    return f"{hint.rstrip('.')}." if isinstance(hint, str) and hint else ""
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__

@@ -1,0 +1,37 @@
+"""Values of PostgreSQL that Python has no place for, as their texts instead of errors."""
+
+from typing import Any, Final
+
+from psycopg import Connection, DataError
+from psycopg.abc import Buffer
+from psycopg.types.datetime import DateLoader, IntervalLoader, TimestampLoader, TimestamptzLoader
+from psycopg.types.json import JsonLoader
+
+__all__ = ["forgive"]
+
+
+def _forgiving(loader: type[Any]) -> type[Any]:
+    class Forgiving(loader):
+        def load(self, data: Buffer) -> Any:
+            try:
+                return super().load(data)
+            except (DataError, ValueError, OverflowError, RecursionError):
+                return bytes(data).decode("utf-8", "replace")
+
+    return Forgiving
+
+
+_LOADERS: Final = {
+    "date": _forgiving(DateLoader),
+    "timestamp": _forgiving(TimestampLoader),
+    "timestamptz": _forgiving(TimestamptzLoader),
+    "interval": _forgiving(IntervalLoader),
+    "json": _forgiving(JsonLoader),
+    "jsonb": _forgiving(JsonLoader),
+}
+
+
+def forgive(connection: Connection[Any]) -> None:
+    """Give `infinity`, years beyond 9999 and the like as texts from now on."""
+    for name, loader in _LOADERS.items():
+        connection.adapters.register_loader(name, loader)

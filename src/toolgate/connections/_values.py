@@ -1,0 +1,100 @@
+"""Values of databases as JSON that loses nothing, and that no value makes too long."""
+
+import base64
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, cast
+from uuid import UUID
+
+__all__ = ["plain", "shortened"]
+
+_EXACT: Final = 2**53 - 1
+"""Beyond this a JSON number is another one in JavaScript, and in many other programs."""
+
+_DEEP: Final = 40
+
+
+def plain(value: object, *, most: int, depth: int = 0) -> Any:
+    """A value as JSON.
+
+    Decimal numbers, large whole numbers, times, intervals and everything with a text of its own are
+    strings; bytes are base64; numbers that are none (NaN) are strings.
+
+    Args:
+        value: As the driver gives it.
+        most: Characters (of bytes: bytes) that one text may have; the rest is cut and counted.
+        depth: How deep inside another value it is.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return shortened(value, most)
+    if isinstance(value, int):
+        return int(value) if -_EXACT <= value <= _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _no_number(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}" if value.is_finite() else _no_number(float(value))
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return _interval(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _base64(bytes(value), most)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Enum):
+        return plain(value.value, most=most, depth=depth)
+    if depth < _DEEP and isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return {str(key): plain(each, most=most, depth=depth + 1) for key, each in pairs}
+    if depth < _DEEP and isinstance(value, list | tuple | set | frozenset):
+        parts = cast("list[object]", value)
+        return [plain(each, most=most, depth=depth + 1) for each in parts]
+    return shortened(_said(value), most)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text that is cut, with the number of its characters, where it is longer than `most`."""
+    # A lone surrogate can stand in a text of SQLite and in no JSON.
+    kept = text[:most].encode("utf-8", "replace").decode()
+    return kept if len(text) <= most else f"{kept}… ({len(text):,} characters)"
+
+
+def _base64(value: bytes, most: int) -> str:
+    kept = base64.b64encode(value[:most]).decode()
+    return kept if len(value) <= most else f"{kept}… ({len(value):,} bytes)"
+
+
+def _no_number(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _interval(value: timedelta) -> str:
+    """An interval as ISO 8601 writes it."""
+    sign = "-" if value < timedelta(0) else ""
+    value = abs(value)
+    hours, rest = divmod(value.seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    fraction = f".{value.microseconds:06d}".rstrip("0") if value.microseconds else ""
+    days = f"{value.days}D" if value.days else ""
+    clock = "".join(
+        (
+            f"{hours}H" if hours else "",
+            f"{minutes}M" if minutes else "",
+            f"{seconds}{fraction}S" if seconds or fraction else "",
+        )
+    )
+    if not days and not clock:
+        return "PT0S"
+    return f"{sign}P{days}{'T' if clock else ''}{clock}"
+
+
+def _said(value: object) -> str:
+    read: object = getattr(value, "read", None)  # a large object of Oracle
+    if callable(read):
+        return str(read())
+    return str(value)

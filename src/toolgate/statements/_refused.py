@@ -1,0 +1,12 @@
+"""Why a statement is refused."""
+
+__all__ = ["RefusedError"]
+
+
+class RefusedError(Exception):
+    """A statement is not known to be harmless; the message says why, without a full stop."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+        """Which rule says so; stable."""

@@ -3,7 +3,8 @@
 ```
 enrich  : intent ▶ rules with variables ▶ enriched prompt or PASS_THROUGH ▶ audit
 discover: snapshot ▶ access mask ▶ intent ▶ search ▶ budgeted answer ▶ audit
-execute : snapshot ▶ access decision ▶ arguments checked ▶ audit ▶ server ▶ paged ▶ audit
+execute : snapshot ▶ access decision ▶ arguments checked ▶ guards, approval ▶ audit ▶ server ▶ audit
+          ▶ guards ▶ paged
 ```
 
 Knows no wire format and no protocol library: doors (`serve`, `cli`) bring a `Caller`, and a `Peer`
@@ -22,7 +23,7 @@ import numpy as np
 
 from toolgate import jsontext
 from toolgate.access import Access, AccessAdmin, Admission, Limits
-from toolgate.audit import Receipts
+from toolgate.audit import Done, Receipts
 from toolgate.catalog import (
     Catalog,
     CatalogChange,
@@ -31,7 +32,9 @@ from toolgate.catalog import (
     Snapshot,
 )
 from toolgate.errors import (
+    ApprovalError,
     ArgumentError,
+    GuardError,
     HandleError,
     LimitError,
     RpcError,
@@ -40,6 +43,7 @@ from toolgate.errors import (
     UpstreamError,
 )
 from toolgate.execute import Protections, check_arguments, nearest, page_result, read_page
+from toolgate.guards import Passage, Passed
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
 from toolgate.intent import Detection, DetectRequest, Intent
@@ -154,6 +158,7 @@ class Gateway:
         admission: Admission,
         admin: AccessAdmin,
         limits: Limits,
+        passage: Passage,
         project: Callable[[str], ProjectTable],
         projects_of: Callable[[str], tuple[str, ...]],
     ) -> None:
@@ -167,6 +172,7 @@ class Gateway:
         self._catalog = catalog
         self._access = access
         self._limits = limits
+        self._passage = passage
         self._project = project
         self._projects_of = projects_of
         self._index = index
@@ -203,6 +209,7 @@ class Gateway:
             quarantine=quarantine,
             reach=self.reach,
             showing=self._showing,
+            approvals=passage.approvals,
         )
         """The verbs of those who look after it."""
         self._showed_all: bool | None = None
@@ -355,7 +362,7 @@ class Gateway:
             return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
             raise
-        except (UpstreamError, HandleError, LimitError) as error:
+        except (UpstreamError, HandleError, LimitError, GuardError) as error:
             return _problem(error)
 
     async def _call_meta(self, caller: Caller, name: str, params: Json, peer: Peer | None) -> Json:
@@ -491,6 +498,17 @@ class Gateway:
                     found[entry.key] = entry
                     break
         return list(found.values())
+
+    def suggested(self, caller: Caller, found: Detection) -> Entry | None:
+        """The tool that a detection suggests, if the caller may use it."""
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
+        known = next((one for one in taught.intents if one.name == found.intent), None)
+        if known is None or not found.tool:
+            return None
+        for entry in self._tool_names.entries(snapshot, taught, known, found.tool):
+            if self._access.decide(caller, "call", entry.key).allowed:
+                return entry
+        return None
 
     # Finding
 
@@ -760,8 +778,7 @@ class Gateway:
             result = await self._catalog.request(
                 server, "resources/read", {**params, "uri": uri}, caller=caller, peer=peer
             )
-            done(result)
-            return result
+            return self._past(caller, server, f"{server}:{uri}", result, done)
 
     async def get_prompt(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
         """Answer a `prompts/get`.
@@ -779,8 +796,14 @@ class Gateway:
                 caller=caller,
                 peer=peer,
             )
-            done(result)
-            return result
+            return self._past(caller, entry.server, entry.key, result, done)
+
+    def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:
+        """What a server gave of a resource or prompt, past the guards that are about all of it."""
+        done(result)
+        result, notes = self._passage.of_server(caller, server).result(key, result)
+        done(result, notes)
+        return result
 
     async def complete(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
         """Answer a `completion/complete` for a prompt or a resource template.
@@ -862,10 +885,10 @@ class Gateway:
 
     async def _run(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
         """Every call of a tool comes through here, and is compared with what was asked for last."""
-        if "requestState" in params or "inputResponses" in params:
-            return await self._send(caller, entry, params, peer)  # it has begun already
         if refusal := self._protected(caller, entry, params):
             return {"content": [{"type": "text", "text": refusal}], "isError": True}
+        if "requestState" in params or "inputResponses" in params:
+            return await self._send(caller, entry, params, peer)  # it has begun already
         advice = await self._guide.about_call(caller, entry, self._tools(caller))
         if advice is None:
             return await self._send(caller, entry, params, peer)
@@ -940,35 +963,64 @@ class Gateway:
         self._receipts.simple(caller, "recover", began=perf_counter(), detail=detail)
 
     async def _send(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
-        """Audit, server, audit."""
+        """Guards, limits, audit, server, audit, guards."""
         with self._receipts.refusals(caller, "call", entry.key):
+            passed = await self._passage.begin(caller, entry, params, peer)
+            if not isinstance(passed, Passed):
+                return passed
             hold = self._limits.take(caller, entry.key)
         if hold is None:
-            return await self._request(caller, entry, params, peer)
+            return await self._request(caller, entry, passed, peer)
         with hold as charge:
-            result = await self._request(caller, entry, params, peer)
+            result = await self._request(caller, entry, passed, peer)
             charge(estimate_tokens(jsontext.dumps(result)))
             return result
 
-    async def _request(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
-        arguments = params.get("arguments")
-        sent = {**params, "name": entry.name}
+    async def _request(
+        self, caller: Caller, entry: Entry, passed: Passed, peer: Peer | None
+    ) -> Json:
+        arguments = passed.params.get("arguments")
+        sent = {**passed.params, "name": entry.name}
+        detail = {"decision": self._access.decide(caller, "call", entry.key).rule, **passed.notes}
+        if passed.clearance is not None:
+            detail["approval"] = passed.clearance.approval.approval_id
         async with self._receipts.around(
-            caller, "call", entry.server, entry.key, digest=entry.digest, arguments=arguments
+            caller,
+            "call",
+            entry.server,
+            entry.key,
+            digest=entry.digest,
+            arguments=arguments,
+            detail=detail,
         ) as done:
+            if passed.clearance is not None:
+                await self._passage.approvals.take(caller, passed.clearance)
             with observe("server", tool=entry.key):
-                result = await self._catalog.request(
-                    entry.server,
-                    "tools/call",
-                    sent,
-                    caller=caller,
-                    peer=peer,
-                    repeatable=entry.repeatable,
-                )
+                result = await self._answer(caller, entry, sent, peer, passed)
             done(result)
+            result, notes = passed.result(entry.key, result)
+            done(result, notes)
+        if passed.clearance is not None:
+            result = self._passage.approvals.carry_on(passed.clearance, result)
         if result.get("resultType") != "input_required":
             self._learning.note_call(caller, entry.key, ok=result.get("isError") is not True)
         return result
+
+    async def _answer(
+        self, caller: Caller, entry: Entry, sent: Json, peer: Peer | None, passed: Passed
+    ) -> Json:
+        """What the server answers."""
+        try:
+            return await self._catalog.request(
+                entry.server,
+                "tools/call",
+                sent,
+                caller=caller,
+                peer=peer,
+                repeatable=entry.repeatable,
+            )
+        except RpcError as error:
+            raise passed.error(error) from None
 
     def _check(self, entry: Entry, arguments: Json) -> None:
         schema = json_object(entry.definition.get("inputSchema"))
@@ -1133,5 +1185,17 @@ def _problem(error: ToolgateError) -> Json:
     return {
         "content": [{"type": "text", "text": str(error)}],
         "isError": True,
-        "_meta": {"toolgate/error": {"code": error.code, "retryable": error.retryable}},
+        "_meta": _about(error),
     }
+
+
+def _about(error: ToolgateError) -> Json:
+    """An error for programs, as `_meta` of a result."""
+    found: Json = {"toolgate/error": {"code": error.code, "retryable": error.retryable}}
+    if isinstance(error, ApprovalError):
+        found["toolgate/approval"] = {
+            "id": error.approval_id,
+            "state": error.state,
+            "expires_at": error.expires_at,
+        }
+    return found

@@ -97,6 +97,13 @@ class Reach:
             hint="Find tools with tool_discovery." if self._settings().expose != "flat" else "",
         )
 
+    def known(self, caller: Caller, key: str) -> Entry | None:
+        """A tool by key, if the caller may use it."""
+        entry = self._catalog.snapshot.tool(key)
+        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
+            return None
+        return entry
+
     def known_by(self, caller: Caller, name: str) -> Entry | None:
         """A tool by exposed name, if the caller may know of it."""
         entry = self._catalog.snapshot.by_exposed.get(name)
@@ -175,6 +182,15 @@ class Reach:
         if mask is None:
             return snapshot.tools
         return [snapshot.tools[place] for place in mask.nonzero()[0]]
+
+    def tools_of(self, caller: Caller, server: str) -> Sequence[Entry]:
+        """The tools of one server that the caller may use, in its order."""
+        entries = self._catalog.snapshot.servers.get(server)
+        return [
+            entry
+            for entry in (entries.tools if entries is not None else ())
+            if self._access.decide(caller, "call", entry.key).allowed
+        ]
 
     def manages(self, caller: Caller) -> bool:
         """Whether a caller may look after the gateway."""

@@ -302,6 +302,21 @@ def build_0011(connection: Connection) -> None:
         connection.execute(text(statement), {"now": now})
 
 
+def build_0014(connection: Connection) -> None:
+    """With a statement that was run."""
+    build_0011(connection)
+    _schema.migrate(connection, to="0014")
+    connection.execute(
+        text(
+            "INSERT INTO statements (statement_id, at, project_id, caller_id, conversation,"
+            " connection, dialect, tool, statement, outcome, reason, rows, elapsed_ms, size_bytes)"
+            " VALUES ('q1', :now, 'default', 'local', '', 'shop', 'sqlite', 'query', 'SELECT 1',"
+            " 'done', '', 1, 0.5, 200)"
+        ),
+        {"now": "2026-11-22T12:00:00.000Z"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -316,5 +331,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0013": build_0013,
     "0012": build_0012,
     "0011": build_0011,
+    "0014": build_0014,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -455,6 +455,12 @@ class StoreSettings:
     schema_max_mb: int = _between(256, 1, 1_048_576)
     """Megabytes of such versions at most; 1 to 1,048,576."""
 
+    statement_days: float = _between(90.0, 0, 36_500)
+    """Days that it is kept what was asked of the databases in `[connections]`; 0 to 36,500."""
+
+    statement_max_mb: int = _between(64, 1, 1_048_576)
+    """Megabytes of that at most; 1 to 1,048,576."""
+
     thread_days: float = _between(365.0, 0, 36_500)
     """Days that threads of `/v1` are kept after their last turn; 0 to 36,500."""
 

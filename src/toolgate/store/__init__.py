@@ -26,6 +26,7 @@ from toolgate.store._documents import (
 )
 from toolgate.store._keepable import keepable, kept
 from toolgate.store._session_rows import SessionRows, StoredSession
+from toolgate.store._statement_rows import StatementOutcome, StatementRows, StoredStatement
 from toolgate.store._thread_rows import (
     PromptRows,
     StoredArtifact,
@@ -92,6 +93,8 @@ __all__ = [
     "Retention",
     "SeenTool",
     "SessionRows",
+    "StatementOutcome",
+    "StatementRows",
     "SqlAccess",
     "Store",
     "StoredApproval",
@@ -110,6 +113,7 @@ __all__ = [
     "StoredSearch",
     "StoredServer",
     "StoredSession",
+    "StoredStatement",
     "StoredSnapshot",
     "StoredSpending",
     "StoredThread",

@@ -52,6 +52,7 @@ from toolgate.store._audit_views import SqlAuditViews
 from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
 from toolgate.store._sessions import SqlSessions
+from toolgate.store._statements import SqlStatements
 from toolgate.store._threads import SqlThreads
 from toolgate.store.base import (
     AuditAnchor,
@@ -89,7 +90,7 @@ _PORTION = 1000
 _READERS = 4
 
 
-class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews, SqlThreads):
+class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThreads):
     """What a database module completes with its engine, its `insert` and its upkeep."""
 
     _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -483,6 +484,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews, SqlThreads):
                 < utc_text(today - timedelta(days=retention.approval_days)),
             ),
             threads=await self._prune_threads(retention, today),
+            statements=await self._prune_statements(retention, today),
         )
         sessions = _tables.sessions
         await self._drop(sessions, sessions.c.expires_at <= now)
@@ -533,6 +535,14 @@ class SqlStore(SqlCredentials, SqlSessions, SqlAuditViews, SqlThreads):
         age = (table.c.at, table.c.detection_id)
         return await self._drop(table, table.c.at < oldest) + await self._shrink(
             table, age, retention.detection_max_bytes
+        )
+
+    async def _prune_statements(self, retention: Retention, today: datetime) -> int:
+        table = _tables.statements
+        oldest = utc_text(today - timedelta(days=retention.statement_days))
+        age = (table.c.at, table.c.statement_id)
+        return await self._drop(table, table.c.at < oldest) + await self._shrink(
+            table, age, retention.statement_max_bytes
         )
 
     async def _prune_threads(self, retention: Retention, today: datetime) -> int:

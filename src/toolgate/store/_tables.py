@@ -48,6 +48,7 @@ __all__ = [
     "servers",
     "sessions",
     "snapshots",
+    "statements",
     "thread_artifacts",
     "thread_messages",
     "thread_spending",
@@ -75,6 +76,7 @@ REVISIONS = (
     "0013",
     "0012",
     "0011",
+    "0014",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
@@ -542,6 +544,28 @@ sessions = Table(
     Column("expires_at", _TEXT, nullable=False),
     Column("address", _TEXT, nullable=False),
     Column("agent", _TEXT, nullable=False),
+)
+
+# What was asked of connected databases.
+statements = Table(
+    "statements",
+    metadata,
+    Column("statement_id", _TEXT, primary_key=True),
+    Column("at", _TEXT, nullable=False),
+    _project(),
+    Column("caller_id", _TEXT, nullable=False),
+    Column("conversation", _TEXT, nullable=False),
+    Column("connection", _TEXT, nullable=False),
+    Column("dialect", _TEXT, nullable=False),
+    Column("tool", _TEXT, nullable=False),
+    Column("statement", Text, nullable=False),
+    Column("outcome", _TEXT, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("rows", Integer),
+    Column("elapsed_ms", Double),
+    Column("size_bytes", Integer, nullable=False),
+    Index(None, "at", "statement_id"),
+    Index(None, "project_id", "caller_id", "at"),
 )
 
 threads = Table(

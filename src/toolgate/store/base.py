@@ -9,6 +9,7 @@ from toolgate.store._approval import ApprovalStore
 from toolgate.store._audit_view_rows import AuditViews
 from toolgate.store._credential_rows import CredentialRows
 from toolgate.store._session_rows import SessionRows
+from toolgate.store._statement_rows import StatementRows
 from toolgate.store._thread_rows import PromptRows, ThreadRows
 from toolgate.types import AuditRecord, Json
 
@@ -608,6 +609,12 @@ class Retention:
     thread_max_bytes: int = 1024 * 2**20
     """Estimated bytes of threads; those that were not used for longest go first."""
 
+    statement_days: float = 90.0
+    """Days that it is kept what was asked of connected databases."""
+
+    statement_max_bytes: int = 64 * 2**20
+    """Estimated bytes of that; the oldest go first."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
@@ -637,6 +644,9 @@ class Pruned:
     threads: int = 0
     """Threads that were not used for long."""
 
+    statements: int = 0
+    """Notes of what was asked of databases."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checkup:
@@ -665,7 +675,14 @@ class Upgrade:
 
 @runtime_checkable
 class Store(
-    ApprovalStore, AuditViews, CredentialRows, SessionRows, ThreadRows, PromptRows, Protocol
+    ApprovalStore,
+    AuditViews,
+    CredentialRows,
+    SessionRows,
+    StatementRows,
+    ThreadRows,
+    PromptRows,
+    Protocol,
 ):
     """Everything relational that Toolgate keeps.
 

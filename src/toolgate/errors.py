@@ -15,12 +15,16 @@ ToolgateError
     CredentialError
     ForbiddenError
     LimitError
+    GuardError
+      ApprovalError
   CatalogError
     UnknownServerError
     UnknownToolError
     UnknownResourceError
     UnknownPromptError
+    UnknownApprovalError
   ArgumentError
+    DecidedError
   HandleError
   UpstreamError
     UnreachableError
@@ -34,6 +38,7 @@ ToolgateError
   StoreError
   EmbedderError
   DatabaseError
+  DocumentError
   StatementError
   ModelError
     ModelAuthError
@@ -53,6 +58,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AccessError",
+    "ApprovalError",
     "ArgumentError",
     "BrokenPluginError",
     "CannotAskError",
@@ -62,8 +68,11 @@ __all__ = [
     "ContextTooLongError",
     "CredentialError",
     "DatabaseError",
+    "DecidedError",
+    "DocumentError",
     "EmbedderError",
     "ForbiddenError",
+    "GuardError",
     "HandleError",
     "InvalidAnswerError",
     "LimitError",
@@ -86,6 +95,7 @@ __all__ = [
     "StoreVersionError",
     "TimedOutError",
     "ToolgateError",
+    "UnknownApprovalError",
     "UnknownModelError",
     "UnknownPluginError",
     "UnknownPromptError",
@@ -227,6 +237,37 @@ class LimitError(AccessError):
         """Seconds until it is worth trying again; 0: nobody knows."""
 
 
+class GuardError(AccessError):
+    """A guard of the configuration does not let a call or its result through."""
+
+    code = "guard"
+
+
+class ApprovalError(GuardError):
+    """A call runs only once a person has approved it, and nobody has."""
+
+    code = "approval"
+
+    def __init__(
+        self,
+        failed: str,
+        *,
+        approval_id: str,
+        state: str,
+        expires_at: str,
+        allowed: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.retryable = state == "waiting"
+        self.approval_id = approval_id
+        """What a person approves, or has rejected."""
+        self.state = state
+        """`waiting` or `rejected`."""
+        self.expires_at = expires_at
+        """From when on the call can be asked for anew; UTC, ISO 8601."""
+
+
 class CatalogError(ToolgateError):
     """The named thing is not in the catalog of this caller."""
 
@@ -257,10 +298,22 @@ class UnknownPromptError(CatalogError):
     code = "unknown_prompt"
 
 
+class UnknownApprovalError(CatalogError):
+    """No call of this id waits for a person, as far as this caller may know."""
+
+    code = "unknown_approval"
+
+
 class ArgumentError(ToolgateError):
     """The arguments do not fit what was called; the message carries what fits."""
 
     code = "argument"
+
+
+class DecidedError(ArgumentError):
+    """Somebody has decided already, or it is too late to."""
+
+    code = "decided"
 
 
 class HandleError(ToolgateError):
@@ -435,3 +488,9 @@ class UnknownModelError(ModelError):
     """No chat model has this name, or none is configured."""
 
     code = "unknown_model"
+
+
+class DocumentError(ToolgateError):
+    """A file cannot be taken in as a document: empty, broken, encrypted, too large, unknown."""
+
+    code = "document"

@@ -1,12 +1,20 @@
 """Documents: cut, found, graded and quoted. Every step is a function that stands by itself."""
 
+from toolgate.documents._chunk import Piece, cut
+from toolgate.documents._convert import Converted, convert, is_known, kinds
+from toolgate.documents._library import Added, Library, Looking, NewDocument, Workshop
+from toolgate.documents._quote import QUOTED, citation, quoted
+from toolgate.documents._rank import above, fused, varied, without_repeats
+from toolgate.documents._retrieve import NO_COLLECTIONS, NOT_CONNECTED, retrieve, search_type_of
+from toolgate.documents._steps import Graded, Rephrased, grade, rephrase, select
+from toolgate.documents._words import best_by_words, words_of
 from toolgate.documents.base import (
     SEARCH_TYPES,
     Asking,
     Collection,
     FoundPassage,
     OnFound,
-    PromptTexts,
+    Rendering,
     Retrieval,
     RetrieveRequest,
     Said,
@@ -14,14 +22,43 @@ from toolgate.documents.base import (
 )
 
 __all__ = [
+    "NOT_CONNECTED",
+    "NO_COLLECTIONS",
+    "QUOTED",
     "SEARCH_TYPES",
+    "Added",
     "Asking",
     "Collection",
+    "Converted",
     "FoundPassage",
+    "Graded",
+    "Library",
+    "Looking",
+    "NewDocument",
     "OnFound",
-    "PromptTexts",
+    "Piece",
+    "Rendering",
+    "Rephrased",
     "Retrieval",
     "RetrieveRequest",
     "Said",
     "SearchType",
+    "Workshop",
+    "above",
+    "best_by_words",
+    "citation",
+    "convert",
+    "cut",
+    "fused",
+    "grade",
+    "is_known",
+    "kinds",
+    "quoted",
+    "rephrase",
+    "retrieve",
+    "search_type_of",
+    "select",
+    "varied",
+    "without_repeats",
+    "words_of",
 ]

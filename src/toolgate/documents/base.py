@@ -14,7 +14,7 @@ __all__ = [
     "Collection",
     "FoundPassage",
     "OnFound",
-    "PromptTexts",
+    "Rendering",
     "Retrieval",
     "RetrieveRequest",
     "Said",
@@ -52,11 +52,15 @@ class Asking(Protocol):
         ...
 
 
-class PromptTexts(Protocol):
-    """Gives prompts by name, as they are overridden now: `rephrase`, `grade`, `select`."""
+class Rendering(Protocol):
+    """Gives prompts by name, as the project has them now, with their fields filled in.
 
-    async def __call__(self, name: str, /) -> str:
-        """The text, with places such as `{question}`."""
+    Names: `vs-rephrase` (`context`, `history`, `question`), `context-default`, `vs-grade`
+    (`question`, `documents`), `vs-table-selection` (`question`, `tables`, `max_tables`).
+    """
+
+    async def __call__(self, name: str, values: Mapping[str, str], /) -> str:
+        """The text."""
         ...
 
 
@@ -197,7 +201,11 @@ class FoundPassage:
     """Its page, from 1 on; None where a document has none."""
 
     similarity: float | None = None
-    """Similarity within its collection, rounded to 3; None where a search gives none."""
+    """Similarity within its collection; None where a search gives none."""
+
+    words: float | None = None
+    """How well its words fit, by BM25 within its collection; None where words were not looked
+    at, or none fits."""
 
     rank: int = 1
     """Its place in the list of its collection, from 1 on."""
@@ -217,7 +225,7 @@ class FoundPassage:
             "page_content": self.text,
             "metadata": {
                 "searched_table": self.collection,
-                "similarity_score": self.similarity,
+                "similarity_score": None if self.similarity is None else round(self.similarity, 3),
                 "source": self.source,
                 "title": self.title,
                 "heading": self.heading,

@@ -80,7 +80,7 @@ class Elsewhere:
             return
         try:
             client.close()
-        except Exception:  # noqa: BLE001 - nothing of it is needed any more
+        except Exception:
             log.debug("client not closed", extra={"place": self._name}, exc_info=True)
 
 

@@ -36,7 +36,7 @@ class Options:
     """`USER:PASSWORD`, or an API key; write it as `${env:NAME}`."""
 
     index: str = "auto"
-    """Kind of index, such as `HNSW` or `IVF_FLAT`; `auto`: `FLAT` in a folder, `HNSW` in a cluster."""
+    """Kind of index, such as `HNSW`; `auto`: `FLAT` in a folder, `HNSW` in a cluster."""
 
     index_params: Mapping[str, int] = field(default_factory=dict[str, int])
     """Its parameters, such as `{ M = 16, efConstruction = 64 }`."""

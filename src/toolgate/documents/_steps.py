@@ -1,0 +1,263 @@
+"""What a chat model is asked before and after a search: rephrase, select, grade.
+
+Each is a plain function with an answer to everything that can go wrong; none of them raises.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import anyio
+
+from toolgate.documents.base import Asking, Rendering, Said
+
+__all__ = ["Candidate", "Graded", "Limits", "Rephrased", "grade", "rephrase", "select"]
+
+log = logging.getLogger(__name__)
+
+ENOUGH_SAID = 2
+"""A conversation is rephrased when it has more entries than this, the question included."""
+
+MOST_REPHRASED_TOKENS = 128
+_MOST_CHARS = 4 * MOST_REPHRASED_TOKENS
+_GRADE_TOKENS = 16
+_SELECT_TOKENS = 256
+_KEPT_ENTRIES = 20
+_ENTRY_CHARS = 2_000
+_GRADED_CHARS = 60_000
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+_QUOTES = "\"'“”„«»`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long a model may take."""
+
+    rephrase_s: float = 60.0
+    """Seconds for rephrasing, and for choosing collections."""
+
+    grade_s: float = 30.0
+    """Seconds for grading."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rephrased:
+    """A question that stands alone."""
+
+    status: Literal["success", "error"]
+    """`error`: the model did not give one, and `query` is the question."""
+
+    query: str
+    """What to search for."""
+
+    was_rephrased: bool = False
+    """Whether it differs from the question."""
+
+    error: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded:
+    """Whether passages help."""
+
+    status: Literal["success", "error"]
+    """`error`: the model did not say, and they are kept."""
+
+    relevant: Literal["yes", "no"] = "yes"
+    """What it says."""
+
+    grading_performed: bool = False
+    """Whether it was asked and has answered."""
+
+    error: str = ""
+    """Why not."""
+
+
+class Candidate(Protocol):
+    """A collection as far as it is chosen."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def alias(self) -> str:
+        """Another name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What is in it."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Its embedding model."""
+        ...
+
+
+async def rephrase(
+    question: str,
+    history: Sequence[Said],
+    *,
+    ask: Asking | None,
+    render: Rendering,
+    is_enabled: bool = True,
+    timeout_s: float = 60.0,
+) -> Rephrased:
+    """A question made whole by its conversation.
+
+    Args:
+        question: The last message of the user.
+        history: All messages of user and assistant, this question and empty ones included.
+        ask: The model; None: there is none.
+        render: Gives prompts.
+        is_enabled: Whether to rephrase at all.
+        timeout_s: Seconds for the model.
+    """
+    same = Rephrased(status="success", query=question)
+    if not is_enabled or ask is None or len(history) <= ENOUGH_SAID:
+        return same
+    try:
+        context = await render("context-default", {})
+        prompt = await render(
+            "vs-rephrase",
+            {"context": context, "history": _told(history), "question": question},
+        )
+        with anyio.fail_after(timeout_s):
+            answer = await ask(
+                prompt,
+                purpose="rephrase",
+                max_tokens=MOST_REPHRASED_TOKENS,
+                timeout_s=timeout_s,
+            )
+    except Exception as error:
+        log.warning("question not rephrased", exc_info=True)
+        return Rephrased(status="error", query=question, error=_failure(error))
+    lines = [line for line in answer.strip().splitlines() if line.strip()]
+    query = lines[0].strip().strip(_QUOTES).strip() if len(lines) == 1 else ""
+    if not query or len(query) > _MOST_CHARS:
+        log.warning("rephrased question not used", extra={"lines": len(lines)})
+        return Rephrased(
+            status="error", query=question, error="The model gave no single line to search for."
+        )
+    return Rephrased(status="success", query=query, was_rephrased=query != question)
+
+
+async def select(
+    question: str,
+    candidates: Sequence[Candidate],
+    *,
+    most: int,
+    ask: Asking | None,
+    render: Rendering,
+    timeout_s: float = 60.0,
+) -> list[str]:
+    """Names of the collections that fit a question, at most so many.
+
+    One is taken as it is. Without a model, all are. A model that does not answer as it should gives
+    the first one.
+    """
+    names = [each.name for each in candidates]
+    if len(names) <= 1 or ask is None:
+        return names
+    try:
+        prompt = await render(
+            "vs-table-selection",
+            {
+                "question": question,
+                "tables": "\n".join(map(_described, candidates)),
+                "max_tables": str(most),
+            },
+        )
+        with anyio.fail_after(timeout_s):
+            answer = await ask(
+                prompt, purpose="select", max_tokens=_SELECT_TOKENS, timeout_s=timeout_s
+            )
+        return _chosen(answer, candidates)[:most] or names[:1]
+    except Exception:
+        log.warning("collections not chosen", exc_info=True)
+        return names[:1]
+
+
+async def grade(
+    question: str,
+    documents: Sequence[str],
+    *,
+    ask: Asking | None,
+    render: Rendering,
+    is_enabled: bool = True,
+    timeout_s: float = 30.0,
+) -> Graded:
+    """Whether documents help with a question, as it was asked; when in doubt they do.
+
+    Args:
+        question: The original one.
+        documents: Their texts.
+        ask: The model; None: there is none.
+        render: Gives prompts.
+        is_enabled: Whether to grade at all.
+        timeout_s: Seconds for the model.
+    """
+    if not is_enabled or ask is None or not documents:
+        return Graded(status="success")
+    try:
+        text = "\n\n".join(documents)[:_GRADED_CHARS]
+        prompt = await render("vs-grade", {"question": question, "documents": text})
+        with anyio.fail_after(timeout_s):
+            answer = await ask(
+                prompt, purpose="grade", max_tokens=_GRADE_TOKENS, timeout_s=timeout_s
+            )
+    except Exception as error:
+        log.warning("documents not graded", exc_info=True)
+        return Graded(status="error", error=_failure(error))
+    said = answer.lower()
+    is_no = "yes" not in said and "no" in said
+    return Graded(status="success", relevant="no" if is_no else "yes", grading_performed=True)
+
+
+def _told(history: Sequence[Said]) -> str:
+    last = [each for each in history[:-1] if each.text.strip()][-_KEPT_ENTRIES:]
+    return "\n".join(f"{each.role}: {each.text.strip()[:_ENTRY_CHARS]}" for each in last)
+
+
+def _described(candidate: Candidate) -> str:
+    alias = f" (alias: {candidate.alias})" if candidate.alias else ""
+    description = " ".join(candidate.description.split()) or "no description"
+    return f"- {candidate.name}{alias}: {description} [model: {candidate.model}]"
+
+
+def _chosen(answer: str, candidates: Sequence[Candidate]) -> list[str]:
+    """Names that an answer holds as a JSON array; unknown ones are left out."""
+    fenced = _FENCED.search(answer)
+    found: object = json.loads(fenced[1] if fenced else answer)
+    if not isinstance(found, list):
+        return []
+    known: Mapping[str, str] = {
+        **{each.alias.casefold(): each.name for each in candidates if each.alias},
+        **{each.name.casefold(): each.name for each in candidates},
+    }
+    wanted: list[object] = found
+    return list(
+        dict.fromkeys(
+            known[name.strip().casefold()]
+            for name in wanted
+            if isinstance(name, str) and name.strip().casefold() in known
+        )
+    )
+
+
+def _failure(error: Exception) -> str:
+    """One sentence for the log and the answer."""
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "code", "") in {
+        "model_unreachable",
+        "unreachable",
+    }:
+        return f"API connection failed: {said}"
+    return said

@@ -1,0 +1,100 @@
+"""Words of passages and questions, and how well they fit: BM25 over the passages of one collection.
+
+The store says which passages have a word and how many; what a word is and what it weighs is
+decided here, so that every database gives the same order.
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Final
+
+import Stemmer
+
+from toolgate.store import DocumentRows
+
+__all__ = ["best_by_words", "words_of"]
+
+_K1: Final = 1.2
+_B: Final = 0.75
+_MOST_TERMS: Final = 24
+"""Words of a question that are looked for, the rarest first."""
+
+_LOOKED_AT: Final = 400
+"""Passages that are weighed for each place of the answer at most; those with rare words first."""
+
+_WORD = re.compile(r"[^\W_]+")
+_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+"""Scripts that put no blank between words: there, pairs of characters are words."""
+
+_LONGEST = 40
+_COMMON_WORDS: Final = (
+    "a an and are as at be been but by can could did do does for from had has have how i "
+    "if in is it its me my no not of on or our should so such than that the their them "
+    "then there these they this to was we were what when where which who why will with "
+    "would you your "
+)
+_COMMON: Final = frozenset(re.findall(r"\w+", _COMMON_WORDS))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, folded and stemmed, in their order and as often as they stand there."""
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join(char for char in plain if not unicodedata.combining(char))
+    found: list[str] = []
+    for word in _WORD.findall(plain):
+        if _WIDE.search(word):
+            found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+        elif word not in _COMMON:
+            found.append(word[:_LONGEST])
+    return _stemmer().stemWords(found)
+
+
+async def best_by_words(
+    rows: DocumentRows,
+    collection_id: str,
+    question: str,
+    *,
+    limit: int,
+    documents: Collection[str] | None = None,
+) -> list[tuple[int, float]]:
+    """Numbers of the passages that fit a question by its words, best first, with their scores."""
+    terms = list(dict.fromkeys(words_of(question)))
+    if not terms:
+        return []
+    counts = await rows.counts(collection_id, terms)
+    there = sorted((term for term in terms if counts.having[term]), key=counts.having.__getitem__)
+    there = there[:_MOST_TERMS]
+    if not there:
+        return []
+    average = max(counts.words / max(counts.passages, 1), 1.0)
+    weights = {
+        term: math.log(1 + (counts.passages - n + 0.5) / (n + 0.5))
+        for term in there
+        for n in [counts.having[term]]
+    }
+    scores: dict[int, float] = {}
+    for term in there:
+        left = max(_LOOKED_AT, 4 * limit) - len(scores)
+        if left <= 0:
+            break
+        for number, document, words in await rows.with_word(collection_id, term, limit=left):
+            if number not in scores and (documents is None or document in documents):
+                scores[number] = _score(words.split(" "), weights, average)
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+def _score(words: Sequence[str], weights: dict[str, float], average: float) -> float:
+    counted = Counter(word for word in words if word in weights)
+    whole = _K1 * (1 - _B + _B * len(words) / average)
+    return sum(
+        weights[word] * often * (_K1 + 1) / (often + whole) for word, often in counted.items()
+    )
+
+
+@cache
+def _stemmer() -> Stemmer.Stemmer:
+    return Stemmer.Stemmer("english")

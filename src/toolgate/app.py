@@ -31,6 +31,7 @@ from toolgate.embed import Embedder
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.execute import Protection, Protections
 from toolgate.gateway import Gateway
+from toolgate.guards import Approvals, Guards, Passage
 from toolgate.guidance import Guide
 from toolgate.intent import DetectionNotes, Recognizer
 from toolgate.keeping import Keeper
@@ -89,6 +90,7 @@ class App:
         notes: DetectionNotes,
         packs: Packs,
         permissions: Permissions,
+        guards: Guards,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -112,6 +114,7 @@ class App:
         """The packs: what intents, rules and some tools come from."""
         self.permissions = permissions
         """Who may do what."""
+        self._guards = guards
         self._catalog = catalog
         self._keeper = keeper
         self.connect = connect
@@ -134,11 +137,13 @@ class App:
             authn=self.settings.authn,
             project_optimizations=_optimizations(settings, self.permissions),
         )
+        self._guards.check(fixed.guard)
         prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
         await self.searching.become(prepared)
         self.recognizer.use(_embedder(self.searching))
         self.permissions.become(fixed)
+        self._guards.become(fixed.guard)
         watched = self.settings.quarantine
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
@@ -235,6 +240,18 @@ async def open_app(
         receipts = Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries)
         permissions = Permissions(settings, store, catalog, receipts)
         stack.push_async_callback(permissions.aclose)
+        passage = Passage(
+            Guards(
+                settings.guard,
+                is_trusted=lambda server: server not in permissions.policy.distrusted,
+            ),
+            Approvals(
+                store,
+                signer,
+                settings=lambda: gateway.settings.approvals,
+                note=receipts.approval,
+            ),
+        )
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
@@ -242,6 +259,7 @@ async def open_app(
             admission=permissions.admission,
             admin=permissions.admin,
             limits=permissions.limits,
+            passage=passage,
             project=permissions.project,
             projects_of=permissions.policy.projects_of,
             index=searching.index,
@@ -335,6 +353,7 @@ async def open_app(
             notes=notes,
             packs=packs,
             permissions=permissions,
+            guards=passage.guards,
             connect=fleet.release,
         )
         try:

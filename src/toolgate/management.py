@@ -5,14 +5,22 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
 from toolgate.access import Access, AccessAdmin, Admission, Shown, Verdict
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog, Entry
-from toolgate.errors import ArgumentError, ForbiddenError, SettingError, StoreError
-from toolgate.execute import nearest
+from toolgate.errors import (
+    ArgumentError,
+    ForbiddenError,
+    SettingError,
+    StoreError,
+    UnknownApprovalError,
+)
+from toolgate.execute import check_arguments, nearest
+from toolgate.guards import Approvals
 from toolgate.reach import Reach
 from toolgate.scan import Held, Quarantine
 from toolgate.search import (
@@ -26,7 +34,17 @@ from toolgate.search import (
 )
 from toolgate.settings import ProjectTable, Settings
 from toolgate.showing import Showing
-from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity, Json, ServerSpec, ServerStatus
+from toolgate.store import ApprovalFilter, ApprovalState, StoredApproval
+from toolgate.types import (
+    DEFAULT_PROJECT,
+    LOCAL,
+    Caller,
+    Identity,
+    Json,
+    ServerSpec,
+    ServerStatus,
+    json_object,
+)
 
 __all__ = ["Management", "ServerKeeper"]
 
@@ -75,6 +93,7 @@ class Management:
         quarantine: Quarantine,
         reach: Reach,
         showing: Showing,
+        approvals: Approvals,
     ) -> None:
         self._settings = settings
         self._project = project
@@ -89,6 +108,7 @@ class Management:
         self._quarantine = quarantine
         self._reach = reach
         self._menu = showing
+        self._approvals = approvals
 
     async def mark(self, caller: Caller, key: str, *, right: bool) -> None:
         """Say that a tool which a search showed was right, or wrong.
@@ -374,6 +394,100 @@ class Management:
         detail: Json = {"key": held.key, "decision": "approved" if accept else "rejected"}
         self._receipts.simple(caller, "approve", began=began, detail=detail)
         return held
+
+    # Approvals
+
+    async def approvals(
+        self,
+        caller: Caller,
+        *,
+        state: ApprovalState | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[StoredApproval]:
+        """Calls that wait or waited for a person, newest first.
+
+        Everybody sees their own; who may approve, those of the project; who may manage, all.
+        """
+        wanted = ApprovalFilter(state=state, after=after, limit=limit)
+        if not self._may(caller, "manage"):
+            wanted = replace(wanted, project_id=caller.project_id)
+            if not self._may(caller, "approve"):
+                wanted = replace(wanted, caller_id=caller.caller_id)
+        return await self._approvals.find(wanted)
+
+    async def approval(self, caller: Caller, approval_id: str) -> StoredApproval:
+        """One of these.
+
+        Raises:
+            UnknownApprovalError: There is none of this id that the caller may know of.
+        """
+        found = await self._approvals.one(approval_id)
+        if not self._may(caller, "manage"):
+            is_near = found.project_id == caller.project_id
+            is_own = found.caller_id == caller.caller_id
+            if not is_near or not (is_own or self._may(caller, "approve")):
+                raise UnknownApprovalError(f"There is no approval {approval_id[:64]!r}.")
+        return found
+
+    async def decide_approval(
+        self,
+        caller: Caller,
+        approval_id: str,
+        *,
+        approve: bool,
+        via: str,
+        comment: str = "",
+        arguments: Json | None = None,
+    ) -> StoredApproval:
+        """Say yes or no to a call that waits; `arguments` run in place of those that came.
+
+        Raises:
+            ForbiddenError: The caller may not approve, or may not approve its own calls.
+            UnknownApprovalError: There is none of this id.
+            DecidedError: Somebody has decided, or it is too late.
+            ArgumentError: The arguments are none for this tool.
+        """
+        with self._receipts.refusals(caller, "approval", approval_id[:64]):
+            found = await self.approval(caller, approval_id)
+            if not (self._may(caller, "approve") or self._may(caller, "manage")):
+                raise ForbiddenError(
+                    f"{caller.caller_id!r} may not approve calls.",
+                    hint="Ask somebody who has the right approve, or an administrator.",
+                )
+            is_own = found.caller_id == caller.caller_id and caller.identity.kind != "local"
+            if found.approver == "manager" and is_own:
+                raise ForbiddenError(
+                    "Nobody approves calls of their own here.", hint="Ask somebody else."
+                )
+            if arguments is not None:
+                entry = self._catalog.snapshot.tool(found.tool)
+                if entry is not None:
+                    schema = json_object(entry.definition.get("inputSchema"))
+                    check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
+        await self._receipts.settle(caller)
+        decided = await self._approvals.decide(
+            caller,
+            approval_id,
+            approve=approve,
+            by=caller.identity.user or caller.identity.token or caller.caller_id,
+            via=via,
+            comment=comment,
+            edited=arguments,
+        )
+        await self._receipts.settle(caller)
+        return decided
+
+    def on_approval(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:
+        """Have a function called when a call is parked or decided here; gives what ends that."""
+        return self._approvals.on_change(listener)
+
+    async def wait_approval(self, approval_id: str, *, within_s: float) -> StoredApproval:
+        """An approval once it is decided, or as it stands after a time; for doors that wait."""
+        return await self._approvals.wait(approval_id, within_s=within_s)
+
+    def _may(self, caller: Caller, right: str) -> bool:
+        return self._access.decide(caller, "right", right).allowed
 
     async def index_status(self, caller: Caller) -> Json:
         """How the vectors of the tools stand, for each search that has some."""

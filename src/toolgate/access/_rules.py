@@ -29,9 +29,9 @@ Kind: TypeAlias = Literal["any", "server", "tool", "resource", "prompt", "right"
 Hint: TypeAlias = Literal["", "read_only", "destructive"]
 """Only tools that are marked so."""
 
-RIGHTS = ("manage", "internal")
+RIGHTS = ("manage", "internal", "approve")
 """`manage`: servers, projects, tokens and permissions. `internal`: tools that are hidden by default
-because they are parts of others."""
+because they are parts of others. `approve`: saying yes or no to calls that wait for a person."""
 
 _KINDS = ("any", "server", "tool", "resource", "prompt", "right")
 _WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
@@ -100,7 +100,8 @@ def parse_pattern(text: str) -> tuple[Kind, str]:
         raise ArgumentError(
             f"{text[:80]!r} is no pattern of a permission.",
             allowed="Allowed: *, SERVER, SERVER:TOOL, resource=SERVER:URI, prompt=SERVER:NAME,"
-            " right=manage, right=internal; * and ? stand for any text and any character.",
+            " right=manage, right=internal, right=approve; * and ? stand for any text and any"
+            " character.",
         )
     if text == "*":
         return "any", "*"

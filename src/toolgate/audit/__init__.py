@@ -2,12 +2,13 @@
 
 from toolgate.audit._chain import Fault, Sealer, Verification, keep_sealed, seal, verify_audit
 from toolgate.audit._compare import SearchReport, compare_searches
-from toolgate.audit._receipts import AuditSink, Receipts
+from toolgate.audit._receipts import AuditSink, Done, Receipts
 from toolgate.audit.housekeeping import keep_house, retention_of
 from toolgate.audit.recorder import Recorder, RecorderStatus
 
 __all__ = [
     "AuditSink",
+    "Done",
     "Fault",
     "Receipts",
     "Recorder",

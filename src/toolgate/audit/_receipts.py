@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import anyio.to_thread
 
 from toolgate import jsontext
-from toolgate.errors import ToolgateError
+from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
 from toolgate.ids import new_id, utc_now
 from toolgate.logs import REQUEST_ID
 from toolgate.types import AuditRecord, Caller, Json
@@ -23,19 +23,57 @@ _LARGE_BYTES = 2**18
 
 
 class AuditSink(Protocol):
-    """Where records go; never waits, never fails."""
+    """Where records go."""
 
     def record(self, record: AuditRecord) -> None:
-        """Take a record."""
+        """Take a record; never waits, never fails."""
+        ...
+
+    async def record_durable(self, record: AuditRecord) -> None:
+        """Take a record and wait until it is kept.
+
+        Raises:
+            StoreError: It could not be kept now.
+        """
+        ...
+
+    async def settle(self) -> None:
+        """Wait until everything taken so far is kept.
+
+        Raises:
+            StoreError: It could not be kept now.
+        """
+        ...
+
+
+class Done(Protocol):
+    """Takes the result of what a receipt is about."""
+
+    def __call__(self, answer: Json, detail: Json | None = None) -> None:
+        """Remember it, with what there is to say about it."""
         ...
 
 
 class Receipts:
     """Writes the records of a gateway: a call points to the discovery that showed its tool."""
 
-    def __init__(self, sink: AuditSink, *, keep_queries: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        sink: AuditSink,
+        *,
+        keep_queries: Callable[[], bool],
+        is_closed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Write to a sink.
+
+        Args:
+            sink: Where records go.
+            keep_queries: Whether the texts of discoveries are kept.
+            is_closed: Whether nothing may happen in a project that cannot be recorded.
+        """
         self._sink = sink
         self._keep_queries = keep_queries
+        self._is_closed = is_closed
         self._last: dict[tuple[str, str, str], tuple[str, frozenset[str]]] = {}
 
     def discovery(
@@ -48,6 +86,7 @@ class Receipts:
         began: float,
         searched_by: str,
         fallback: str = "",
+        withheld: Json | None = None,
     ) -> None:
         """Record an answered search: which tools were shown, how relevant, what searched.
 
@@ -59,6 +98,7 @@ class Receipts:
             began: Reading of `perf_counter` when the request came.
             searched_by: The search that the conversation gets.
             fallback: Why another one answered in its place; empty when none did.
+            withheld: What the caller did not get, and why: counts by reason.
         """
         number = self.simple(
             caller,
@@ -70,6 +110,7 @@ class Receipts:
                 "tokens": tokens,
                 "search": searched_by,
                 **({"fallback": fallback} if fallback else {}),
+                **({"withheld": withheld} if withheld else {}),
             },
         )
         self._last.pop(caller.thread, None)
@@ -84,17 +125,39 @@ class Receipts:
         *,
         began: float,
         query: str | None = None,
+        target: str | None = None,
         detail: Json | None = None,
+        parent: str = "",
+        record_id: str = "",
     ) -> str:
         """Record something that reached no server; gives the id of the record."""
+        fields = _of(caller, action)
+        if record_id:
+            fields["record_id"] = record_id
         record = AuditRecord(
-            **_of(caller, action),
+            **fields,
             query=query,
+            target=target,
+            parent_id=parent or self._discovery_of(caller, target),
             duration_ms=_elapsed_ms(began),
             detail=detail or {},
         )
         self._sink.record(record)
         return record.record_id
+
+    def approval(
+        self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
+    ) -> str:
+        """Record a step of an approval; gives the id of the record."""
+        return self.simple(
+            caller,
+            "approval",
+            began=perf_counter(),
+            target=target,
+            detail=detail,
+            parent=parent,
+            record_id=record_id,
+        )
 
     @contextmanager
     def refusals(self, caller: Caller, action: str, target: str) -> Generator[None]:
@@ -106,8 +169,10 @@ class Receipts:
             record = AuditRecord(
                 **_of(caller, action),
                 target=target[:_QUERY_CHARS],
+                parent_id=self._discovery_of(caller, target),
                 status=error.code,
                 duration_ms=_elapsed_ms(began),
+                detail=_why(error),
             )
             self._sink.record(record)
             raise
@@ -121,39 +186,68 @@ class Receipts:
         *,
         digest: str | None = None,
         arguments: object = None,
+        detail: Json | None = None,
     ) -> "_Receipt":
         """Record the intention before the block and the outcome after, whatever it is.
 
         `async with` gives a function that takes the result; without it the outcome says how the
         block ended.
         """
-        parent, shown = self._last.get(caller.thread, (None, frozenset[str]()))
         fields = _of(caller, action) | {
             "phase": "intent",
-            "parent_id": parent if target in shown else None,
+            "parent_id": self._discovery_of(caller, target),
             "server": server,
             "target": target,
             "digest": digest,
         }
-        return _Receipt(self._sink, fields, arguments)
+        if detail:
+            fields["detail"] = detail
+        must = self._is_closed(caller.project_id)
+        return _Receipt(self._sink, fields, arguments, must_be_kept=must)
+
+    async def settle(self, caller: Caller) -> None:
+        """Wait until what was recorded is kept, in a project where nothing goes unrecorded.
+
+        Raises:
+            StoreError: It could not be kept: what was recorded must not be given away.
+        """
+        if self._is_closed(caller.project_id):
+            await self._sink.settle()
+
+    def _discovery_of(self, caller: Caller, target: str | None) -> str | None:
+        """The last discovery of a conversation, if it showed this tool."""
+        parent, shown = self._last.get(caller.thread, (None, frozenset[str]()))
+        return parent if target in shown else None
 
 
 class _Receipt:
     """One intention and its outcome."""
 
-    def __init__(self, sink: AuditSink, fields: dict[str, Any], arguments: object) -> None:
+    def __init__(
+        self, sink: AuditSink, fields: dict[str, Any], arguments: object, *, must_be_kept: bool
+    ) -> None:
         self._sink = sink
         self._fields = fields
         self._arguments = arguments
+        self._must_be_kept = must_be_kept
         self._began = perf_counter()
         self._answer: Json | None = None
+        self._detail: Json = {}
 
-    async def __aenter__(self) -> Callable[[Json], None]:
+    async def __aenter__(self) -> Done:
         if self._arguments is not None:
             body = jsontext.dumps(self._arguments)
             self._fields["request_bytes"] = len(body)
             self._fields["arguments_sha256"] = await _hash(body)
-        self._sink.record(AuditRecord(**self._fields))
+        record = AuditRecord(**self._fields)
+        if not self._must_be_kept:
+            self._sink.record(record)
+            return self._take
+        try:
+            await self._sink.record_durable(record)
+        except StoreError as error:  # written once the store works again: it was not begun
+            self._sink.record(AuditRecord(**self._outcome(error)))
+            raise
         return self._take
 
     async def __aexit__(
@@ -163,14 +257,7 @@ class _Receipt:
         trace: TracebackType | None,
     ) -> None:
         answer = self._answer
-        fields: dict[str, Any] = self._fields | {
-            "record_id": new_id(),
-            "at": utc_now(),
-            "phase": "outcome",
-            "parent_id": self._fields["record_id"],
-            "status": _ended(error) if error is not None else _status(answer),
-            "duration_ms": _elapsed_ms(self._began),
-        }
+        fields = self._outcome(error)
         try:
             if answer is not None:
                 body = jsontext.dumps(answer)
@@ -179,8 +266,20 @@ class _Receipt:
         finally:  # who is cancelled meanwhile loses the hash, not the record
             self._sink.record(AuditRecord(**fields))
 
-    def _take(self, answer: Json) -> None:
+    def _outcome(self, error: BaseException | None) -> dict[str, Any]:
+        return self._fields | {
+            "record_id": new_id(),
+            "at": utc_now(),
+            "phase": "outcome",
+            "parent_id": self._fields["record_id"],
+            "status": _ended(error) if error is not None else _status(self._answer),
+            "duration_ms": _elapsed_ms(self._began),
+            "detail": self._detail,
+        }
+
+    def _take(self, answer: Json, detail: Json | None = None) -> None:
         self._answer = answer
+        self._detail = detail or {}
 
 
 def _of(caller: Caller, action: str) -> dict[str, Any]:
@@ -195,6 +294,13 @@ def _of(caller: Caller, action: str) -> dict[str, Any]:
         "conversation": caller.conversation,
         "request_id": REQUEST_ID.get(),
     }
+
+
+def _why(error: ToolgateError) -> Json:
+    """What is kept of a refusal by a guard; its texts hold nothing of arguments."""
+    if isinstance(error, ApprovalError):
+        return {"approval": error.approval_id, "state": error.state}
+    return {"reason": error.failed} if isinstance(error, GuardError) else {}
 
 
 def _elapsed_ms(began: float) -> float:

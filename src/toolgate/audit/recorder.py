@@ -101,6 +101,15 @@ class Recorder:
         self.record(record)
         await self._settled()
 
+    async def settle(self) -> None:
+        """Wait until everything taken so far is on disk.
+
+        Raises:
+            StoreError: It could not be written now; it stays in memory and is tried again.
+        """
+        if self._enabled:
+            await self._settled()
+
     async def flush(self) -> bool:
         """Write everything taken so far now; False when the store does not work."""
         try:

@@ -370,6 +370,26 @@ class Door:
         wanted: Json = {"tool": tool, "approve": accept}
         return await self._ask("POST", f"servers/{quote(server)}/approve", wanted)
 
+    async def approvals(self, *, state: str, limit: int) -> list[Json]:
+        """Calls that wait or waited for a person, newest first."""
+        query = urlencode({"state": state, "limit": limit})
+        return cast("list[Json]", (await self._ask("GET", f"approvals?{query}"))["approvals"])
+
+    async def whole_approval_id(self, beginning: str) -> str:
+        """The id that begins so, if only one does; else what was given."""
+        waiting = await self.approvals(state="all", limit=1_000)
+        found = {str(one["id"]) for one in waiting if str(one["id"]).startswith(beginning)}
+        return found.pop() if len(found) == 1 else beginning
+
+    async def approval(self, approval_id: str) -> Json:
+        """A call that waits or waited."""
+        return await self._ask("GET", f"approvals/{quote(approval_id, safe='')}")
+
+    async def decide_approval(self, approval_id: str, wanted: Json, *, approve: bool) -> Json:
+        """Say yes or no to a call that waits."""
+        verb = "approve" if approve else "reject"
+        return await self._ask("POST", f"approvals/{quote(approval_id, safe='')}/{verb}", wanted)
+
     async def restart_server(self, name: str) -> None:
         """End the connection to a server and make a new one."""
         await self._ask("POST", f"servers/{quote(name)}/restart", {})

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "projects": (SHARE, "Make projects: which servers belong together, and what differs there."),
     "permissions": (SHARE, "Allow and deny servers, tools, resources and prompts."),
     "explain": (SHARE, "Say why somebody sees a tool, or does not."),
+    "approvals": (SHARE, "Show the calls that wait for a person, and say yes or no."),
     "index": (LOOK_AFTER, "Show, renew or remove the vectors by which tools are found."),
     "config": (LOOK_AFTER, "Check the configuration, or bring an old one up to date."),
     "paths": (LOOK_AFTER, "Show where Toolgate keeps its files; none of them has to exist."),

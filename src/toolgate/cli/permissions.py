@@ -25,7 +25,7 @@ Patterns = Annotated[
     typer.Argument(
         metavar="PATTERN...",
         help="*, SERVER, SERVER:TOOL, resource=SERVER:URI, prompt=SERVER:NAME, right=manage,"
-        " right=internal. * and ? stand for any text and any character.",
+        " right=internal, right=approve. * and ? stand for any text and any character.",
     ),
 ]
 To = Annotated[

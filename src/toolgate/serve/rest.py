@@ -31,6 +31,7 @@ from toolgate.metatools import (
 )
 from toolgate.scan import Held
 from toolgate.serve._access import ACCESS
+from toolgate.serve._approvals import approval_list, approval_one, approve, reject
 from toolgate.serve._asgi import (
     DisconnectedError,
     Receive,
@@ -58,6 +59,8 @@ FORMATS = ("mcp", "openai", "anthropic")
 
 _STATUS: Mapping[str, int] = {
     "argument": 400,
+    "decided": 409,
+    "guard": 403,
     "config": 400,
     "handle": 400,
     "access": 401,
@@ -404,6 +407,10 @@ class Rest:
         )
         return 200, {"toolKey": decided.key, "approved": body.get("approve", True)}
 
+    async def approvals(self, call: _Call) -> tuple[int, object]:
+        """`GET approvals`: calls that wait for a person; `?state=`, `?limit=`, `?cursor=`."""
+        return await approval_list(self._gateway, call.caller, call.query)
+
     # The index
 
     async def index(self, call: _Call) -> tuple[int, object]:
@@ -496,6 +503,10 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "servers/*/restart"): Rest.restart_server,
     ("POST", "servers/*/approve"): Rest.decide_held,
     ("GET", "held"): Rest.held,
+    ("GET", "approvals"): Rest.approvals,
+    ("GET", "approvals/*"): _of_access(approval_one),
+    ("POST", "approvals/*/approve"): _of_access(approve),
+    ("POST", "approvals/*/reject"): _of_access(reject),
     ("GET", "groups"): Rest.groups,
     ("POST", "mark"): Rest.mark,
     ("GET", "usage"): Rest.usage,
@@ -507,7 +518,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
 }
 
 
-_NAMED = frozenset({"servers", "tokens", "projects", "permissions"})
+_NAMED = frozenset({"approvals", "servers", "tokens", "projects", "permissions"})
 """Where a name follows."""
 
 

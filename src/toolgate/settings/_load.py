@@ -307,12 +307,13 @@ def _read_config(
         Settings, root, document, scope=scope, apart=frozenset({"server", "import"})
     )
     settings = _with_paths(settings, folder, reading)
-    rules = enumerate(settings.permission)
+    rules, guards = enumerate(settings.permission), enumerate(settings.guard)
     settings = replace(
         settings,
         permission=tuple(
             replace(rule, source=document.place(("permission", at))) for at, rule in rules
         ),
+        guard=tuple(replace(guard, source=document.place(("guard", at))) for at, guard in guards),
     )
     if overrides:
         # Read again: a whole table of the file goes under the keys of the command line.

@@ -1,0 +1,86 @@
+"""A call on its way past the guards: what goes on, and what comes back."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolgate.errors import RpcError
+from toolgate.guards._guard import Guard, Guards, Tool
+from toolgate.guards.approvals import Approvals, Clearance
+from toolgate.types import Caller, Json, Peer, json_object
+
+__all__ = ["Passage", "Passed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """A call that may go on."""
+
+    params: Json
+    """As they go to the server."""
+
+    guard: Guard | None = None
+    """What looks at the result; None: nothing does."""
+
+    clearance: Clearance | None = None
+    """What has to be taken before the call is made; None: nobody had to approve it."""
+
+    notes: Json = field(default_factory=dict[str, Any])
+    """What is to be recorded of it."""
+
+    def result(self, key: str, result: Json) -> tuple[Json, Json]:
+        """A result as it goes on, and what is to be recorded of it.
+
+        Raises:
+            GuardError: It may not go on.
+        """
+        if self.guard is None or not self.guard.looks_at_results:
+            return result, {}
+        return self.guard.result(key, result)
+
+    def error(self, error: RpcError) -> RpcError:
+        """An error of the server as it goes on."""
+        return error if self.guard is None else self.guard.error(error)
+
+
+class Passage:
+    """The guards and the approvals of a gateway."""
+
+    def __init__(self, guards: Guards, approvals: Approvals) -> None:
+        self.guards = guards
+        """What the configuration says."""
+        self.approvals = approvals
+        """Calls that wait for a person."""
+
+    async def begin(
+        self, caller: Caller, tool: Tool, params: Json, peer: Peer | None
+    ) -> Passed | Json:
+        """A call that may go on, or the result by which its client is asked first.
+
+        Raises:
+            GuardError: It may not go on; an `ApprovalError` where a person has to say yes.
+            HandleError: It claims to go on with a call that it does not.
+        """
+        guard = self.guards.of(caller.project_id, tool)
+        if guard is None:
+            return Passed(params=params)
+        passed = Passed(params=params, guard=guard)
+        if guard.approver:
+            # Nobody is asked about a call that would not go on anyway.
+            guard.arguments(tool.key, json_object(params.get("arguments")))
+            found = await self.approvals.seek(caller, tool, guard, params, peer)
+            if not isinstance(found, Clearance):
+                return found
+            passed = replace(passed, params=found.params, clearance=found)
+        came = json_object(passed.params.get("arguments"))
+        arguments, notes = guard.arguments(tool.key, came)
+        if arguments is not came:
+            passed = replace(passed, params={**passed.params, "arguments": arguments})
+        if answers := json_object(passed.params.get("inputResponses")):
+            masked, more = guard.answers(tool.key, answers)
+            passed = replace(passed, params={**passed.params, "inputResponses": masked})
+            notes = {**more, **notes}
+        return replace(passed, notes=notes)
+
+    def of_server(self, caller: Caller, server: str) -> Passed:
+        """A request for a resource or a prompt of a server."""
+        return Passed(params={}, guard=self.guards.of_server(caller.project_id, server))

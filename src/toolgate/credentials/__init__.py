@@ -1,0 +1,43 @@
+"""What Toolgate shows to servers: logins, headers, variables; kept encrypted, renewed, never shown.
+
+Knows no wire: `upstream` asks a `Presented` for headers and variables.
+"""
+
+from toolgate.credentials._desk import Desk, Presented
+from toolgate.credentials._keychain import Keychain, Rotated
+from toolgate.credentials._logins import (
+    CALLBACK,
+    DOCUMENT,
+    PAGE,
+    Begun,
+    LoginPage,
+    Logins,
+    LoginView,
+    Rights,
+)
+from toolgate.credentials._sources import KeySource, key_source
+from toolgate.credentials._vault import Kept, Vault
+from toolgate.credentials._whose import EVERYBODY, key_of, shown_subject, subject_of
+
+__all__ = [
+    "CALLBACK",
+    "DOCUMENT",
+    "EVERYBODY",
+    "PAGE",
+    "Begun",
+    "Desk",
+    "Kept",
+    "KeySource",
+    "Keychain",
+    "LoginPage",
+    "LoginView",
+    "Logins",
+    "Presented",
+    "Rights",
+    "Rotated",
+    "Vault",
+    "key_of",
+    "key_source",
+    "shown_subject",
+    "subject_of",
+]

@@ -1,0 +1,72 @@
+"""Whose credential a call shows."""
+
+from toolgate.errors import ArgumentError
+from toolgate.store import CredentialKey
+from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
+
+__all__ = [
+    "EVERYBODY",
+    "key_of",
+    "shown_subject",
+    "subject_named",
+    "subject_of",
+    "subject_of_project",
+]
+
+EVERYBODY = ""
+"""The subject of what all calls show."""
+
+_USER, _CALLER, _PROJECT = "user:", "caller:", "project:"
+
+
+def subject_of(spec: ServerSpec, caller: Caller) -> str:
+    """Whose credential a caller's calls to a server show."""
+    match spec.credentials.per:
+        case "server":
+            return EVERYBODY
+        case "project":
+            return subject_of_project(caller.project_id)
+        case "user":
+            user = caller.identity.user
+            return f"{_USER}{user}" if user else f"{_CALLER}{caller.caller_id}"
+
+
+def subject_of_project(project: str) -> str:
+    """The subject that stands for a project."""
+    return f"{_PROJECT}{project}"
+
+
+def subject_named(spec: ServerSpec, *, user: str = "", project: str = "") -> str:
+    """The subject that somebody names who looks after logins.
+
+    Raises:
+        ArgumentError: The server has no credentials of such a one.
+    """
+    per = spec.credentials.per
+    if (user and per != "user") or (project and per != "project"):
+        word = "user" if user else "project"
+        raise ArgumentError(
+            f"Server {spec.name!r} has no credentials of its own for each {word}.",
+            allowed=f"Its credentials are per {per}.",
+            hint=f'Leave {word} out, or set per = "{word}" under [server.{spec.name}.credentials].',
+        )
+    if user:
+        return user if user.startswith(_CALLER) else f"{_USER}{user.removeprefix(_USER)}"
+    return subject_of_project(project) if project else EVERYBODY
+
+
+def key_of(server: str, subject: str, kind: str = "login") -> CredentialKey:
+    """The row of a subject's credential; that of a project goes with the project."""
+    if subject.startswith(_PROJECT):
+        project = subject.removeprefix(_PROJECT)
+        return CredentialKey(project_id=project, server=server, subject=subject, kind=kind)
+    return CredentialKey(project_id=DEFAULT_PROJECT, server=server, subject=subject, kind=kind)
+
+
+def shown_subject(subject: str) -> str:
+    """The subject as a sentence names it."""
+    if not subject:
+        return "everybody"
+    kind, _, name = subject.partition(":")
+    word = {"user": "user", "caller": "caller", "project": "project"}.get(kind, kind)
+    return f"{word} {name!r:.80}"

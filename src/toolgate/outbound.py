@@ -1,0 +1,474 @@
+"""Connections that Toolgate makes over HTTP: which addresses they may reach, and by which way.
+
+An address that an administrator wrote may be anywhere; one that a server names may not be more
+private than the server itself. What counts is the address that is connected to, whatever a name
+stood for when it was looked up before.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from yarl import URL
+
+from toolgate import __version__
+from toolgate.errors import SettingError, UnreachableError
+from toolgate.settings import OutboundSettings
+
+__all__ = [
+    "HERE",
+    "LINK",
+    "PRIVATE",
+    "PUBLIC",
+    "WRITTEN",
+    "Answer",
+    "NotAllowedError",
+    "Outbound",
+    "Reach",
+    "Way",
+    "client_context",
+    "level_of",
+    "open_session",
+    "proxy_for",
+    "why_not",
+]
+
+PUBLIC, PRIVATE, HERE, LINK = 0, 1, 2, 3
+"""How private an address is: of the internet, of a private network, of this machine, of the link or
+of no use at all."""
+
+CONNECT_S: Final = 10.0
+KEPT_OPEN_S: Final = 4.0
+"""Seconds an idle connection is kept: less than the 5 of uvicorn and Node, so that a request does
+not meet a connection which the server is closing."""
+
+ANSWER_S: Final = 15.0
+MOST_BYTES: Final = 2**20
+
+_SHARED = ip_network("100.64.0.0/10")
+_TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"))
+
+
+class NotAllowedError(OSError):
+    """An address that may not be reached from where it was named."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            errno.EACCES,
+            f"{host} is on this machine or in a private network, which may not be reached from"
+            " there. An administrator can allow it: outbound.allow",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How far a request may go."""
+
+    most: int
+    """How private an address may be."""
+
+    is_written: bool = False
+    """Whether an administrator wrote the address: in digits, or as `localhost`, it may be any."""
+
+
+WRITTEN = Reach(most=PRIVATE, is_written=True)
+"""For addresses that an administrator wrote. A name of the internet that suddenly stands for this
+machine is not what was written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """By which certificates and by which proxy."""
+
+    ca: str = ""
+    """File with authorities that are believed; empty: those of the system."""
+
+    cert: str = ""
+    """File with a certificate of our own."""
+
+    key: str = ""
+    """File with its key."""
+
+    proxy: str = ""
+    """The proxy, or `none`; empty: as the settings say."""
+
+    @property
+    def elsewhere(self) -> "Way":
+        """The way to an address that is another one's: our certificate is not shown there."""
+        return Way(ca=self.ca, proxy=self.proxy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A whole answer over HTTP."""
+
+    status: int
+    """Its status."""
+
+    headers: Mapping[str, str]
+    """Its headers, by lower-case name."""
+
+    body: bytes
+    """Its body."""
+
+
+def level_of(address: str) -> int:
+    """How private an address in digits is."""
+    ip = _plain(ip_address(address.partition("%")[0].strip("[]")))
+    if ip.is_loopback or ip.is_unspecified:
+        return HERE
+    if ip.is_link_local or ip.is_multicast or (ip.version == 4 and str(ip) == "255.255.255.255"):
+        return LINK
+    if ip.is_private or (isinstance(ip, IPv4Address) and ip in _SHARED) or ip.is_reserved:
+        return PRIVATE
+    return PUBLIC
+
+
+def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that one of IPv6 stands for, if it does."""
+    if isinstance(ip, IPv6Address):
+        if ip.sixtofour is not None:
+            return ip.sixtofour
+        if any(ip in network for network in _TRANSLATED):
+            return IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip
+
+
+def _digits(host: str) -> str | None:
+    """The host if it is an address in digits, in whatever form systems read one."""
+    bare = host.strip("[]").partition("%")[0]
+    try:
+        return str(ip_address(bare))
+    except ValueError:
+        pass
+    try:  # 127.1, 0x7f000001, 2130706433: what inet_aton takes, getaddrinfo takes
+        return str(IPv4Address(socket.inet_aton(bare)))
+    except (OSError, ValueError):
+        return None
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _is_localhost(host: str) -> bool:
+    name = host.rstrip(".").lower()
+    return name == "localhost" or name.endswith(".localhost")
+
+
+class _Rule:
+    """What one client may reach."""
+
+    def __init__(self, reach: Reach, allow: Sequence[str]) -> None:
+        self._reach = reach
+        self._networks = tuple(net for one in allow if (net := _network(one)) is not None)
+        self._names = tuple(one.lower().rstrip(".") for one in allow if _network(one) is None)
+
+    def may_name(self, host: str) -> bool:
+        """Whether a name may be reached, whatever it stands for."""
+        name = host.rstrip(".").lower()
+        is_here = self._reach.is_written and _is_localhost(host)
+        return is_here or any(fnmatchcase(name, pattern) for pattern in self._names)
+
+    def may_digits(self, address: str) -> bool:
+        """Whether an address may be reached that was written in digits."""
+        return self._reach.is_written or self.may_stand(address)
+
+    def may_stand(self, address: str) -> bool:
+        """Whether an address may be reached that a name stands for."""
+        plain = _plain(ip_address(address.partition("%")[0]))
+        return level_of(address) <= self._reach.most or any(
+            plain in network for network in self._networks
+        )
+
+
+class _Resolver(AbstractResolver):
+    """Looks names up, and drops the addresses that may not be reached."""
+
+    def __init__(self, rule: _Rule) -> None:
+        self._rule = rule
+        self._inner: AbstractResolver | None = None
+        self._let_through: set[str] = set()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a name."""
+        if self._inner is None:
+            self._inner = ThreadedResolver()
+        found = await self._inner.resolve(host, port, family)
+        is_any = self._rule.may_name(host)
+        good = [one for one in found if is_any or self._rule.may_stand(one["host"])]
+        if not good:
+            raise NotAllowedError(host)
+        self._let_through.update(one["host"] for one in good)
+        return good
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def make_socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """A socket for an address, which is looked at once more: it may have been no name."""
+        family, kind, protocol, _, target = info
+        address = str(target[0])
+        if address not in self._let_through and not self._rule.may_digits(address):
+            raise NotAllowedError(address)
+        return socket.socket(family, kind, protocol)
+
+
+class Outbound:
+    """The HTTP clients of a gateway, one for each reach; none is made before it is needed."""
+
+    def __init__(
+        self, settings: OutboundSettings, proxies: tuple[str, str, tuple[str, ...]] = ("", "", ())
+    ) -> None:
+        self._settings = settings
+        self._proxies = proxies
+        self._sessions: dict[Reach, aiohttp.ClientSession] = {}
+
+    def session(self, reach: Reach) -> aiohttp.ClientSession:
+        """The client for requests that may go so far."""
+        found = self._sessions.get(reach)
+        if found is None:
+            found = self._sessions[reach] = open_session(reach, self._settings.allow)
+        return found
+
+    def proxy_for(self, url: str, way: Way = Way()) -> str:
+        """The proxy that leads to an address; empty: none."""
+        if way.proxy:
+            return "" if way.proxy == "none" else way.proxy
+        return proxy_for(url, self._settings, self._proxies)
+
+    def context_of(self, way: Way) -> ssl.SSLContext | None:
+        """The certificates of a way; None: those of the system, and none of our own.
+
+        Raises:
+            SettingError: A file cannot be read, or holds no certificate or key.
+        """
+        return client_context(ca=way.ca, cert=way.cert, key=way.key)
+
+    async def reach_from(self, url: str, way: Way = Way()) -> Reach:
+        """How far addresses may go that the server at `url` names, which was written.
+
+        Raises:
+            UnreachableError: Its name stands for nothing.
+        """
+        host = URL(url).host or ""
+        if _is_localhost(host):
+            return Reach(most=HERE)
+        digits = _digits(host)
+        if digits is not None:
+            return Reach(most=min(level_of(digits), HERE))
+        if self.proxy_for(url, way):
+            return Reach(most=PUBLIC)
+        try:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise UnreachableError(f"The name {host!r} is not known: {error}.") from error
+        levels = [level_of(str(one[4][0])) for one in found]
+        return Reach(most=min([PRIVATE, *levels]))
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        *,
+        reach: Reach,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        way: Way = Way(),
+    ) -> Answer:
+        """Send a request and read the whole answer; redirects are not followed.
+
+        Raises:
+            UnreachableError: No answer, or one that is too large, or the address may not be
+                reached.
+        """
+        place = str(URL(url).origin())
+        try:
+            async with (
+                asyncio.timeout(ANSWER_S),
+                self.opened(
+                    method,
+                    url,
+                    reach=reach,
+                    headers=headers or {},
+                    data=dict(form) if form is not None else body,
+                    way=way,
+                ) as response,
+            ):
+                read = await response.content.read(MOST_BYTES + 1)
+                while len(read) <= MOST_BYTES and (more := await response.content.readany()):
+                    read += more
+                if len(read) > MOST_BYTES:
+                    raise UnreachableError(f"{place} answered with more than {MOST_BYTES:,} bytes.")
+                names = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(status=response.status, headers=names, body=read)
+        except TimeoutError:
+            raise UnreachableError(
+                f"{place} did not answer within {ANSWER_S:g} seconds.", hint="Try again later."
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UnreachableError(
+                f"No answer from {place}: {why_not(error)}.", hint="Check the address."
+            ) from error
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        method: str,
+        url: str,
+        *,
+        reach: Reach,
+        headers: Mapping[str, str],
+        data: Any,
+        way: Way,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """A request under way; through a proxy, it looks the address up."""
+        by = self.proxy_for(url, way)
+        context = self.context_of(way)
+        if by:
+            refuse_by_text(url, reach, self._settings.allow)
+        session = self.session(WRITTEN if by else reach)
+        async with session.request(
+            method,
+            url,
+            headers=headers,
+            data=data,
+            allow_redirects=False,
+            proxy=by or None,
+            ssl=True if context is None else context,
+        ) as response:
+            yield response
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            await session.close()
+
+
+def open_session(reach: Reach = WRITTEN, allow: Sequence[str] = ()) -> aiohttp.ClientSession:
+    """A client: no limit that lets a slow server delay another, no cookies."""
+    resolver = _Resolver(_Rule(reach, allow))
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0,
+            keepalive_timeout=KEPT_OPEN_S,
+            resolver=resolver,
+            socket_factory=resolver.make_socket,
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"user-agent": f"toolgate/{__version__}"},
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+        read_bufsize=2**18,
+    )
+
+
+def refuse_by_text(url: str, reach: Reach, allow: Sequence[str]) -> None:
+    """Refuse what already its text says may not be reached; a proxy sees no more of it.
+
+    Raises:
+        NotAllowedError: It may not be.
+    """
+    host = URL(url).host or ""
+    rule = _Rule(reach, allow)
+    digits = _digits(host)
+    if digits is not None and not rule.may_digits(digits):
+        raise NotAllowedError(host)
+    if _is_localhost(host) and reach.most < HERE and not rule.may_name(host):
+        raise NotAllowedError(host)
+
+
+def proxy_for(
+    url: str, settings: OutboundSettings, proxies: tuple[str, str, tuple[str, ...]]
+) -> str:
+    """The proxy that leads to an address, as settings and then variables say; empty: none."""
+    target = URL(url)
+    host = (target.host or "").lower()
+    digits = _digits(host)
+    if settings.proxy == "none" or _is_localhost(host):
+        return ""
+    if digits is not None and level_of(digits) == HERE:
+        return ""
+    over_https, over_http, without = proxies
+    if any(_is_of(host, digits, one) for one in (*settings.no_proxy, *without)):
+        return ""
+    return settings.proxy or (over_https if target.scheme == "https" else over_http)
+
+
+def _is_of(host: str, digits: str | None, pattern: str) -> bool:
+    """Whether an element of NO_PROXY means a host: a name with all below it, a network, `*`."""
+    pattern = pattern.strip().lower().rpartition("@")[2]
+    if pattern == "*":
+        return True
+    network = _network(pattern)
+    if network is not None:
+        return digits is not None and ip_address(digits) in network
+    name = pattern.partition(":")[0].removeprefix("*").removeprefix(".")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
+@lru_cache(maxsize=64)
+def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLContext | None:
+    """Certificates towards a server; None: those of the system, and none of our own.
+
+    Raises:
+        SettingError: A file cannot be read, or holds no certificate or key.
+    """
+    if not (ca or cert or key):
+        return None
+    file = ca
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+        if cert or key:
+            file = cert or key
+            context.load_cert_chain(cert or key, key or None)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        why = getattr(error, "strerror", None) or str(error)
+        what = "certificates" if file == ca else "a certificate and its key"
+        raise SettingError(
+            f"{Path(file)} cannot be used as {what}: {why}.",
+            allowed="Expected: files in PEM form.",
+            hint="Correct tls of this server.",
+        ) from error
+    return context
+
+
+def why_not(error: BaseException) -> str:
+    """Why a connection could not be made, in a few words and without secrets."""
+    cause: object = getattr(error, "os_error", None) or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed ({cause.verify_message})"
+    if isinstance(cause, NotAllowedError) or isinstance(error, NotAllowedError):
+        refused = cause if isinstance(cause, NotAllowedError) else error
+        return str(getattr(refused, "strerror", ""))
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno in errno.errorcode:
+        return os.strerror(cause.errno)
+    return type(error).__name__

@@ -227,6 +227,15 @@ class AccessAdmin:
         self._must_manage(caller)
         return await self._token(word)
 
+    @staticmethod
+    def problem_of(token: StoredToken) -> str:
+        """Why a token is worth nothing; empty: it is worth something."""
+        if token.revoked_at is not None:
+            return f"The token {token.name!r} was revoked, at {token.revoked_at}."
+        if token.expires_at is not None and token.expires_at <= utc_now():
+            return f"The token {token.name!r} has expired, at {token.expires_at}."
+        return ""
+
     # Projects
 
     async def projects(self, caller: Caller) -> list[ProjectView]:

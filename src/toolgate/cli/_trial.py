@@ -1,17 +1,15 @@
 """Servers tried on their own: started, greeted, listed, timed, ended."""
 
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from time import perf_counter
 
-from toolgate.app import open_app
-from toolgate.cli._door import WAIT_S, store_url, unknown_server
+from toolgate.cli._door import store_url, unknown_server
 from toolgate.cli._local import quiet
-from toolgate.settings import AuditSettings, Settings, StoreSettings, expand_home, server_spec
+from toolgate.settings import Settings, expand_home, server_spec
 from toolgate.store import make_store
-from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec
+from toolgate.trial import try_server
+from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec
 
 __all__ = ["each_server", "known_servers", "try_servers"]
 
@@ -61,25 +59,11 @@ def _is_absent(url: str) -> bool:
 
 async def _try(loaded: Settings, spec: ServerSpec) -> Json:
     quiet(loaded)
-    with tempfile.TemporaryDirectory(prefix="toolgate-") as folder:
-        alone = replace(
-            loaded,
-            servers=(replace(spec, enabled=True, source="trial"),),
-            store=StoreSettings(url=f"sqlite:///{Path(folder).as_posix()}/trial.db"),
-            audit=AuditSettings(enabled=False),
-            pinned=(),
-            files=(),
-        )
-        began = perf_counter()
-        async with open_app(alone, wait_s=WAIT_S) as app:
-            ready_s = perf_counter() - began
-            status = app.gateway.servers(Caller())[0]
-    is_ok = status.state in {"ready", "degraded"}
-    error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds."
+    done = await try_server(loaded, spec)
     return {
-        **asdict(status),
+        **asdict(done.status),
         "source": spec.source,
-        "ok": is_ok,
-        "ready_s": round(ready_s, 3),
-        "error": None if is_ok else error,
+        "ok": done.ok,
+        "ready_s": done.ready_s,
+        "error": done.error or None,
     }

@@ -8,11 +8,10 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from toolgate.access import NewToken, ProjectView, Rule
+from toolgate.access import AccessAdmin, NewToken, ProjectView, Rule
 from toolgate.authn import identity_of
 from toolgate.errors import ArgumentError
 from toolgate.gateway import Gateway
-from toolgate.ids import utc_now
 from toolgate.store import StoredToken
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Json, json_array
 
@@ -172,7 +171,7 @@ async def _explain(gateway: Gateway, caller: Caller, _names: tuple[str, ...], bo
     identity, problem = LOCAL, ""
     if given.get("token"):
         token = await gateway.admin.token_named(caller, given["token"])
-        identity, problem = identity_of(token), _problem(token)
+        identity, problem = identity_of(token), gateway.admin.problem_of(token)
     return 200, await gateway.manage.explain(
         caller,
         given["tool"],
@@ -202,17 +201,8 @@ ACCESS: Mapping[tuple[str, str], Answer] = {
 """By method and path below `/api/v1/`; `*` is a name."""
 
 
-def _problem(token: StoredToken) -> str:
-    """Why a token is worth nothing; empty: it is."""
-    if token.revoked_at is not None:
-        return f"The token {token.name!r} was revoked, at {token.revoked_at}."
-    if token.expires_at is not None and token.expires_at <= utc_now():
-        return f"The token {token.name!r} has expired, at {token.expires_at}."
-    return ""
-
-
 def _token(row: StoredToken) -> Json:
-    state = "revoked" if row.revoked_at else "expired" if _problem(row) else "valid"
+    state = "revoked" if row.revoked_at else "expired" if AccessAdmin.problem_of(row) else "valid"
     return {
         "name": row.name,
         "id": row.token_id,

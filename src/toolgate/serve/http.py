@@ -80,6 +80,7 @@ from toolgate.types import Caller, Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.serve.mcp import Front
+    from toolgate.web import Console
 
 __all__ = ["Door", "build_app", "serve"]
 
@@ -205,6 +206,8 @@ class Door:
         self._rest = Rest(app)
         self._catalog_search = CatalogSearch(app, refuse=self._rest.refuse)
         self._front: Front | None = None
+        self._app = app
+        self._console: Console | None = None
         self._sdk: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._has_sdk = anyio.Event()
         self._stop = anyio.Event()
@@ -255,6 +258,8 @@ class Door:
         self._is_draining = True
         if self._front is not None:
             self._front.end_streams()
+        if self._console is not None:
+            self._console.end_streams()
         with anyio.move_on_after(within_s):
             while self._running:
                 self._idle = anyio.Event()
@@ -346,6 +351,10 @@ class Door:
             await self._api(self._rest, scope, receive, send)
         elif path == "/catalog/search":
             await self._api(self._catalog_search, scope, receive, send)
+        elif path == "/console" or path.startswith("/console/"):
+            await self._page(scope, receive, send)
+        elif path == "/" and "text/html" in (header(scope["headers"], b"accept") or ""):
+            await _redirect(send, f"{scope.get('root_path', '')}/console")
         else:
             message = f"There is nothing at {path[:100]!r}; MCP clients use /mcp."
             await send_json(send, 404, {"error": {"code": "not_found", "message": message}})
@@ -365,6 +374,24 @@ class Door:
         else:
             with self._counted():
                 await answer(scope, receive, send)
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a browser; the console is loaded when the first one comes."""
+        refusal = self._guard.check(scope["headers"])
+        if refusal is not None:
+            await _say(send, refusal.status, refusal.message)
+            return
+        if self._is_draining:
+            await _say(send, 503, _SHUTTING_DOWN)
+            return
+        if self._console is None:
+            module: Any = await anyio.to_thread.run_sync(import_module, "toolgate.web")
+            self._console = self._console or cast("Console", module.Console(self._app))
+        if scope["path"] == "/console/events":  # is open as long as the page is
+            await self._console(scope, receive, send)
+            return
+        with self._counted():
+            await self._console(scope, receive, send)
 
     async def _mcp(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -633,13 +660,15 @@ _SECURITY = (
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""What every answer says to browsers; none of it is a page."""
+"""What every answer says to browsers, unless it is a page and says so itself."""
 
 _NO_STORE = (b"cache-control", b"no-store")
 
 
 def _guarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    found = [*headers, *_SECURITY]
+    found = [*headers]
+    said = {name for name, _ in found}
+    found += [pair for pair in _SECURITY if pair[0] not in said]
     if all(name != b"cache-control" for name, _ in found):
         found.append(_NO_STORE)
     return found
@@ -654,6 +683,19 @@ def _readable(send: Send, page: bytes) -> Send:
     ):
         send = with_header(send, name, value)
     return send
+
+
+async def _say(send: Send, status: int, text: str) -> None:
+    """Answer somebody who looks with a browser."""
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text.encode()})
+
+
+async def _redirect(send: Send, place: str) -> None:
+    headers = [(b"location", place.encode()), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _preflight(scope: Scope, send: Send, page: bytes) -> None:

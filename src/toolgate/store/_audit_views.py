@@ -13,7 +13,7 @@ from toolgate.store._audit_view_rows import MinuteCount
 from toolgate.store._keepable import keepable
 from toolgate.types import AuditRecord
 
-__all__ = ["SqlAuditViews"]
+__all__ = ["FINE", "SqlAuditViews"]
 
 T = TypeVar("T")
 

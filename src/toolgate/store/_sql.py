@@ -48,7 +48,7 @@ from toolgate.store import (
     _usage,
 )
 from toolgate.store._approval import ApprovalFilter, StoredApproval
-from toolgate.store._audit_views import SqlAuditViews
+from toolgate.store._audit_views import FINE, SqlAuditViews
 from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
 from toolgate.store._sessions import SqlSessions
@@ -289,6 +289,8 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             value = getattr(wanted, name)
             if value is not None:
                 statement = statement.where(table.c[name] == keepable(value))
+        if wanted.failed:
+            statement = statement.where(table.c.status.not_in(FINE))
         if wanted.since is not None:
             statement = statement.where(table.c.at >= wanted.since)
         if wanted.after is not None:

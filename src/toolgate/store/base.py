@@ -125,6 +125,9 @@ class AuditFilter:
     status: str | None = None
     """Such as `ok` or an error code."""
 
+    failed: bool = False
+    """Only what did not end well, whatever the status says."""
+
     since: str | None = None
     """UTC, ISO 8601, inclusive."""
 

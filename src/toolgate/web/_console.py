@@ -1,0 +1,319 @@
+"""The console as an ASGI application: finds the page, knows who asks, answers what goes wrong."""
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import parse_qsl
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+
+from toolgate.access import Shown
+from toolgate.app import App
+from toolgate.errors import (
+    AccessError,
+    CatalogError,
+    CredentialError,
+    ForbiddenError,
+    LimitError,
+    StoreError,
+    ToolgateError,
+)
+from toolgate.types import Caller, Identity
+from toolgate.web._render import STATIC, Renderer, static_file
+from toolgate.web._route import Route
+from toolgate.web._sessions import COOKIE, SESSION_S, Sessions
+from toolgate.web._visit import SAID, Visit
+
+__all__ = ["Console"]
+
+log = logging.getLogger(__name__)
+
+PAGES = (
+    "home",
+    "servers",
+    "tools",
+    "search",
+    "intents",
+    "projects",
+    "tokens",
+    "permissions",
+    "audit",
+    "login",
+)
+"""Modules with routes."""
+
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    b" connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"same-origin"))
+"""With `no-referrer`, browsers would send forms of our own pages as from nowhere."""
+
+_MOST_FORM_BYTES = 4 * 2**20
+_SLOW_S = 20.0
+_BEAT_S = 15.0
+_GATHER_S = 0.25
+_NOBODY = Identity(caller_id="", kind="nobody", projects=())
+
+
+class _TooLargeError(Exception):
+    """A form is larger than any of ours."""
+
+
+class Console:
+    """Answers what lies under `/console`."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._renderer = Renderer()
+        self._sessions = Sessions(app.store, app.gateway.admission)
+        self._routes = {route.path: route for name in PAGES for route in _routes_of(name)}
+        self._stopping = asyncio.Event()
+
+    @property
+    def sessions(self) -> Sessions:
+        """Who is logged in."""
+        return self._sessions
+
+    def end_streams(self) -> None:
+        """End the streams of changes, so that the process can end."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request)
+        except ClientDisconnect:
+            return
+        response.raw_headers.extend(_HEADERS)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        path = request.scope["path"].removeprefix("/console").strip("/")
+        if path.startswith("static/"):
+            return _static(path.removeprefix("static/"), is_fresh="v" in request.query_params)
+        cookie = request.cookies.get(COOKIE, "")
+        fresh = "" if cookie else self._sessions.new_cookie()
+        visit: Visit | None = None
+        try:
+            form = await _form(request)
+            csrf = await self._sessions.csrf(cookie or fresh)
+            visit = Visit(
+                app=self._app,
+                request=request,
+                renderer=self._renderer,
+                caller=Caller(caller_id="", identity=_NOBODY),
+                csrf=csrf,
+                form=form,
+                is_known=False,
+            )
+            response = await self._answer(visit, path, cookie)
+        except _TooLargeError:
+            response = PlainTextResponse("The form is larger than 4 MB.", status_code=413)
+        except TimeoutError:
+            response = self._failed(visit, 503, "The store is slow.", _SLOW)
+        except StoreError as error:
+            response = self._failed(visit, 503, error.failed, f"{error.hint} {_SLOW}".strip())
+        except Exception:
+            log.exception("page failed")
+            response = self._failed(visit, 500, "This page failed.", "The log says more.")
+        if fresh and COOKIE not in response.headers.get("set-cookie", ""):
+            self.set_cookie(response, fresh, request)
+        if SAID in request.cookies and response.status_code < 300:
+            response.delete_cookie(SAID, path=f"{request.scope.get('root_path', '')}/console")
+        return response
+
+    def set_cookie(self, response: Response, cookie: str, request: Request) -> None:
+        """Give a browser its cookie."""
+        response.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=SESSION_S,
+            path=f"{request.scope.get('root_path', '')}/console",
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+
+    async def _answer(self, visit: Visit, path: str, cookie: str) -> Response:
+        route = self._routes.get(path)
+        visit.console = self
+        try:
+            visit.caller = await self.caller_of(visit.request, cookie)
+            visit.is_known = True
+        except CredentialError as error:
+            if path == "events":
+                return PlainTextResponse("Log in first.", status_code=401)
+            if route is None or not route.is_open:
+                return self._login(visit, path, error)
+        except AccessError as error:
+            return self._refused(visit, error)
+        if path == "events":
+            return StreamingResponse(self._events(visit, cookie), media_type="text/event-stream")
+        if route is None:
+            return self._failed(visit, 404, "There is no such page.", "The menu has all pages.")
+        if visit.request.method in {"GET", "HEAD"}:
+            return await self._shown(visit, route)
+        return await self._acted(visit, route)
+
+    async def caller_of(self, request: Request, cookie: str) -> Caller:
+        """Who sends a request.
+
+        Raises:
+            CredentialError: Nobody who has logged in.
+            ForbiddenError: Somebody who has nothing to do with the project that is asked for.
+        """
+        peer = request.client
+        shown = Shown(
+            header_project=request.query_params.get("project") or None,
+            client="console",
+            conversation=f"console {cookie[:8]}",
+            address=peer.host if peer else "",
+        )
+        if not self._app.gateway.admission.required:
+            return await self._app.gateway.admission.admit(shown)
+        return await self._sessions.caller(cookie, shown)
+
+    async def _shown(self, visit: Visit, route: Route) -> Response:
+        if route.show is None:
+            return self._failed(visit, 405, "This is no page.", "The menu has all pages.")
+        try:
+            with anyio.fail_after(_SLOW_S):
+                return await route.show(visit)
+        except StoreError:
+            raise
+        except ToolgateError as error:
+            return self._refused(visit, error)
+
+    async def _acted(self, visit: Visit, route: Route) -> Response:
+        if route.act is None:
+            return self._failed(visit, 405, "Nothing can be sent to this page.", "")
+        if not _is_genuine(visit):
+            return self._failed(
+                visit,
+                403,
+                "The form does not come from a page of this session.",
+                "Cookies must be allowed. Load the page again and send it once more; nothing was"
+                " changed.",
+            )
+        try:
+            return await route.act(visit)
+        except ToolgateError as error:
+            if route.show is None:
+                return self._refused(visit, error)
+            visit.problem = error
+        try:
+            return await self._shown(visit, route)
+        except StoreError as error:
+            # The page itself needs the store too: then at least the reason is told.
+            return self._failed(visit, 503, error.failed, f"Nothing was saved. {error.hint}")
+
+    def _login(self, visit: Visit, path: str, error: CredentialError) -> Response:
+        """Ask who it is; what was typed is kept for afterwards."""
+        if visit.request.method in {"GET", "HEAD"}:
+            wanted = path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
+            return RedirectResponse(visit.url("login", next=wanted), status_code=303)
+        if error.wait_s:
+            visit.problem = error
+        sent = json.dumps([path, visit.sent_fields()])
+        return visit.page("login.html", status=401, next=path, sent=sent, has_ended=True)
+
+    def _refused(self, visit: Visit, error: ToolgateError) -> Response:
+        status = 400
+        if isinstance(error, (ForbiddenError,)):
+            status = 403
+        elif isinstance(error, LimitError):
+            status = 429
+        elif isinstance(error, CatalogError):
+            status = 404
+        failed = " ".join(part for part in (error.failed, error.allowed) if part) or str(error)
+        return self._failed(visit, status, failed, error.hint)
+
+    def _failed(self, visit: Visit | None, status: int, failed: str, hint: str) -> Response:
+        if visit is None:
+            return PlainTextResponse(f"{failed} {hint}".strip(), status_code=status)
+        return visit.page("failed.html", status=status, failed=failed, hint=hint, code=status)
+
+    async def _events(self, visit: Visit, cookie: str) -> AsyncGenerator[str]:
+        """Names of what has changed, as server-sent events, until the session is over."""
+        changed: set[str] = set()
+        woken = asyncio.Event()
+
+        def note(name: str) -> None:
+            changed.add(name)
+            woken.set()
+
+        gateway = self._app.gateway
+        forget = [
+            gateway.on_change(lambda change: note(f"{change.kind}-changed")),
+            gateway.on_access_change(lambda: note("access-changed")),
+            gateway.manage.on_server_state(lambda: note("servers-changed")),
+        ]
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            yield "retry: 3000\n\n"
+            while not self._stopping.is_set():
+                waiting = asyncio.ensure_future(woken.wait())
+                await asyncio.wait(
+                    {waiting, stopping}, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                waiting.cancel()
+                if not changed:
+                    try:
+                        await self.caller_of(visit.request, cookie)
+                    except ToolgateError:
+                        return
+                    yield ": still here\n\n"
+                    continue
+                await anyio.sleep(_GATHER_S)  # what changes together is told together
+                names, woken = sorted(changed), asyncio.Event()
+                changed.clear()
+                yield "".join(f"event: {name}\ndata: {name}\n\n" for name in names)
+        finally:
+            stopping.cancel()
+            for one in forget:
+                one()
+
+
+_SLOW = "Nothing was saved. Try again; `toolgate doctor` looks at the store."
+
+
+def _routes_of(name: str) -> tuple[Route, ...]:
+    return import_module(f"toolgate.web.{name}").ROUTES
+
+
+def _static(name: str, *, is_fresh: bool) -> Response:
+    if name not in STATIC:
+        return PlainTextResponse("There is no such file.", status_code=404)
+    kept = "public, max-age=31536000, immutable" if is_fresh else "no-cache"
+    return Response(static_file(name), media_type=STATIC[name], headers={"cache-control": kept})
+
+
+async def _form(request: Request) -> Mapping[str, list[str]]:
+    """The fields of a form that was sent."""
+    if request.method != "POST":
+        return {}
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_FORM_BYTES:
+            raise _TooLargeError
+    form: dict[str, list[str]] = {}
+    for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
+        form.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return form
+
+
+def _is_genuine(visit: Visit) -> bool:
+    """Whether a form was sent from a page that this browser got from here."""
+    site = visit.request.headers.get("sec-fetch-site", "same-origin")
+    return site in {"same-origin", "none"} and hmac.compare_digest(
+        visit.typed("csrf").encode(), visit.csrf.encode()
+    )

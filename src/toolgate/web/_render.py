@@ -1,0 +1,108 @@
+"""From values to pages: the templates, and what all of them know."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from importlib.resources import files
+from urllib.parse import unquote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import toolgate
+from toolgate.tokens import estimate_tokens
+from toolgate.web import _text
+from toolgate.web._charts import sparkline
+from toolgate.web._visit import SAID, Visit
+
+__all__ = ["STATIC", "Renderer", "static_file"]
+
+STATIC = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+}
+"""Files that pages load, with their types."""
+
+_FOLDER = files("toolgate.web").joinpath("static")
+
+_PAGES = (
+    ("", "Home", False),
+    ("servers", "Servers", False),
+    ("tools", "Tools", False),
+    ("search", "Search", False),
+    ("intents", "Intents", False),
+    ("projects", "Projects", True),
+    ("tokens", "Tokens", True),
+    ("permissions", "Permissions", True),
+    ("approvals", "Approvals", True),
+    ("audit", "Audit", True),
+)
+"""Pages in the order of the menu: path, name, whether only who manages sees it."""
+
+
+class Renderer:
+    """Makes pages from templates, all with escaping."""
+
+    def __init__(self) -> None:
+        self._templates = Environment(
+            loader=PackageLoader("toolgate.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._templates.filters |= {
+            "ago": _text.ago,
+            "asdict": asdict,
+            "compact": _text.compact,
+            "count": _text.count,
+            "cut": _text.cut,
+            "duration": _text.duration,
+            "json": _pretty,
+            "plain": _text.plain,
+            "size": _text.size,
+            "tokens": estimate_tokens,
+            "visible": _text.visible,
+            "when": _text.when,
+        }
+        self._templates.globals |= {"sparkline": sparkline, "version": toolgate.__version__}
+
+    def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
+        """The HTML of a page."""
+        path = visit.request.scope["path"].partition("/console")[2].strip("/")
+        return self._templates.get_template(template).render(
+            visit=visit,
+            url=visit.url,
+            said=unquote(visit.request.cookies.get(SAID, "")),
+            here=path.partition("/")[0],
+            menu=[page for page in _PAGES if visit.is_known and (visit.manages or not page[2])],
+            static=self._static,
+            csrf_field=_csrf_field(visit),
+            **values,
+        )
+
+    @cached_property
+    def _static(self) -> Mapping[str, str]:
+        """Names of the files with what changes when they do, so that browsers keep them."""
+        return {
+            name: f"static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
+            for name in STATIC
+        }
+
+
+def static_file(name: str) -> bytes:
+    """A file that pages load."""
+    return _FOLDER.joinpath(name).read_bytes()
+
+
+def _csrf_field(visit: Visit) -> Markup:
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(visit.csrf)
+
+
+def _pretty(value: object) -> str:
+    """JSON for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -1,0 +1,178 @@
+"""A form for the arguments of a tool, from its schema, and back: what was typed becomes arguments.
+
+A schema is whatever a server sent. What no field can hold is typed as JSON, and nothing raises but
+for what a person typed.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["Field", "arguments_of", "fields_of"]
+
+Kind: TypeAlias = Literal["text", "long", "number", "switch", "choice", "lines", "json"]
+"""How a value is typed."""
+
+_MOST_FIELDS = 60
+_LONG_WORDS = ("content", "body", "text", "query", "sql", "code", "prompt", "message")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One argument."""
+
+    name: str
+    """As the schema calls it."""
+
+    field: str
+    """Name of the field in the form."""
+
+    kind: Kind
+    """How it is typed."""
+
+    type: str
+    """Its type in words."""
+
+    needed: bool
+    """Whether the schema requires it."""
+
+    description: str
+    """What the schema says about it."""
+
+    choices: tuple[str, ...] = ()
+    """For `choice`: what it can be, as JSON."""
+
+    default: str = ""
+    """What it is when it is left out, as the schema says."""
+
+
+def fields_of(schema: Json) -> list[Field]:
+    """The fields for the top level of a schema, required ones first."""
+    properties = json_object(schema.get("properties"))
+    needed = {str(name) for name in json_array(schema.get("required"))}
+    ordered = sorted(properties.items(), key=lambda item: item[0] not in needed)
+    return [
+        _field(number, name, json_object(about), needed=name in needed)
+        for number, (name, about) in enumerate(ordered[:_MOST_FIELDS])
+    ]
+
+
+def arguments_of(fields: Sequence[Field], typed: Callable[[str], str]) -> Json:
+    """The arguments that were typed; what was left empty is left out.
+
+    Raises:
+        ArgumentError: Something that was typed is not of its type.
+    """
+    raw = typed("raw").strip()
+    if raw:
+        return _read_object(raw)
+    found: Json = {}
+    for field in fields:
+        text = typed(field.field)
+        if text == "" or (field.kind != "text" and field.kind != "long" and not text.strip()):
+            continue
+        found[field.name] = _value(field, text)
+    return found
+
+
+def _field(number: int, name: str, about: Json, *, needed: bool) -> Field:
+    kind, word = _kind(name, about)
+    default = about.get("default")
+    return Field(
+        name=name,
+        field=f"a{number}",
+        kind=kind,
+        type=word,
+        needed=needed,
+        description=str(about.get("description") or ""),
+        choices=tuple(json.dumps(one, ensure_ascii=False) for one in _choices(about)),
+        default="" if default is None else json.dumps(default, ensure_ascii=False)[:80],
+    )
+
+
+def _choices(about: Json) -> list[Any]:
+    if "const" in about:
+        return [about["const"]]
+    return json_array(about.get("enum"))[:200]
+
+
+def _kind(name: str, about: Json) -> tuple[Kind, str]:
+    if _choices(about):
+        return "choice", "one of these"
+    match _type_of(about):
+        case "string":
+            is_long = any(word in name.lower() for word in _LONG_WORDS)
+            return ("long" if is_long else "text"), str(about.get("format") or "text")
+        case "integer":
+            return "number", "whole number"
+        case "number":
+            return "number", "number"
+        case "boolean":
+            return "switch", "yes or no"
+        case "array" if _type_of(json_object(about.get("items"))) == "string":
+            return "lines", "list of texts, one a line"
+        case "array":
+            return "json", "list, as JSON"
+        case "object":
+            return "json", "object, as JSON"
+        case _:
+            return "json", "any JSON"
+
+
+def _type_of(about: Json) -> str:
+    """The one type of a schema, null aside; empty where there are several or none."""
+    given = about.get("type")
+    if isinstance(given, str):
+        return given
+    types = [str(one) for one in json_array(given) if one != "null"]
+    if len(types) == 1:
+        return types[0]
+    either = [json_object(one) for one in json_array(about.get("anyOf"))]
+    kinds = {_type_of(one) for one in either if one.get("type") != "null"}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _value(field: Field, text: str) -> object:
+    match field.kind:
+        case "text" | "long":
+            return text
+        case "lines":
+            return [line for line in text.split("\n") if line.strip()]
+        case "number":
+            return _read(field, text.strip(), (int, float))
+        case "switch":
+            return text == "true"
+        case "choice" | "json":
+            return _read(field, text, (object,))
+
+
+def _read(field: Field, text: str, kinds: tuple[type, ...]) -> object:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+        fits = False
+    else:
+        fits = isinstance(value, kinds) and not (isinstance(value, bool) and object not in kinds)
+    if not fits:
+        raise ArgumentError(
+            f"What was typed for {field.name[:60]!r} is no {field.type}: {text[:60]!r}.",
+            hint='Texts within JSON stand in quotation marks: "like this".'
+            if field.kind == "json"
+            else "Correct it; all else you typed is still there.",
+        )
+    return value
+
+
+def _read_object(raw: str) -> Json:
+    try:
+        value: object = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"The arguments are no JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise ArgumentError("The arguments are no JSON object.", allowed="It begins with {.")
+    return json_object(value)

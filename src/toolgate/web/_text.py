@@ -1,0 +1,104 @@
+"""Texts of others on a page: made visible, kept short, never taken for ours."""
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+
+from markupsafe import Markup, escape
+
+__all__ = ["ago", "compact", "count", "cut", "duration", "plain", "size", "visible", "when"]
+
+_ODD = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that nobody sees, or that turn the order of others round."""
+
+_SECONDS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+
+
+def cut(text: object, most: int) -> str:
+    """The beginning of a text, with what is missing said."""
+    whole = str(text)
+    if len(whole) <= most:
+        return whole
+    return f"{whole[:most].rstrip()}… ({len(whole) - most:,} more characters)"
+
+
+def plain(text: object, most: int = 300) -> str:
+    """A text for places that hold no markup, such as titles: odd characters are named."""
+    return _ODD.sub(lambda odd: f"⟨{_name(odd[0])}⟩", cut(text, most))
+
+
+def visible(text: object, most: int = 20_000) -> Markup:
+    """A text of others as markup: escaped, odd characters named, set apart from the text around."""
+    parts: list[str] = []
+    end = 0
+    shown = cut(text, most)
+    for odd in _ODD.finditer(shown):
+        parts.append(str(escape(shown[end : odd.start()])))
+        parts.append(f'<span class="odd">{escape(_name(odd[0]))}</span>')
+        end = odd.end()
+    parts.append(str(escape(shown[end:])))
+    return Markup(f"<bdi>{''.join(parts)}</bdi>")  # noqa: S704 - every part was escaped
+
+
+def when(at: str | None) -> Markup:
+    """A moment: how long ago, with the exact time for who wants it."""
+    if not at:
+        return Markup("never")
+    return Markup('<time datetime="{at}" title="{at}">{ago}</time>').format(at=at, ago=ago(at))
+
+
+def ago(at: str) -> str:
+    """How long ago, or until, a moment is, in one unit."""
+    try:
+        then = datetime.fromisoformat(at)
+    except ValueError:
+        return at
+    seconds = (datetime.now(UTC) - then).total_seconds()
+    for size_s, name in _SECONDS:
+        if abs(seconds) >= size_s:
+            number = round(abs(seconds) / size_s)
+            words = f"{number} {name}{'' if number == 1 else 's'}"
+            return f"in {words}" if seconds < 0 else f"{words} ago"
+    return "in a moment" if seconds < 0 else "just now"
+
+
+def count(number: float | None) -> str:
+    """A number with separators; a dash where there is none."""
+    return "–" if number is None else f"{number:,.0f}"
+
+
+def compact(number: float | None) -> str:
+    """A number in few characters: 1.2k, 3.4M."""
+    if number is None:
+        return "–"
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= limit:
+            return f"{number / limit:.3g}{unit}"
+    return f"{number:.0f}"
+
+
+def duration(ms: float | None) -> str:
+    """Milliseconds in the unit that fits."""
+    if ms is None:
+        return "–"
+    if ms >= 10_000:
+        return f"{ms / 1000:,.0f} s"
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"
+
+
+def size(number: float | None) -> str:
+    """Bytes in the unit that fits."""
+    if number is None:
+        return "–"
+    for limit, unit in ((2**20, "MB"), (2**10, "kB")):
+        if number >= limit:
+            return f"{number / limit:,.1f} {unit}"
+    return f"{number:.0f} B"
+
+
+def _name(char: str) -> str:
+    name = unicodedata.name(char, "")
+    return f"U+{ord(char):04X}{' ' + name.lower() if name else ''}"

@@ -1,0 +1,89 @@
+"""The first page: what is up, what happened within the hour, what needs a person."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from starlette.responses import Response
+
+from toolgate.ids import utc_now, utc_text
+from toolgate.store import MinuteCount
+from toolgate.types import ServerStatus
+from toolgate.web._route import Route
+from toolgate.web._visit import Visit
+
+__all__ = ["ROUTES"]
+
+_MINUTES = 60
+_SOON_S = 7 * 86_400
+
+
+async def _show(visit: Visit) -> Response:
+    servers = visit.gateway.servers(visit.caller)
+    states: dict[str, int] = {}
+    for server in servers:
+        states[server.state] = states.get(server.state, 0) + 1
+    troubled = [server for server in servers if server.state in {"down", "degraded", "connecting"}]
+    troubled.sort(key=lambda server: ("down", "degraded", "connecting").index(server.state))
+    tools = sum(server.tools for server in servers)
+    minutes = await _last_hour(visit) if visit.manages else []
+    return visit.page(
+        "home.html",
+        servers=servers,
+        states=states,
+        troubled=troubled,
+        tools=tools,
+        minutes=minutes,
+        calls=sum(whole for whole, _ in minutes),
+        errors=sum(failed for _, failed in minutes),
+        wanted=await _wanted(visit, servers),
+    )
+
+
+async def _last_hour(visit: Visit) -> list[tuple[int, int]]:
+    """Calls and failed ones of each of the last minutes, oldest first."""
+    now = datetime.now(UTC)
+    since = (now - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
+    counted = await visit.app.store.audit_minutes(utc_text(since))
+    by_minute = {count.minute: count for count in counted}
+    none = MinuteCount(minute="", calls=0, errors=0)
+    found: list[tuple[int, int]] = []
+    for number in range(_MINUTES):
+        minute = utc_text(since + timedelta(minutes=number))[:16]
+        one = by_minute.get(minute, none)
+        found.append((one.calls, one.errors))
+    return found
+
+
+async def _wanted(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, str, str]]:
+    """What needs a person: a sentence, the words of its link, where that leads."""
+    if not visit.manages:
+        return []
+    found: list[tuple[str, str, str]] = []
+    by_server = Counter(
+        tool.server
+        for tool in await visit.gateway.manage.held_tools(visit.caller)
+        if tool.state == "held"
+    )
+    for server, count in by_server.items():
+        what = f"{count} tools of {server} have" if count > 1 else f"A tool of {server} has"
+        place = visit.url("server", name=server) + "#held"
+        found.append(
+            (f"{what} changed or look{'' if count > 1 else 's'} suspicious.", "Decide", place)
+        )
+    down = [server.name for server in servers if server.state == "down"]
+    if down:
+        names = ", ".join(down[:3]) + (f" and {len(down) - 3} more" if len(down) > 3 else "")
+        one = len(down) == 1
+        place = visit.url("server", name=down[0]) if one else visit.url("servers", state="down")
+        found.append((f"{names} {'is' if one else 'are'} down.", "See why", place))
+    now, soon = utc_now(), utc_now(plus_s=_SOON_S)
+    tokens = await visit.gateway.admin.tokens(visit.caller)
+    found += [
+        (f"The token {token.name} expires soon.", "Renew it", visit.url("token", name=token.name))
+        for token in tokens
+        if token.revoked_at is None and token.expires_at and now < token.expires_at < soon
+    ]
+    return found
+
+
+ROUTES = (Route(path="", show=_show),)

@@ -1,0 +1,100 @@
+"""Logging in and out, and the sessions that there are."""
+
+import json
+from typing import cast
+
+from starlette.responses import Response
+
+from toolgate.errors import ArgumentError, CredentialError
+from toolgate.ids import utc_now
+from toolgate.types import json_array
+from toolgate.web._route import Route
+from toolgate.web._sessions import COOKIE, Sessions
+from toolgate.web._visit import Visit
+
+__all__ = ["ROUTES"]
+
+
+async def _show(visit: Visit) -> Response:
+    if visit.is_known:
+        return visit.go("")
+    return visit.page("login.html", next=visit.typed("next"), sent="", has_ended=False)
+
+
+async def _log_in(visit: Visit) -> Response:
+    console = visit.console
+    token = visit.typed("token").strip()
+    if console is None or visit.is_known:
+        return visit.go("")
+    peer = visit.request.client
+    try:
+        cookie = await console.sessions.open(
+            token,
+            address=peer.host if peer else "",
+            agent=visit.request.headers.get("user-agent", ""),
+        )
+    except CredentialError as error:
+        visit.problem = error
+        return visit.page(
+            "login.html",
+            status=401,
+            next=visit.typed("next"),
+            sent=visit.typed("sent"),
+            has_ended=bool(visit.typed("sent")),
+        )
+    path, fields = _sent(visit.typed("sent"))
+    if fields:
+        visit.csrf = await console.sessions.csrf(cookie)
+        visit.is_known = True
+        visit.caller = await console.caller_of(visit.request, cookie)
+        response = visit.page("resume.html", path=path, fields=fields)
+    else:
+        response = visit.go_within(visit.typed("next"))
+    console.set_cookie(response, cookie, visit.request)
+    return response
+
+
+async def _log_out(visit: Visit) -> Response:
+    console = visit.console
+    assert console is not None
+    await console.sessions.end(visit.request.cookies.get(COOKIE, ""))
+    response = visit.go("login")
+    console.set_cookie(response, Sessions.new_cookie(), visit.request)
+    return response
+
+
+async def _sessions(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    cookie = visit.request.cookies.get(COOKIE, "")
+    now = utc_now()
+    sessions = [
+        (session, Sessions.is_of(cookie, session))
+        for session in await visit.app.store.sessions()
+        if session.expires_at > now
+    ]
+    required = visit.gateway.admission.required
+    return visit.page("sessions.html", sessions=sessions, required=required)
+
+
+async def _end_session(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    if not await visit.app.store.delete_session(visit.typed("session")):
+        raise ArgumentError("The session has ended already.")
+    return visit.go("sessions", said="The session has ended.")
+
+
+def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The form that came when a session had ended: where to, and its fields."""
+    try:
+        path, fields = json.loads(text) if text else ("", [])
+    except ValueError:
+        return "", []
+    pairs = [cast("list[object]", pair) for pair in json_array(fields) if isinstance(pair, list)]
+    return str(path), [(str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2]
+
+
+ROUTES = (
+    Route(path="login", show=_show, act=_log_in, is_open=True),
+    Route(path="logout", act=_log_out, is_open=True),
+    Route(path="sessions", show=_sessions, act=_end_session),
+)

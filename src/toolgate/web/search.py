@@ -1,0 +1,171 @@
+"""The search playground: what a model would get for a request, and why."""
+
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from toolgate.access import Shown
+from toolgate.authn import identity_of
+from toolgate.errors import ArgumentError, ForbiddenError, ToolgateError
+from toolgate.metatools import DiscoverRequest
+from toolgate.search import Discovery
+from toolgate.types import Caller, Json, json_array, json_object
+from toolgate.web._route import Route
+from toolgate.web._visit import Visit
+
+__all__ = ["ROUTES"]
+
+_LIMITS = (5, 10, 20)
+_WITHHELD = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withheld:
+    """A tool that would have been found."""
+
+    key: str
+    """`server:tool`."""
+
+    reason: str
+    """What keeps it from whoever asks."""
+
+
+async def _show(visit: Visit) -> Response:
+    wanted = visit.typed("q").strip()
+    limit_text = visit.typed("limit", "5")
+    limit = int(limit_text) if limit_text in {str(one) for one in _LIMITS} else _LIMITS[0]
+    name = visit.typed("as")
+    found: Discovery | None = None
+    withheld: list[Withheld] = []
+    if wanted:
+        about = await _about(visit, name)
+        request = DiscoverRequest(queries=(wanted[:1000],), max_results=limit)
+        found = await visit.gateway.discover(about, request)
+        if about is not visit.caller:
+            withheld = await _withheld(visit, request, found, name)
+    return visit.page(
+        "search.html",
+        word=wanted,
+        limit=limit,
+        limits=_LIMITS,
+        name=name,
+        names=[token.name for token in await visit.gateway.admin.tokens(visit.caller)]
+        if visit.manages
+        else [],
+        found=found,
+        withheld=withheld,
+        reasons=_reasons,
+    )
+
+
+async def _about(visit: Visit, name: str) -> Caller:
+    """Whose search it is."""
+    if not name:
+        return visit.caller
+    token = await visit.gateway.admin.token_named(visit.caller, name)
+    shown = Shown(client="console", conversation=f"console {visit.caller.caller_id}")
+    return visit.gateway.admission.caller_of(identity_of(token), shown)
+
+
+async def _withheld(
+    visit: Visit, request: DiscoverRequest, found: Discovery, name: str
+) -> list[Withheld]:
+    """What whoever looks would have found and the other one has not, with the reason."""
+    mine = await visit.gateway.discover(visit.caller, request)
+    theirs = {one.tool_key for one in found.results}
+    missing = [one.tool_key for one in mine.results if one.tool_key not in theirs and not one.weak]
+    identity = identity_of(await visit.gateway.admin.token_named(visit.caller, name))
+    withheld: list[Withheld] = []
+    for key in missing[:_WITHHELD]:
+        told = await visit.gateway.manage.explain(visit.caller, key, identity=identity)
+        shut = [stage for stage in told["stages"] if not stage["passed"]]
+        if shut:
+            withheld.append(Withheld(key=key, reason=shut[0]["reason"]))
+    return withheld
+
+
+def _reasons(fields: Json) -> list[tuple[str, str]]:
+    """Why a tool was found, as pairs of words."""
+    told = [
+        (f"Words in the {field}", ", ".join(map(str, json_array(words))))
+        for field, words in json_object(fields.get("matched")).items()
+    ]
+    names = {
+        "covered": "Share of the request in words",
+        "cosine": "Likeness in meaning",
+        "usage": "Earlier use",
+        "intent": "Intent",
+        "ranked": "Before the chat model chose",
+        "score": "Score",
+    }
+    told += [(words, _number(fields[name])) for name, words in names.items() if fields.get(name)]
+    return told
+
+
+def _number(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+async def _mark(visit: Visit) -> Response:
+    right = visit.typed("mark") == "right"
+    if visit.typed("as"):
+        raise ArgumentError(
+            "Only your own searches can be marked.",
+            hint="Search as yourself: leave the field 'as' as it is.",
+        )
+    await visit.gateway.manage.mark(visit.caller, visit.typed("key"), right=right)
+    word = "right" if right else "wrong"
+    return visit.go(
+        "search",
+        said=f"{visit.typed('key')} is marked {word} for this request.",
+        q=visit.typed("q"),
+        limit=visit.typed("limit"),
+    )
+
+
+# Why can they not see it?
+
+
+async def _why(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    tool, name = visit.asked("tool").strip(), visit.asked("token")
+    told: Json | None = None
+    problem: ToolgateError | None = None
+    tokens = await visit.gateway.admin.tokens(visit.caller)
+    if tool:
+        try:
+            told = await _explained(visit, tool, name)
+        except ForbiddenError:
+            raise
+        except ToolgateError as error:
+            problem = error
+    visit.problem = problem
+    return visit.page(
+        "why.html",
+        tool=tool,
+        name=name,
+        query=visit.asked("query"),
+        names=[token.name for token in tokens],
+        told=told,
+    )
+
+
+async def _explained(visit: Visit, tool: str, name: str) -> Json:
+    if not name:
+        return await visit.gateway.manage.explain(
+            visit.caller, tool, identity=visit.caller.identity, query=visit.asked("query")
+        )
+    token = await visit.gateway.admin.token_named(visit.caller, name)
+    return await visit.gateway.manage.explain(
+        visit.caller,
+        tool,
+        identity=identity_of(token),
+        query=visit.asked("query"),
+        problem=visit.gateway.admin.problem_of(token),
+    )
+
+
+ROUTES = (
+    Route(path="search", show=_show, act=_mark),
+    Route(path="why", show=_why),
+)

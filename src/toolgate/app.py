@@ -27,6 +27,7 @@ from toolgate.audit import (
 )
 from toolgate.catalog import Catalog
 from toolgate.connections import Connections, SchemaHistory
+from toolgate.documents import Library
 from toolgate.embed import Embedder
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.execute import Protection, Protections
@@ -38,6 +39,7 @@ from toolgate.keeping import Keeper
 from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_live
 from toolgate.permissions import Permissions
 from toolgate.plugins import make
+from toolgate.prompts import Prompts
 from toolgate.rules import PackRules, Rulebook, Workspace
 from toolgate.scan import Quarantine
 from toolgate.search import Learning, Relations
@@ -50,8 +52,9 @@ from toolgate.settings import (
     home_dir,
     learned_dir,
 )
+from toolgate.shelving import Shelving
 from toolgate.signing import Signer
-from toolgate.store import Store, make_store
+from toolgate.store import DocumentRows, Store, kind_of, make_store
 from toolgate.strategies import Searching
 from toolgate.types import DEFAULT_PROJECT, PluginSpec, ServerSpec
 from toolgate.upstream import (
@@ -252,6 +255,14 @@ async def open_app(
                 note=receipts.approval,
             ),
         )
+        shelving = Shelving(store, store.url, lambda: gateway.settings.documents)
+        stack.push_async_callback(shelving.aclose)
+        library = Library(
+            DocumentRows(store, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"),
+            shelving,
+            settings=lambda: gateway.settings.documents,
+        )
+        prompts = Prompts(store)
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
@@ -260,6 +271,8 @@ async def open_app(
             admin=permissions.admin,
             limits=permissions.limits,
             passage=passage,
+            library=library,
+            render=prompts.render,
             project=permissions.project,
             projects_of=permissions.policy.projects_of,
             index=searching.index,

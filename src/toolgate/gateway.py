@@ -31,6 +31,7 @@ from toolgate.catalog import (
     Menu,
     Snapshot,
 )
+from toolgate.documents import Asking, Library, OnFound, Retrieval, RetrieveRequest
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
@@ -47,6 +48,7 @@ from toolgate.guards import Passage, Passed
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
 from toolgate.intent import Detection, DetectRequest, Intent
+from toolgate.librarian import Librarian, Rendered
 from toolgate.management import Management, ServerKeeper
 from toolgate.metatools import (
     DEFINITIONS,
@@ -159,6 +161,8 @@ class Gateway:
         admin: AccessAdmin,
         limits: Limits,
         passage: Passage,
+        library: Library,
+        render: Rendered,
         project: Callable[[str], ProjectTable],
         projects_of: Callable[[str], tuple[str, ...]],
     ) -> None:
@@ -212,6 +216,16 @@ class Gateway:
             approvals=passage.approvals,
         )
         """The verbs of those who look after it."""
+        self.documents = Librarian(
+            library,
+            access=access,
+            receipts=receipts,
+            reach=self.reach,
+            catalog=catalog,
+            render=render,
+            keep_queries=lambda: self.settings.audit.keep_queries,
+        )
+        """The verbs about documents."""
         self._showed_all: bool | None = None
         self._watched: dict[str, int] = {}
         self._missed: set[str] = set()
@@ -746,6 +760,28 @@ class Gateway:
             entry = self.reach.tool(caller, key)
             await self._check_for(caller, entry, arguments)
         return await self._run(caller, entry, {"arguments": arguments}, peer)
+
+    async def retrieve(
+        self,
+        caller: Caller,
+        request: RetrieveRequest,
+        *,
+        ask: Asking | None = None,
+        on_found: OnFound | None = None,
+    ) -> Retrieval:
+        """What documents say to a question: rephrased, searched, graded.
+
+        Args:
+            caller: Who asks.
+            request: The question.
+            ask: The chat model to use; None: the one that is configured.
+            on_found: Told what was searched, before anything is graded.
+
+        Raises:
+            UnknownToolError: The caller may not ask documents.
+            ArgumentError: The request cannot be answered as it is.
+        """
+        return await self.documents.retrieve(caller, request, ask=ask, on_found=on_found)
 
     async def read_result(self, caller: Caller, handle: str, offset: int) -> Json:
         """The page of a stored result that starts at `offset` characters.

@@ -78,6 +78,7 @@ class PgPassages(SqlPassages):
         self._options = options
         self._schema = ""
         self._is_prepared = False
+        self._seen: set[str] = set()
 
     async def prepare(self) -> None:
         """Install the extension where that is allowed, and make its table."""
@@ -99,6 +100,9 @@ class PgPassages(SqlPassages):
         await self.prepare()
         if not self._schema:
             return await super().nearest(shelf, question, limit=limit, documents=documents)
+        if shelf.shelf_id not in self._seen:  # a backup brings none of what the extension has
+            await self.store.writing(lambda driver: self._catch_up(driver, shelf))
+            self._seen.add(shelf.shelf_id)
         [wanted] = sized(shelf, question[np.newaxis], 1)
         shown = _shown(unit(wanted[np.newaxis])[0] if shelf.metric == "cosine" else wanted)
         operator = _OPERATORS[shelf.metric][0]

@@ -232,7 +232,11 @@ async def open_app(
             """What the tools of a pack may use."""
             options = gateway.settings.packs.options.get(pack.name, {})
             return ToolServices(
-                settings=options, connections=schemas.connections, schemas=schemas, store=store
+                settings=options,
+                connections=schemas.connections,
+                schemas=schemas,
+                store=store,
+                documents=gateway.documents,
             )
 
         packs = Packs(settings.packs, cwd=_here(), services=services_of)

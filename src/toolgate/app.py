@@ -94,6 +94,7 @@ class App:
         packs: Packs,
         permissions: Permissions,
         guards: Guards,
+        sealer: Sealer,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -117,6 +118,8 @@ class App:
         """The packs: what intents, rules and some tools come from."""
         self.permissions = permissions
         """Who may do what."""
+        self.sealer = sealer
+        """Who signs the audit, and can check it."""
         self._guards = guards
         self._catalog = catalog
         self._keeper = keeper
@@ -371,6 +374,7 @@ async def open_app(
             packs=packs,
             permissions=permissions,
             guards=passage.guards,
+            sealer=sealer,
             connect=fleet.release,
         )
         try:

@@ -73,9 +73,5 @@ class SqlSessions:
 
 
 def _from(row: RowMapping) -> StoredSession:
-    return StoredSession(
-        **{
-            name: kept(value) if isinstance(value, str) else bytes(value)
-            for name, value in row.items()
-        }
-    )
+    texts = {name: kept(value) for name, value in row.items() if isinstance(value, str)}
+    return StoredSession(sealed=bytes(row["sealed"]), **texts)

@@ -55,7 +55,7 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.filters |= {
+        filters = {
             "ago": _text.ago,
             "asdict": asdict,
             "compact": _text.compact,
@@ -69,7 +69,9 @@ class Renderer:
             "visible": _text.visible,
             "when": _text.when,
         }
-        self._templates.globals |= {"sparkline": sparkline, "version": toolgate.__version__}
+        self._templates.filters.update(filters)  # pyright: ignore[reportUnknownMemberType]
+        known = {"sparkline": sparkline, "version": toolgate.__version__}
+        self._templates.globals.update(known)  # pyright: ignore[reportUnknownMemberType]
 
     def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
         """The HTML of a page."""

@@ -7,7 +7,7 @@ for what a person typed.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
@@ -170,9 +170,10 @@ def _read(field: Field, text: str, kinds: tuple[type, ...]) -> object:
 
 def _read_object(raw: str) -> Json:
     try:
-        value: object = json.loads(raw)
+        value = cast("object", json.loads(raw))
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"The arguments are no JSON: {error}.") from error
-    if not isinstance(value, dict):
+    arguments = json_object(value)
+    if value != arguments:
         raise ArgumentError("The arguments are no JSON object.", allowed="It begins with {.")
-    return json_object(value)
+    return arguments

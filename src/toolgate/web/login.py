@@ -1,7 +1,6 @@
 """Logging in and out, and the sessions that there are."""
 
 import json
-from typing import cast
 
 from starlette.responses import Response
 
@@ -86,10 +85,11 @@ async def _end_session(visit: Visit) -> Response:
 def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
     """The form that came when a session had ended: where to, and its fields."""
     try:
-        path, fields = json.loads(text) if text else ("", [])
+        given = json_array(json.loads(text)) if text else []
     except ValueError:
-        return "", []
-    pairs = [cast("list[object]", pair) for pair in json_array(fields) if isinstance(pair, list)]
+        given = []
+    path, fields = given if len(given) == 2 else ("", [])
+    pairs = [json_array(pair) for pair in json_array(fields)]
     return str(path), [(str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2]
 
 

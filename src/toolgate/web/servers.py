@@ -277,11 +277,12 @@ def _from_text(text: str) -> list[Candidate]:
     found: list[Candidate] = []
     for table in tables:
         for name, entry in table.items():
-            if not isinstance(entry, dict):
+            config = json_object(entry)
+            if not config:
                 raise ArgumentError(
                     f"{name[:40]!r} is no server.", allowed="An object with command or url."
                 )
-            made = translate(json_object(entry), _PASTED)
+            made = translate(config, _PASTED)
             found.append(
                 Candidate(name=server_name(name), config=made.config, notices=made.notices)
             )

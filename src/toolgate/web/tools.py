@@ -125,7 +125,13 @@ async def _show(visit: Visit) -> Response:
     return await _tool_page(visit)
 
 
-async def _tool_page(visit: Visit, **tried: object) -> Response:
+async def _tool_page(
+    visit: Visit,
+    *,
+    result: "_Result | None" = None,
+    took_ms: float | None = None,
+    arguments: Json | None = None,
+) -> Response:
     key = visit.typed("key")
     entry = visit.gateway.reach.tool(visit.caller, key)
     definition = entry.definition
@@ -134,7 +140,6 @@ async def _tool_page(visit: Visit, **tried: object) -> Response:
     status = next(
         (one for one in visit.gateway.servers(visit.caller) if one.name == entry.server), None
     )
-    shown: dict[str, object] = {"result": None, "took_ms": None, "arguments": None}
     return visit.page(
         "tool.html",
         entry=entry,
@@ -150,7 +155,9 @@ async def _tool_page(visit: Visit, **tried: object) -> Response:
         rights=await _rights(visit, entry.key) if visit.manages else [],
         required=visit.gateway.admission.required,
         indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
-        **shown | tried,
+        result=result,
+        took_ms=took_ms,
+        arguments=arguments,
     )
 
 

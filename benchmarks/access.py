@@ -152,6 +152,7 @@ class _Tool:
     server: str
     read_only: bool
     destructive: bool
+    internal: bool = False
 
 
 @dataclass

@@ -11,6 +11,7 @@ class Tool:
     key: str
     read_only: bool = False
     destructive: bool = True
+    internal: bool = False
 
     @property
     def server(self) -> str:

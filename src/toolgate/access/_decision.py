@@ -29,7 +29,7 @@ class Step:
     """One stage of a decision, for `explain`."""
 
     stage: str
-    """`project`, `tool_permissions`, `read_only`, `rules`."""
+    """`project`, `tool_permissions`, `read_only`, `internal`, `rules`."""
 
     passed: bool
     """Whether it lets the thing pass."""
@@ -59,6 +59,11 @@ class Thing(Protocol):
     @property
     def destructive(self) -> bool:
         """Whether it may destroy something; what does not say is taken for that."""
+        ...
+
+    @property
+    def internal(self) -> bool:
+        """Whether it is part of others; it takes the right `internal` then."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The one decision: rules compiled to masks over the tools, and the same for one thing at a time.
 
 ```
-project ▶ tool_permissions ▶ read-only ▶ deny ▶ allow ▶ otherwise
+project ▶ tool_permissions ▶ read-only ▶ internal ▶ deny ▶ allow ▶ otherwise
 ```
 
 A *permission set* is what two callers share who may do the same; the masks of a set are made once
@@ -106,6 +106,7 @@ class _Tools:
         hints = [_hints(tool, distrusted) for tool in tools]
         self.read_only = _bits([read_only for read_only, _ in hints])
         self.destructive = _bits([destructive for _, destructive in hints])
+        self.internal = _bits([tool.internal for tool in tools])
         spans: dict[str, list[int]] = {}
         for at, tool in enumerate(tools):
             spans.setdefault(tool.server, []).append(at)
@@ -188,6 +189,7 @@ class _Set:
         relevant = [rule for subject in who.subjects for rule in policy.by_subject.get(subject, ())]
         self.deny = [rule for rule in relevant if rule.effect == "deny"]
         self.allow = [rule for rule in relevant if rule.effect == "allow"]
+        self.may_internal = _may_internal(policy.by_subject, relevant, is_local=who.is_local)
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self._masks: dict[int, Mask | None] = {}
 
@@ -211,6 +213,8 @@ class _Set:
         bits = policy.within(who.project, tools)
         if who.read_only:
             bits = bits & tools.read_only
+        if not self.may_internal:
+            bits = bits & ~tools.internal
         if not self.is_bound:
             return bits
         allowed, denied = (
@@ -249,6 +253,12 @@ class _Set:
                 marked = "is not" if held else "is"
                 reason = f"The project or token is read-only; the tool {marked} marked so."
             steps.append(Step(stage="read_only", passed=not held, reason=reason))
+            if thing is not None and thing.internal:
+                may = self.may_internal
+                reason = (
+                    f"The tool is part of others; right=internal is {'' if may else 'not '}given."
+                )
+                steps.append(Step(stage="internal", passed=may, reason=reason))
         steps.append(self.rules_step(kind, key, thing))
         return steps
 
@@ -285,6 +295,7 @@ class Policy:
         self._within_of: _Tools | None = None
         self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
+        self._internal_in = -1, False
         self.taken_away: frozenset[str] = frozenset()
         """Keys that `tool_permissions` of their servers take away."""
         self.distrusted: frozenset[str] = frozenset()
@@ -327,9 +338,15 @@ class Policy:
         """For each tool, whether the caller may see and run it; None: all."""
         found = self._set_of(caller)
         limits_all = self.taken_away or self._has_projects or self.grounds.projects
+        limits_all = limits_all or self._any_internal(things)
         if not limits_all and caller.identity.kind == "local":
             return None
         return found.mask(self._tools_of(things))
+
+    def _any_internal(self, things: Things) -> bool:
+        if self._internal_in[0] != things.version:
+            self._internal_in = things.version, any(tool.internal for tool in things.tools)
+        return self._internal_in[1]
 
     def steps(self, caller: Caller, key: str) -> list[Step]:
         """Every stage of the decision about a tool."""
@@ -582,6 +599,17 @@ def _is_about(rule: Rule, kind: str, key: str, hints: tuple[bool, bool]) -> bool
     if rule.kind == "server":
         return kind != "right" and _fits(rule.pattern, key.partition(":")[0])
     return rule.kind == kind and _fits(rule.pattern, key)
+
+
+def _may_internal(
+    by_subject: Mapping[str, Sequence[Rule]], relevant: Sequence[Rule], *, is_local: bool
+) -> bool:
+    """Whether internal tools are given: by a rule that says so, to the local user too."""
+    rules = by_subject.get("everyone", ()) if is_local else relevant
+    found = {
+        rule.effect for rule in rules if rule.kind == "right" and _fits(rule.pattern, "internal")
+    }
+    return found == {"allow"}
 
 
 def _hints(thing: Thing | None, distrusted: frozenset[str]) -> tuple[bool, bool]:

@@ -50,6 +50,9 @@ class Entry:
     destructive: bool = True
     """Whether it may destroy something: what is not marked otherwise is taken for that."""
 
+    internal: bool = False
+    """Whether it is part of others, and hidden from who has no right to such tools."""
+
     @property
     def definition(self) -> Json:
         """The definition as clients see it, parsed anew each time."""
@@ -288,13 +291,14 @@ def _digest(definition: Json) -> str:
 
 
 def _hints(definition: Json) -> dict[str, bool]:
-    """What a definition says of itself in its annotations."""
+    """What a definition says of itself in its annotations, and that it is internal."""
     hints = json_object(definition.get("annotations"))
     read_only = hints.get("readOnlyHint") is True
     return {
         "repeatable": read_only or hints.get("idempotentHint") is True,
         "read_only": read_only,
         "destructive": not read_only and hints.get("destructiveHint") is not False,
+        "internal": json_object(definition.get("_meta")).get("toolgate/internal") is True,
     }
 
 

@@ -3,7 +3,7 @@
 from toolgate.documents._chunk import Piece, cut
 from toolgate.documents._convert import Converted, convert, is_known, kinds
 from toolgate.documents._library import Added, Library, Looking, NewDocument, Workshop
-from toolgate.documents._quote import QUOTED, citation, quoted
+from toolgate.documents._quote import QUOTED, citation, quoted, quoted_texts
 from toolgate.documents._rank import above, fused, varied, without_repeats
 from toolgate.documents._retrieve import NO_COLLECTIONS, NOT_CONNECTED, retrieve, search_type_of
 from toolgate.documents._steps import Graded, Rephrased, grade, rephrase, select
@@ -54,6 +54,7 @@ __all__ = [
     "is_known",
     "kinds",
     "quoted",
+    "quoted_texts",
     "rephrase",
     "retrieve",
     "search_type_of",

@@ -96,6 +96,9 @@ class ToolServices:
     store: object = None
     """The gateway's own store; None where nothing is kept."""
 
+    documents: object = None
+    """The verbs about documents, a `toolgate.librarian.Librarian`; None where there are none."""
+
 
 class ToolContext:
     """What a tool may use while it runs.
@@ -158,6 +161,11 @@ class ToolContext:
         """The gateway's own store; None where nothing is kept."""
         return self._services.store
 
+    @property
+    def documents(self) -> Any:
+        """The verbs about documents; None where there are none."""
+        return self._services.documents
+
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
@@ -208,6 +216,7 @@ class FunctionTool:
         title: str | None = None,
         description: str | None = None,
         annotations: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
         required: Sequence[str] = (),
     ) -> None:
         self.function = function
@@ -216,6 +225,7 @@ class FunctionTool:
         self._title = title
         self._description = description
         self._annotations = dict(annotations or {})
+        self._meta = dict(meta or {})
 
     @cached_property
     def definition(self) -> Json:
@@ -234,6 +244,8 @@ class FunctionTool:
             shown["outputSchema"] = self._output_schema
         if self._annotations:
             shown["annotations"] = self._annotations
+        if self._meta:
+            shown["_meta"] = self._meta
         return shown
 
     async def call(self, arguments: Json, context: ToolContext) -> Json:
@@ -349,6 +361,7 @@ def tool(
     title: str | None = None,
     description: str | None = None,
     annotations: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
     required: Sequence[str] = (),
 ) -> Callable[[FunctionT], FunctionT]: ...
 
@@ -361,6 +374,7 @@ def tool(
     title: str | None = None,
     description: str | None = None,
     annotations: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | None = None,
     required: Sequence[str] = (),
 ) -> Any:
     """Make a function a tool; the function itself stays as it is.
@@ -374,6 +388,8 @@ def tool(
         title: Name for people.
         description: Description instead of the docstring's.
         annotations: Tool annotations of the protocol, such as `{"readOnlyHint": True}`.
+        meta: Members of `_meta`, such as `{"toolgate/internal": True}`: the tool is part of others
+            and hidden from who has not the right `internal`.
         required: Parameters that the schema demands although they have a default: the function
             says itself, in its own words, that one is missing.
     """
@@ -388,6 +404,7 @@ def tool(
                 title=title,
                 description=description,
                 annotations=annotations,
+                meta=meta,
                 required=required,
             ),
         )

@@ -1,0 +1,1 @@
+"""The pack for questions to documents: finding passages, listing collections."""

@@ -43,6 +43,7 @@ PAGES = (
     "projects",
     "tokens",
     "permissions",
+    "approvals",
     "audit",
     "login",
 )
@@ -255,6 +256,7 @@ class Console:
             gateway.on_change(lambda change: note(f"{change.kind}-changed")),
             gateway.on_access_change(lambda: note("access-changed")),
             gateway.manage.on_server_state(lambda: note("servers-changed")),
+            gateway.manage.on_approval(lambda _: note("approvals-changed")),
         ]
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:

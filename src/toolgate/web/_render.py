@@ -37,7 +37,7 @@ _PAGES = (
     ("projects", "Projects", True),
     ("tokens", "Tokens", True),
     ("permissions", "Permissions", True),
-    ("approvals", "Approvals", True),
+    ("approvals", "Approvals", False),
     ("audit", "Audit", True),
 )
 """Pages in the order of the menu: path, name, whether only who manages sees it."""

@@ -59,6 +59,10 @@ async def _wanted(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, 
     if not visit.manages:
         return []
     found: list[tuple[str, str, str]] = []
+    waiting = await visit.gateway.manage.approvals(visit.caller, state="waiting")
+    if waiting:
+        what = f"{len(waiting)} calls wait" if len(waiting) > 1 else "A call waits"
+        found.append((f"{what} for somebody's yes.", "Decide", visit.url("approvals")))
     by_server = Counter(
         tool.server
         for tool in await visit.gateway.manage.held_tools(visit.caller)

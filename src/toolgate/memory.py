@@ -1,26 +1,73 @@
-"""Memory that was used for large messages, given back to the system."""
+"""Memory of a process that serves: what is not needed is not taken, what was is given back."""
 
 import ctypes
 import sys
+import threading
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 
-__all__ = ["give_back_freed_memory", "trim"]
+__all__ = ["defer", "give_back_freed_memory", "trim"]
 
 _M_MMAP_THRESHOLD = -3
 _THRESHOLD_BYTES = 2**20
+_M_ARENA_MAX = -8
 
 
 def give_back_freed_memory() -> None:
-    """Have large blocks mapped apart, so that the system gets them back when they are freed.
+    """Have large blocks mapped apart, and small ones of all threads in one place.
 
     glibc raises its own limit with the first large block that is freed and then keeps such blocks:
-    some 100 MB stayed resident after messages of 10 to 30 MB, and 60 MB with this. Elsewhere
-    nothing is done. https://man7.org/linux/man-pages/man3/mallopt.3.html
+    some 100 MB stayed resident after messages of 10 to 30 MB, and 60 MB with this. Threads get
+    places of their own, each with room for later: 4 MB with 20 servers. Elsewhere nothing is done.
+    https://man7.org/linux/man-pages/man3/mallopt.3.html
     """
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _THRESHOLD_BYTES)
+        mallopt(_M_ARENA_MAX, 1)
+
+
+def defer(*packages: str) -> None:
+    """Have what packages import of their own accord imported when somebody asks them for it.
+
+    Modules in them can be imported as always, and then load nothing but what they need themselves.
+    The SDK's front brings its client, its high-level server, an HTTP client and cryptography along
+    otherwise: 11 MB and 0.2 CPU s (mcp 2.3.0). Packages that are imported already stay as they are.
+
+    Args:
+        packages: Names, those of outer packages before those in them.
+    """
+    for name in packages:
+        if name in sys.modules:
+            continue
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            continue
+        module = module_from_spec(spec)
+        module.__class__ = _Deferred
+        sys.modules[name] = module
+        outer, _, inner = name.rpartition(".")
+        if outer:
+            setattr(sys.modules[outer], inner, module)
+
+
+class _Deferred(ModuleType):
+    """A package whose own code has not run yet."""
+
+    def __getattr__(self, name: str) -> object:
+        with _loading:
+            if self.__class__ is _Deferred:
+                self.__class__ = ModuleType
+                spec = self.__spec__
+                assert spec is not None
+                assert spec.loader is not None
+                spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
+_loading = threading.RLock()
 
 
 def trim() -> None:

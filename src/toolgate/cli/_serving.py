@@ -21,7 +21,7 @@ from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on, is_loopback, reachable
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
-from toolgate.memory import give_back_freed_memory
+from toolgate.memory import defer, give_back_freed_memory
 from toolgate.runfile import RunFile
 from toolgate.serve import http
 from toolgate.serve import stdio as pipe
@@ -56,7 +56,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     _refuse_strangers(wanted, loaded)
     others = runfile.find_all(settings.run_dir(), store_url(loaded))
 
-    give_back_freed_memory()
+    _be_small()
     async with open_app(loaded, hold=True) as app, anyio.create_task_group() as tasks:
 
         def ready(address: str) -> str:
@@ -99,13 +99,19 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 
 async def serve_pipe(loaded: Settings) -> None:
     """Serve on standard input and output with a gateway of its own."""
-    give_back_freed_memory()
+    _be_small()
     # Code of packs may print before the client's side is claimed.
     with contextlib.redirect_stdout(sys.stderr):
         async with open_app(loaded) as app, anyio.create_task_group() as tasks:
             tasks.start_soon(_watch, app)
             await pipe.serve_stdio(app)
             tasks.cancel_scope.cancel()
+
+
+def _be_small() -> None:
+    """Take no memory that serving does not need; before anything of the SDK is imported."""
+    give_back_freed_memory()
+    defer("mcp", "mcp.server")
 
 
 async def _watch(app: App) -> None:

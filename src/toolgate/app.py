@@ -240,6 +240,7 @@ async def open_app(
                 schemas=schemas,
                 store=store,
                 documents=gateway.documents,
+                may=lambda caller, right: permissions.policy.decide(caller, "right", right).allowed,
             )
 
         packs = Packs(settings.packs, cwd=_here(), services=services_of)

@@ -425,6 +425,13 @@ class DatabaseError(ToolgateError):
     code = "database"
     retryable = True
 
+    def __init__(
+        self, failed: str, *, kind: str = "other", allowed: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(failed, allowed=allowed, hint=hint)
+        self.kind = kind
+        """What is wrong, for programs: `refused`, `unknown_host`, `authentication`, `timeout`."""
+
 
 class StatementError(ToolgateError):
     """A statement is not run: it may change something, or the database does not understand it."""

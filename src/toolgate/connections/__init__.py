@@ -6,6 +6,8 @@ from toolgate.connections._connection import Connection, Connections
 from toolgate.connections._history import Changelog, Entry, SchemaHistory, Version
 from toolgate.connections._inspect import read_schema
 from toolgate.connections._names import said_as, singular, words_of
+from toolgate.connections._privileges import write_privileges
+from toolgate.connections._relations import Relation, estimated_rows, relations
 from toolgate.connections._schema import (
     Column,
     ForeignKey,
@@ -28,6 +30,7 @@ __all__ = [
     "Index",
     "Limits",
     "NamedType",
+    "Relation",
     "ResultColumn",
     "Rows",
     "Schema",
@@ -37,9 +40,12 @@ __all__ = [
     "TableKind",
     "Version",
     "changes_between",
+    "estimated_rows",
     "read_schema",
+    "relations",
     "said_as",
     "singular",
     "with_unread",
     "words_of",
+    "write_privileges",
 ]

@@ -6,9 +6,11 @@ bytes are taken, whose session it is, and how a statement is ended that nobody w
 
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from importlib import import_module
 from itertools import chain
 from typing import Any, Final
@@ -112,12 +114,13 @@ def ask(
             answer = _ask_other(driver, statement, limits, tag, running)
     try:
         with closing(answer):
-            columns = next(answer)
-            taken, truncated = _taken(answer, limits, len(columns))
+            described: Sequence[tuple[str, str]] = next(answer)
+            kinds: list[set[type]] = [set() for _ in described]
+            taken, truncated = _taken(answer, limits, kinds)
     finally:
         running.interrupt = None
     return Rows(
-        columns=tuple(_columns(columns, taken)),
+        columns=tuple(_columns(described, kinds)),
         rows=tuple(taken),
         truncated=truncated,
         elapsed_ms=round((time.perf_counter() - begun) * 1000, 2),
@@ -138,46 +141,59 @@ def forget_session(opened: sa.Connection) -> None:
         opened.invalidate()
 
 
-def _taken(rows: Iterator[Any], limits: Limits, width: int) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows until one limit is met, and whether there was more."""
+def _taken(
+    rows: Iterator[Any], limits: Limits, kinds: Sequence[set[type]]
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows until one limit is met, and whether there was more; `kinds` gets types of values."""
     taken: list[tuple[Any, ...]] = []
     left = limits.size_bytes
     truncated = False
-    longest = min(_LONGEST_VALUE, max(64, limits.size_bytes // (2 * max(1, width))))
+    longest = min(_LONGEST_VALUE, max(64, limits.size_bytes // (2 * max(1, len(kinds)))))
     for row in rows:
         if len(taken) == limits.rows:
             return taken, True
         values = tuple(plain(value, most=longest) for value in row)
-        truncated = truncated or any(
-            isinstance(value, str | bytes | memoryview) and len(value) > longest for value in row
-        )
         left -= len(orjson.dumps(values, default=str))
         if left < 0 and taken:
             return taken, True
         taken.append(values)
+        for value, seen in zip(row, kinds, strict=True):
+            seen.add(type(value))
+            if isinstance(value, str | bytes | memoryview) and len(value) > longest:
+                truncated = True
     return taken, truncated
 
 
 def _columns(
-    described: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
+    described: Sequence[tuple[str, str]], kinds: Sequence[set[type]]
 ) -> Iterator[ResultColumn]:
     seen: set[str] = set()
-    for at, (name, type_) in enumerate(described):
+    for (name, type_), own in zip(described, kinds, strict=True):
         unique, number = name, 2
         while unique in seen:
             unique, number = f"{name}_{number}", number + 1
         seen.add(unique)
-        yield ResultColumn(name=unique, type=type_ or _kind(row[at] for row in rows))
+        yield ResultColumn(name=unique, type=type_ or _kind(own))
 
 
-def _kind(values: Iterator[object]) -> str:
+_KINDS: Final[Mapping[type, str]] = {
+    int: "integer",
+    float: "real",
+    str: "text",
+    bytes: "blob",
+    bool: "boolean",
+    Decimal: "numeric",
+    date: "date",
+    datetime: "timestamp",
+}
+
+
+def _kind(types: set[type]) -> str:
     """What the values of a column are, where the database does not say."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int}:
-        return "integer" if kinds else ""
-    if kinds <= {int, float}:
+    found = types - {type(None)}
+    if found == {int, float}:
         return "real"
-    return "text" if kinds == {str} else ""
+    return _KINDS.get(next(iter(found)), "") if len(found) == 1 else ""
 
 
 def _ask_sqlite(

@@ -50,41 +50,78 @@ _ENDING_S: Final = 3.0
 """Seconds that a database may take to hear that nobody waits for a statement any more."""
 
 _REASONS: Final = (
-    (r"role .* does not exist", "there is no such user", "Correct the address."),
-    (r"database .* does not exist", "there is no such database", "Correct the address."),
-    (r"unable to open database file", "the file is not there or may not be read", ""),
-    (r"not a database", "the file is no SQLite database", "Correct the address."),
-    (r"malformed", "the file is damaged", "Restore it from a copy."),
-    (r"locked|lock timeout", "another program holds a lock on it", "Wait, or end that program."),
+    ("authentication", r"role .* does not exist", "there is no such user", "Correct the address."),
     (
-        r"interrupted|statement timeout",
+        "no_such_database",
+        r"database .* does not exist|unknown database",
+        "there is no such database",
+        "Correct the address.",
+    ),
+    (
+        "no_such_service",
+        r"ora-12514|ora-12505|dpy-6001|dpy-6003",
+        "its listener knows no such service",
+        "Correct the address.",
+    ),
+    (
+        "missing",
+        r"unable to open database file",
+        "the file is not there or may not be read",
+        "",
+    ),
+    ("damaged", r"not a database", "the file is no SQLite database", "Correct the address."),
+    ("damaged", r"malformed", "the file is damaged", "Restore it from a copy."),
+    (
+        "locked",
+        r"database .*locked|table .*locked|lock timeout|could not set lock",
+        "another program holds a lock on it",
+        "Wait, or end that program.",
+    ),
+    (
+        "timeout",
+        r"interrupted|statement timeout|ora-01013|execution time exceeded|dpy-4024",
         "it did not answer in time",
         "Raise timeout_s, or exclude tables.",
     ),
     (
-        r"(?:password )?authentication failed|access denied",
+        "authentication",
+        r"(?:password )?authentication failed|access denied|ora-01017",
         "user or password are wrong",
         "Correct them in the address.",
     ),
-    (r"no password supplied", "it wants a password", "Add it to the address, as ${env:NAME}."),
-    (r"pg_hba\.conf", "it does not let this user in from here", ""),
-    (r"permission denied", "the user may not read it", "Grant the user SELECT and USAGE."),
     (
-        r"connection refused|no such file or directory",
+        "authentication",
+        r"no password supplied",
+        "it wants a password",
+        "Add it to the address, as ${env:NAME}.",
+    ),
+    ("authentication", r"pg_hba\.conf", "it does not let this user in from here", ""),
+    (
+        "forbidden",
+        r"permission denied",
+        "the user may not read it",
+        "Grant the user SELECT and USAGE.",
+    ),
+    (
+        "refused",
+        r"connection refused|no such file or directory|dpy-6005|can't connect to mysql",
         "nothing listens at its address",
         "Start the database, or correct the address.",
     ),
     (
-        r"resolve host|name or service not known|name resolution",
+        "unknown_host",
+        r"resolve host|name or service not known|name resolution|getaddrinfo|nodename nor servname",
         "its host is unknown",
         "Correct the address.",
     ),
     (
+        "timeout",
         r"timeout|timed out",
         "it did not answer in time",
         "Look whether it runs and can be reached.",
     ),
     (
+        "lost",
         r"terminating connection|closed the connection|connection is closed",
         "it ended the connection",
         "Try again.",
@@ -222,12 +259,13 @@ class Connection:
 
     def _failed(self, said: str) -> DatabaseError:
         lowered = said.casefold()
-        meaning, hint = next(
-            (known[1:] for known in _REASONS if re.search(known[0], lowered)),
-            (self._without_address(said), ""),
+        kind, _, meaning, hint = next(
+            (known for known in _REASONS if re.search(known[1], lowered)),
+            ("other", "", self._without_address(said), ""),
         )
         return DatabaseError(
             f"The database of the connection {self.name!r} cannot be read: {meaning}.",
+            kind=kind,
             hint=hint or f"Look at [connections.{self.name}] and at the database.",
         )
 

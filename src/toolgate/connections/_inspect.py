@@ -24,7 +24,7 @@ from toolgate.connections._schema import (
 )
 from toolgate.connections._sqlite import read_sqlite_schema
 
-__all__ = ["read_schema"]
+__all__ = ["read_schema", "schemas_of"]
 
 _Key: TypeAlias = tuple[str | None, str]
 """Schema and name, as SQLAlchemy has them."""
@@ -70,6 +70,27 @@ def read_schema(
         return _Reading(connection, exclude).schema(schemas)
 
 
+def schemas_of(inspector: Inspector, wanted: Sequence[str]) -> list[str | None]:
+    """Names of the schemas that are meant; None is the usual one.
+
+    Args:
+        inspector: Of the database.
+        wanted: Schemas by name; none: the usual one; `*`: all but the database's own.
+    """
+    if not wanted:
+        return [None]
+    names = list(wanted)
+    if "*" in names:
+        names = [
+            name
+            for name in inspector.get_schema_names()
+            if name.casefold() not in _OWN_SCHEMAS and not name.startswith("pg_")
+        ]
+    # The usual one has to be asked for without its name, so that references to it have none.
+    usual = inspector.default_schema_name
+    return list(dict.fromkeys(None if name == usual else name for name in names))
+
+
 class _Reading:
     def __init__(self, connection: sa.Connection, exclude: Sequence[str]) -> None:
         self._connection = connection
@@ -83,23 +104,10 @@ class _Reading:
     def schema(self, wanted: Sequence[str]) -> Schema:
         tables: list[Table] = []
         types: list[NamedType] = []
-        for schema in self._schemas(wanted):
+        for schema in schemas_of(self._inspector, wanted):
             tables += self._tables(schema)
             types += self._types(schema)
         return Schema.of(tables, types, self._unread)
-
-    def _schemas(self, wanted: Sequence[str]) -> list[str | None]:
-        if not wanted:
-            return [None]
-        names = list(wanted)
-        if "*" in names:
-            names = [
-                name
-                for name in self._inspector.get_schema_names()
-                if name.casefold() not in _OWN_SCHEMAS and not name.startswith("pg_")
-            ]
-        # The usual one has to be asked for without its name, so that references to it have none.
-        return list(dict.fromkeys(None if name == self._usual else name for name in names))
 
     def _name(self, schema: str | None, name: str) -> str:
         return name if schema is None or schema == self._usual else f"{schema}.{name}"

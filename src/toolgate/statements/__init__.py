@@ -6,7 +6,7 @@ What is not known is refused.
 """
 
 from toolgate.statements._dialects import DIALECTS, Dialect, dialect_named
-from toolgate.statements._judge import judge
+from toolgate.statements._judge import judge, masked
 from toolgate.statements._verdict import StatementKind, Verdict
 
-__all__ = ["DIALECTS", "Dialect", "StatementKind", "Verdict", "dialect_named", "judge"]
+__all__ = ["DIALECTS", "Dialect", "StatementKind", "Verdict", "dialect_named", "judge", "masked"]

@@ -35,6 +35,7 @@ _ONLY_BEHIND: Final[Mapping[str, frozenset[str]]] = {
     "symmetric": frozenset({"between"}),
     "zone": frozenset({"time"}),
     "to": frozenset({"similar"}),
+    "for": frozenset({"collation"}),
 }
 """Words behind which a bracket opens where they stand behind one of these, and only there."""
 

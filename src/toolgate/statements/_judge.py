@@ -12,7 +12,7 @@ from toolgate.statements._lexer import Piece, UnclearError, read
 from toolgate.statements._refused import RefusedError
 from toolgate.statements._verdict import StatementKind, Verdict
 
-__all__ = ["judge"]
+__all__ = ["judge", "masked"]
 
 _MOST: Final = 200_000
 """Characters; what is longer was made by a program, and takes seconds to look at."""
@@ -44,6 +44,19 @@ def judge(sql: str, dialect: str, *, functions: Collection[str] = ()) -> Verdict
             )
     assert verdict is not None
     return verdict
+
+
+def masked(sql: str, dialect: str) -> str:
+    """A statement with `?` in place of texts and numbers, for logs; of one unread, nothing."""
+    known = dialect_named(dialect)
+    if known is None:
+        return "?"
+    try:
+        found = read(sql, known)
+    except UnclearError:
+        return "?"
+    parts = ["?" if piece.kind in {"string", "number"} else piece.text for piece in found.pieces]
+    return " ".join(parts)
 
 
 def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> Verdict:

@@ -96,6 +96,9 @@ class ToolServices:
     store: object = None
     """The gateway's own store; None where nothing is kept."""
 
+    may: Callable[[Caller, str], bool] = lambda _caller, _right: False
+    """Whether a caller has a right: `manage`, `internal`, `approve`."""
+
     documents: object = None
     """The verbs about documents, a `toolgate.librarian.Librarian`; None where there are none."""
 
@@ -165,6 +168,10 @@ class ToolContext:
     def documents(self) -> Any:
         """The verbs about documents; None where there are none."""
         return self._services.documents
+
+    def may(self, right: str) -> bool:
+        """Whether the caller has a right: `manage`, `internal`, `approve`."""
+        return self._services.may(self.caller, right)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None

@@ -1,0 +1,1 @@
+"""The pack `sql`: questions to connected databases, for reading only."""

@@ -5,9 +5,10 @@ Their clients block, and those of a local file may not be used by two threads at
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any, TypeVar
 
-import anyio
 from anyio import to_thread
 
 from toolgate.errors import StoreError, ToolgateError
@@ -26,24 +27,24 @@ class Elsewhere:
 
     notice = ""
 
-    def __init__(self, name: str, connect: Callable[[], Any], *, at_once: int) -> None:
+    def __init__(self, name: str, connect: Callable[[], Any], *, alone: bool) -> None:
         """Make one.
 
         Args:
             name: What the place is called in messages.
             connect: Makes the client; blocks.
-            at_once: How many threads may use it at the same time.
+            alone: Whether one thread at a time may use it.
         """
         self._name = name
         self._connect = connect
         self._client: Any = None
-        self._limiter: anyio.CapacityLimiter | None = None
-        self._at_once = at_once
+        self._connecting = Lock()
+        self._using: AbstractContextManager[object] = Lock() if alone else nullcontext()
         self.known: set[str] = set()
         """Shelves that are there."""
 
     async def using(self, work: Callable[[Any], T]) -> T:
-        """Do something with the client.
+        """Do something with the client. Cancelling does not wait for it.
 
         Raises:
             StoreError: The place does not answer, or refuses.
@@ -51,9 +52,8 @@ class Elsewhere:
 
         def run() -> T:
             try:
-                if self._client is None:
-                    self._client = self._connect()
-                return work(self._client)
+                with self._using:
+                    return work(self._connected())
             except (ToolgateError, ValueError):
                 raise
             except Exception as error:
@@ -64,14 +64,17 @@ class Elsewhere:
                     hint=f"Look at documents.place_options.{self._name}, and at the service.",
                 ) from error
 
-        if self._limiter is None:  # it belongs to the loop that runs now
-            self._limiter = anyio.CapacityLimiter(self._at_once)
-        return await to_thread.run_sync(run, limiter=self._limiter)
+        return await to_thread.run_sync(run, abandon_on_cancel=True)
 
     async def aclose(self) -> None:
         """Close the client; the next use makes another."""
         await to_thread.run_sync(self._forget)
-        self._limiter = None
+
+    def _connected(self) -> Any:
+        with self._connecting:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
 
     def _forget(self) -> None:
         client, self._client = self._client, None

@@ -1,4 +1,4 @@
-"""Vectors of passages in Milvus: a folder of this machine (Milvus Lite), or a cluster.
+"""Vectors of passages in Milvus: a place on this machine (Milvus Lite), or a cluster.
 
 The same client speaks to both. Vectors of `cosine` are brought to length 1 and compared by their
 product, so that a vector of zeros is far from all instead of an error.
@@ -29,14 +29,14 @@ class Options:
     """Where Milvus is, and how it searches."""
 
     uri: str = ""
-    """`http://HOST:19530` of a cluster, or the path of a folder; empty: `documents.milvus` in the
-    data folder."""
+    """`http://HOST:19530` of a cluster, or a path of this machine that ends in `.db`; empty:
+    `documents-milvus.db` in the data folder."""
 
     token: str = field(default="", repr=False)
     """`USER:PASSWORD`, or an API key; write it as `${env:NAME}`."""
 
     index: str = "auto"
-    """Kind of index, such as `HNSW`; `auto`: `FLAT` in a folder, `HNSW` in a cluster."""
+    """Kind of index, such as `HNSW`; `auto`: `FLAT` on this machine, `HNSW` in a cluster."""
 
     index_params: Mapping[str, int] = field(default_factory=dict[str, int])
     """Its parameters, such as `{ M = 16, efConstruction = 64 }`."""
@@ -51,7 +51,7 @@ class MilvusPassages(Elsewhere):
     """A collection of Milvus for each shelf."""
 
     def __init__(self, options: Options, data_dir: Path) -> None:
-        uri = options.uri or str(data_dir / "documents.milvus")
+        uri = options.uri or str(data_dir / "documents-milvus.db")
         self._is_remote = "://" in uri
         self._options = options
 
@@ -61,7 +61,7 @@ class MilvusPassages(Elsewhere):
                 return MilvusClient(str(Path(uri).expanduser()))
             return MilvusClient(uri, token=options.token)
 
-        super().__init__("milvus", connect, at_once=8 if self._is_remote else 1)
+        super().__init__("milvus", connect, alone=not self._is_remote)
 
     async def put(
         self, shelf: Shelf, passages: Sequence[Placed], vectors: NDArray[np.float32]

@@ -34,7 +34,7 @@ class Options:
     """For a server that wants one; write it as `${env:NAME}`."""
 
     path: str = ""
-    """A folder of this machine; empty: `documents.qdrant` in the data folder."""
+    """A folder of this machine; empty: `documents-qdrant` in the data folder."""
 
 
 def build(options: Options, *, data_dir: Path) -> "QdrantPassages":
@@ -46,7 +46,7 @@ class QdrantPassages(Elsewhere):
     """A collection of Qdrant for each shelf."""
 
     def __init__(self, options: Options, data_dir: Path) -> None:
-        folder = Path(options.path or data_dir / "documents.qdrant").expanduser()
+        folder = Path(options.path or data_dir / "documents-qdrant").expanduser()
 
         def connect() -> Any:
             if options.url:
@@ -54,7 +54,7 @@ class QdrantPassages(Elsewhere):
             folder.parent.mkdir(parents=True, exist_ok=True)
             return QdrantClient(path=str(folder))
 
-        super().__init__("qdrant", connect, at_once=8 if options.url else 1)
+        super().__init__("qdrant", connect, alone=not options.url)
         self._is_remote = bool(options.url)
 
     async def put(

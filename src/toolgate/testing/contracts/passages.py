@@ -1,0 +1,203 @@
+"""What every place for vectors of passages must do, run against yours.
+
+Example:
+    ```python
+    class TestMine(PassageContract):
+        @pytest.fixture
+        async def index(self) -> AsyncGenerator[PassageIndex]:
+            index = build(Options())
+            yield index
+            await index.aclose()
+    ```
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from anyio import create_task_group
+from numpy.typing import NDArray
+
+from toolgate.ids import new_id
+from toolgate.passages import METRICS, Metric, PassageIndex, Placed, Shelf
+
+__all__ = ["PassageContract", "placed", "some_vectors"]
+
+DIM = 8
+COLLECTION = "c1"
+"""The collection of all shelves; places that want a row of it make one."""
+
+
+def some_vectors(count: int, *, seed: int = 5) -> NDArray[np.float32]:
+    """Vectors of length 1 in directions of chance."""
+    rows = np.random.default_rng(seed).normal(size=(count, DIM)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def placed(count: int, *, first: int = 2**61, document: str = "d1") -> list[Placed]:
+    """Passages of a document."""
+    return [Placed(passage_id=first + at, document_id=document) for at in range(count)]
+
+
+def _shelf(metric: Metric = "cosine") -> Shelf:
+    return Shelf(collection_id=COLLECTION, shelf_id=new_id(), dim=DIM, metric=metric)
+
+
+def _expected(
+    metric: Metric, rows: NDArray[np.float32], question: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    if metric == "cosine":
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(question)
+        return (1 + rows @ question / lengths) / 2
+    if metric == "euclidean":
+        return 1 / (1 + np.linalg.norm(rows - question, axis=1))
+    return rows @ question
+
+
+class PassageContract:
+    """Subclass it with a fixture `index`."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.mark.parametrize("metric", METRICS)
+    async def test_nearest_passages_come_first_with_their_similarity(
+        self, index: PassageIndex, metric: Metric
+    ) -> None:
+        """Every metric: order and scale."""
+        shelf, rows, passages = _shelf(metric), some_vectors(60), placed(60)
+        question = some_vectors(1, seed=9)[0] * 2
+        await index.put(shelf, passages, rows)
+        found = await index.nearest(shelf, question, limit=7)
+        values = _expected(metric, rows, question)
+        best = sorted(range(60), key=lambda at: -values[at])[:7]
+        assert [each.passage_id for each in found] == [passages[at].passage_id for at in best]
+        assert [each.similarity for each in found] == pytest.approx(
+            [float(values[at]) for at in best], abs=1e-4
+        )
+
+    async def test_an_empty_shelf_has_nothing(self, index: PassageIndex) -> None:
+        """A shelf that nobody has filled is no error."""
+        shelf = _shelf()
+        assert await index.nearest(shelf, some_vectors(1)[0], limit=3) == []
+        assert await index.count(shelf) == 0
+        assert await index.vectors(shelf, [1, 2]) == {}
+        await index.remove(shelf, ["d1"])
+        await index.settle(shelf)
+        await index.drop(shelf)
+
+    async def test_shelves_never_see_each_other(self, index: PassageIndex) -> None:
+        """The same numbers on two shelves."""
+        one, other = _shelf(), _shelf()
+        await index.put(one, placed(3), some_vectors(3))
+        await index.put(other, placed(2), some_vectors(2, seed=6))
+        await index.drop(one)
+        assert await index.count(one) == 0
+        assert await index.count(other) == 2
+        assert len(await index.nearest(other, some_vectors(1)[0], limit=9)) == 2
+
+    async def test_putting_again_replaces(self, index: PassageIndex) -> None:
+        """A number has one vector."""
+        shelf, passages, rows = _shelf(), placed(4), some_vectors(4)
+        await index.put(shelf, passages, rows)
+        await index.put(shelf, passages[:1], rows[3:])
+        found = await index.nearest(shelf, rows[3], limit=2)
+        assert {each.passage_id for each in found} == {
+            passages[0].passage_id,
+            passages[3].passage_id,
+        }
+        assert await index.count(shelf) == 4
+
+    async def test_removing_a_document_removes_its_passages_alone(
+        self, index: PassageIndex
+    ) -> None:
+        """Also of documents that are not there."""
+        shelf, rows = _shelf(), some_vectors(6)
+        one, other = placed(3), placed(3, first=2**61 + 10, document="d2")
+        await index.put(shelf, [*one, *other], rows)
+        await index.remove(shelf, ["d1", "unknown"])
+        found = await index.nearest(shelf, rows[0], limit=10)
+        assert {each.passage_id for each in found} == {each.passage_id for each in other}
+        assert await index.count(shelf) == 3
+
+    async def test_a_filter_comes_before_the_ranking(self, index: PassageIndex) -> None:
+        """What is allowed is found however far it is."""
+        shelf, rows = _shelf(), some_vectors(50)
+        passages = [*placed(49), *placed(1, first=2**61 + 100, document="rare")]
+        question = -rows[49]  # the last place of all
+        await index.put(shelf, passages, rows)
+        found = await index.nearest(shelf, question, limit=3, documents=["rare"])
+        assert [each.passage_id for each in found] == [2**61 + 100]
+        assert await index.nearest(shelf, question, limit=3, documents=[]) == []
+
+    async def test_equal_similarities_are_in_order_of_their_numbers(
+        self, index: PassageIndex
+    ) -> None:
+        """The order is the same each time."""
+        shelf, rows = _shelf(), np.repeat(some_vectors(1), 5, axis=0)
+        passages = placed(5)
+        await index.put(shelf, passages[::-1], rows)
+        found = await index.nearest(shelf, rows[0], limit=5)
+        assert [each.passage_id for each in found] == [each.passage_id for each in passages]
+
+    async def test_a_vector_of_zeros_is_far_from_all(self, index: PassageIndex) -> None:
+        """A model may say nothing about a text."""
+        shelf, rows, passages = _shelf(), some_vectors(3), placed(3)
+        rows[1] = 0
+        await index.put(shelf, passages, rows)
+        found = await index.nearest(shelf, rows[0], limit=3)
+        similarities = {each.passage_id: each.similarity for each in found}
+        assert similarities[passages[1].passage_id] == pytest.approx(0.5)
+        question = np.zeros(DIM, np.float32)
+        found = await index.nearest(shelf, question, limit=3)
+        assert [each.similarity for each in found] == pytest.approx([0.5] * len(found))
+
+    async def test_other_dimensions_are_refused(self, index: PassageIndex) -> None:
+        """And what is not finite."""
+        shelf = _shelf()
+        with pytest.raises(ValueError, match="shape"):
+            await index.put(shelf, placed(1), np.ones((1, DIM + 1), np.float32))
+        with pytest.raises(ValueError, match="shape"):
+            await index.put(shelf, placed(2), some_vectors(1))
+        with pytest.raises(ValueError, match="finite"):
+            await index.put(shelf, placed(1), np.full((1, DIM), np.nan, np.float32))
+        await index.put(shelf, placed(1), some_vectors(1))
+        with pytest.raises(ValueError, match="shape"):
+            await index.nearest(shelf, np.ones(DIM - 1, np.float32), limit=1)
+
+    @pytest.mark.parametrize("metric", METRICS)
+    async def test_vectors_come_back_in_their_direction(
+        self, index: PassageIndex, metric: Metric
+    ) -> None:
+        """`mmr` compares passages with each other."""
+        shelf, rows, passages = _shelf(metric), some_vectors(3), placed(3)
+        await index.put(shelf, passages, rows)
+        wanted = [passages[2].passage_id, passages[0].passage_id, 17]
+        found = await index.vectors(shelf, wanted)
+        assert sorted(found) == sorted(wanted[:2])
+        assert found[wanted[0]] == pytest.approx(rows[2], abs=1e-5)
+
+    async def test_several_may_ask_and_write_at_once(self, index: PassageIndex) -> None:
+        """Tasks of one process."""
+        shelf, rows = _shelf(), some_vectors(40)
+
+        async def write(at: int) -> None:
+            document = placed(10, first=2**61 + 10 * at, document=f"d{at}")
+            await index.put(shelf, document, rows[10 * at : 10 * at + 10])
+            await index.nearest(shelf, rows[at], limit=3)
+
+        async with create_task_group() as group:
+            for at in range(4):
+                group.start_soon(write, at)
+        assert await index.count(shelf) == 40
+
+    async def test_it_can_be_used_after_it_was_closed(self, index: PassageIndex) -> None:
+        """Closing lets go of what is open, no more."""
+        shelf, rows = _shelf(), some_vectors(2)
+        await index.put(shelf, placed(2), rows)
+        await index.aclose()
+        found = await index.nearest(shelf, rows[0], limit=1)
+        assert [each.passage_id for each in found] == _numbers(placed(1))
+
+
+def _numbers(passages: Sequence[Placed]) -> list[int]:
+    return [each.passage_id for each in passages]

@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from toolgate.errors import StoreError
 from toolgate.ids import new_id
 from toolgate.store import (
+    ApprovalFilter,
     AuditFilter,
     DetectionFilter,
     Logged,
@@ -32,6 +33,7 @@ from toolgate.store import (
     Retention,
     SeenTool,
     Store,
+    StoredApproval,
     StoredDetection,
     StoredPermission,
     StoredProject,
@@ -749,6 +751,79 @@ class StoreContract:
         await store.forget_seen_tools(DEFAULT_PROJECT, "git")
         assert await store.seen_tools(DEFAULT_PROJECT) == [other]
 
+    async def test_of_many_that_park_one_call_all_get_the_same_approval(
+        self, store: Store, other: Store
+    ) -> None:
+        """A model repeats a call while nobody has decided: people see it once."""
+        found: list[str] = []
+
+        async def park(where: Store, number: int) -> None:
+            found.append((await where.park_approval(_approval(number))).approval_id)
+
+        async with create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(park, (store, other)[number % 2], number)
+        assert len(set(found)) == 1
+        assert len(await store.approvals(ApprovalFilter(), now=NOW)) == 1
+
+    async def test_an_approval_is_decided_once_and_taken_once(
+        self, store: Store, other: Store
+    ) -> None:
+        """Of a hundred parallel decisions one counts, of a hundred calls one runs."""
+        await store.park_approval(_approval(1))
+        decided: list[bool] = []
+        taken: list[bool] = []
+
+        async def decide(where: Store) -> None:
+            decided.append(await _decide(where, "a1", "approved"))
+
+        async def take(where: Store) -> None:
+            taken.append(await where.claim_approval("a1", step=0, now=NOW))
+
+        for work in (decide, take):
+            async with create_task_group() as tasks:
+                for number in range(100):
+                    tasks.start_soon(work, (store, other)[number % 2])
+        assert sum(decided) == sum(taken) == 1
+        assert [await store.claim_approval("a1", step=1, now=NOW) for _ in range(2)] == [
+            True,
+            False,
+        ]
+        assert not await _decide(store, "a1", "rejected")
+
+    async def test_approvals_come_back_as_they_were_newest_first(self, store: Store) -> None:
+        """Whatever texts they hold, and with the state that they have now."""
+        for number in (1, 2, 3):
+            wanted = _approval(number, binding=f"b{number}", arguments=HOSTILE, tool=HOSTILE)
+            assert await store.park_approval(wanted) == wanted
+        assert await _decide(store, "a2", "rejected")
+        found = await store.approvals(ApprovalFilter(), now=NOW)
+        assert [one.approval_id for one in found] == ["a3", "a2", "a1"]
+        assert (found[0].arguments, found[1].comment) == (HOSTILE, HOSTILE)
+        assert await store.approval("a3", now=NOW) == found[0]
+        assert await store.approval("none", now=NOW) is None
+        for wanted_ones, ids in (
+            (ApprovalFilter(state="waiting"), ["a3", "a1"]),
+            (ApprovalFilter(state="rejected"), ["a2"]),
+            (ApprovalFilter(after="a3", limit=1), ["a2"]),
+            (ApprovalFilter(caller_id="nobody"), []),
+            (ApprovalFilter(project_id=DEFAULT_PROJECT, caller_id="local"), ["a3", "a2", "a1"]),
+        ):
+            found = await store.approvals(wanted_ones, now=NOW)
+            assert [one.approval_id for one in found] == ids
+
+    async def test_an_approval_expires_and_makes_room_for_the_next(self, store: Store) -> None:
+        """What was not used in time is worth nothing, and is removed after a month."""
+        first = _approval(1)
+        await store.park_approval(first)
+        late = "2026-07-28T14:00:00.000Z"
+        assert (await store.approval("a1", now=late) or first).state == "expired"
+        assert not await store.claim_approval("a1", step=0, now=late)
+        following = _approval(2, created_at=late, expires_at="2026-07-28T15:00:00.000Z")
+        assert (await store.park_approval(following)).approval_id == "a2"
+        pruned = await store.prune(Retention(), now="2026-09-28T14:00:00.000Z")
+        assert pruned.approvals == 2
+
     async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
         """Bytes count as they are read."""
         hours = {"gone": "11:59", "first": "12:10", "second": "12:20", "third": "12:30"}
@@ -971,6 +1046,25 @@ class StoreContract:
         assert checkup.problems == ()
         assert upgrade.before == upgrade.after == checkup.schema
         assert upgrade.copy is None
+
+
+def _approval(number: int, **fields: Any) -> StoredApproval:
+    given: dict[str, Any] = {
+        "binding": "b",
+        "project_id": DEFAULT_PROJECT,
+        "caller_id": "local",
+        "who": "local",
+        "tool": "git:push",
+        "created_at": NOW,
+        "expires_at": "2026-07-28T13:00:00.000Z",
+    }
+    return StoredApproval(approval_id=f"a{number}", **given | fields)
+
+
+async def _decide(store: Store, approval_id: str, state: Literal["approved", "rejected"]) -> bool:
+    return await store.decide_approval(
+        approval_id, state=state, by="anna", via="rest", comment=HOSTILE, edited=None, now=NOW
+    )
 
 
 async def _fill(store: Store) -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.passages.places import index_in
-from toolgate.passages import PassageIndex
-from toolgate.testing.contracts.passages import PassageContract
+from toolgate.passages import METRICS, Metric, PassageIndex, Shelf
+from toolgate.testing.contracts.passages import DOCUMENTS, PassageContract, new_shelf
+
+SHELVES = {metric: new_shelf(metric) for metric in METRICS}
 
 
 @pytest.fixture(scope="module")
@@ -18,3 +20,9 @@ class TestMilvusLite(PassageContract):
     @pytest.fixture
     def index(self, place: PassageIndex) -> PassageIndex:
         return place
+
+    async def shelf(self, index: PassageIndex, metric: Metric = "cosine") -> Shelf:
+        """One for each metric: the client sleeps half a second when it makes one."""
+        shelf = SHELVES[metric]
+        await index.remove(shelf, DOCUMENTS)
+        return shelf

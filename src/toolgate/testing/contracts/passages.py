@@ -21,9 +21,20 @@ from numpy.typing import NDArray
 from toolgate.ids import new_id
 from toolgate.passages import METRICS, Metric, PassageIndex, Placed, Shelf
 
-__all__ = ["PassageContract", "placed", "some_vectors"]
+__all__ = [
+    "COLLECTION",
+    "DIM",
+    "DOCUMENTS",
+    "PassageContract",
+    "new_shelf",
+    "placed",
+    "some_vectors",
+]
 
 DIM = 8
+DOCUMENTS = ("d0", "d1", "d2", "d3", "rare")
+"""All that are put on a shelf."""
+
 COLLECTION = "c1"
 """The collection of all shelves; places that want a row of it make one."""
 
@@ -39,7 +50,8 @@ def placed(count: int, *, first: int = 2**61, document: str = "d1") -> list[Plac
     return [Placed(passage_id=first + at, document_id=document) for at in range(count)]
 
 
-def _shelf(metric: Metric = "cosine") -> Shelf:
+def new_shelf(metric: Metric = "cosine") -> Shelf:
+    """A shelf that nobody has filled."""
     return Shelf(collection_id=COLLECTION, shelf_id=new_id(), dim=DIM, metric=metric)
 
 
@@ -59,12 +71,18 @@ class PassageContract:
 
     pytestmark = pytest.mark.anyio
 
+    async def shelf(self, index: PassageIndex, metric: Metric = "cosine") -> Shelf:
+        """An empty shelf; a place where making one is slow may give one that it has emptied."""
+        del index
+        return new_shelf(metric)
+
     @pytest.mark.parametrize("metric", METRICS)
     async def test_nearest_passages_come_first_with_their_similarity(
         self, index: PassageIndex, metric: Metric
     ) -> None:
         """Every metric: order and scale."""
-        shelf, rows, passages = _shelf(metric), some_vectors(60), placed(60)
+        shelf = await self.shelf(index, metric)
+        rows, passages = some_vectors(60), placed(60)
         question = some_vectors(1, seed=9)[0] * 2
         await index.put(shelf, passages, rows)
         found = await index.nearest(shelf, question, limit=7)
@@ -77,7 +95,7 @@ class PassageContract:
 
     async def test_an_empty_shelf_has_nothing(self, index: PassageIndex) -> None:
         """A shelf that nobody has filled is no error."""
-        shelf = _shelf()
+        shelf = new_shelf()
         assert await index.nearest(shelf, some_vectors(1)[0], limit=3) == []
         assert await index.count(shelf) == 0
         assert await index.vectors(shelf, [1, 2]) == {}
@@ -87,7 +105,7 @@ class PassageContract:
 
     async def test_shelves_never_see_each_other(self, index: PassageIndex) -> None:
         """The same numbers on two shelves."""
-        one, other = _shelf(), _shelf()
+        one, other = new_shelf(), new_shelf()
         await index.put(one, placed(3), some_vectors(3))
         await index.put(other, placed(2), some_vectors(2, seed=6))
         await index.drop(one)
@@ -97,7 +115,8 @@ class PassageContract:
 
     async def test_putting_again_replaces(self, index: PassageIndex) -> None:
         """A number has one vector."""
-        shelf, passages, rows = _shelf(), placed(4), some_vectors(4)
+        shelf = await self.shelf(index)
+        passages, rows = placed(4), some_vectors(4)
         await index.put(shelf, passages, rows)
         await index.put(shelf, passages[:1], rows[3:])
         found = await index.nearest(shelf, rows[3], limit=2)
@@ -111,7 +130,8 @@ class PassageContract:
         self, index: PassageIndex
     ) -> None:
         """Also of documents that are not there."""
-        shelf, rows = _shelf(), some_vectors(6)
+        shelf = await self.shelf(index)
+        rows = some_vectors(6)
         one, other = placed(3), placed(3, first=2**61 + 10, document="d2")
         await index.put(shelf, [*one, *other], rows)
         await index.remove(shelf, ["d1", "unknown"])
@@ -121,7 +141,8 @@ class PassageContract:
 
     async def test_a_filter_comes_before_the_ranking(self, index: PassageIndex) -> None:
         """What is allowed is found however far it is."""
-        shelf, rows = _shelf(), some_vectors(50)
+        shelf = await self.shelf(index)
+        rows = some_vectors(50)
         passages = [*placed(49), *placed(1, first=2**61 + 100, document="rare")]
         question = -rows[49]  # the last place of all
         await index.put(shelf, passages, rows)
@@ -133,7 +154,8 @@ class PassageContract:
         self, index: PassageIndex
     ) -> None:
         """The order is the same each time."""
-        shelf, rows = _shelf(), np.repeat(some_vectors(1), 5, axis=0)
+        shelf = await self.shelf(index)
+        rows = np.repeat(some_vectors(1), 5, axis=0)
         passages = placed(5)
         await index.put(shelf, passages[::-1], rows)
         found = await index.nearest(shelf, rows[0], limit=5)
@@ -141,7 +163,8 @@ class PassageContract:
 
     async def test_a_vector_of_zeros_is_far_from_all(self, index: PassageIndex) -> None:
         """A model may say nothing about a text."""
-        shelf, rows, passages = _shelf(), some_vectors(3), placed(3)
+        shelf = await self.shelf(index)
+        rows, passages = some_vectors(3), placed(3)
         rows[1] = 0
         await index.put(shelf, passages, rows)
         found = await index.nearest(shelf, rows[0], limit=3)
@@ -153,7 +176,7 @@ class PassageContract:
 
     async def test_other_dimensions_are_refused(self, index: PassageIndex) -> None:
         """And what is not finite."""
-        shelf = _shelf()
+        shelf = await self.shelf(index)
         with pytest.raises(ValueError, match="shape"):
             await index.put(shelf, placed(1), np.ones((1, DIM + 1), np.float32))
         with pytest.raises(ValueError, match="shape"):
@@ -169,7 +192,8 @@ class PassageContract:
         self, index: PassageIndex, metric: Metric
     ) -> None:
         """`mmr` compares passages with each other."""
-        shelf, rows, passages = _shelf(metric), some_vectors(3), placed(3)
+        shelf = await self.shelf(index, metric)
+        rows, passages = some_vectors(3), placed(3)
         await index.put(shelf, passages, rows)
         wanted = [passages[2].passage_id, passages[0].passage_id, 17]
         found = await index.vectors(shelf, wanted)
@@ -178,7 +202,8 @@ class PassageContract:
 
     async def test_several_may_ask_and_write_at_once(self, index: PassageIndex) -> None:
         """Tasks of one process."""
-        shelf, rows = _shelf(), some_vectors(40)
+        shelf = await self.shelf(index)
+        rows = some_vectors(40)
 
         async def write(at: int) -> None:
             document = placed(10, first=2**61 + 10 * at, document=f"d{at}")
@@ -192,7 +217,8 @@ class PassageContract:
 
     async def test_it_can_be_used_after_it_was_closed(self, index: PassageIndex) -> None:
         """Closing lets go of what is open, no more."""
-        shelf, rows = _shelf(), some_vectors(2)
+        shelf = await self.shelf(index)
+        rows = some_vectors(2)
         await index.put(shelf, placed(2), rows)
         await index.aclose()
         found = await index.nearest(shelf, rows[0], limit=1)

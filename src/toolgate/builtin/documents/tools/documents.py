@@ -1,6 +1,7 @@
 """The tools of the pack: `retriever`, `storage`; hidden: `grade`, `rephrase`."""
 
-from typing import Annotated, Literal, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,11 +26,15 @@ _LISTS = {"toolgate/kind": "Vector Search"}
 _HIDDEN = {"toolgate/kind": "Vector Search", "toolgate/internal": True}
 
 
-class Entry(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Entry:
     """What somebody said."""
 
     role: Literal["user", "assistant"]
+    """Who."""
+
     content: str
+    """What."""
 
 
 @tool(title="Find documents", annotations=_READS, meta=_RETRIEVES)
@@ -59,7 +64,7 @@ async def retriever(
         history: The conversation so far, for questions that refer back; the question is added.
     """
     try:
-        said = [Said(role=each["role"], text=each["content"]) for each in history or ()]
+        said = [Said(role=each.role, text=each.content) for each in history or ()]
         if said and said[-1] != Said(role="user", text=question):
             said.append(Said(role="user", text=question))
         found = await _librarian(context).retrieve(
@@ -165,7 +170,7 @@ async def rephrase(
         question: The last question.
         history: All messages of user and assistant, the question included.
     """
-    said = [Said(role=each["role"], text=each["content"]) for each in history]
+    said = [Said(role=each.role, text=each.content) for each in history]
     try:
         made = await _librarian(context).rephrase(context.caller, question, said)
     except ToolgateError as error:

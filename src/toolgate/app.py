@@ -7,10 +7,12 @@ async with open_app(load()) as app:
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +29,18 @@ from toolgate.audit import (
 )
 from toolgate.catalog import Catalog
 from toolgate.connections import Connections, SchemaHistory
+from toolgate.credentials import (
+    Desk,
+    Keychain,
+    KeySource,
+    Logins,
+    LoginWatch,
+    Presented,
+    Rights,
+    SealedConfigs,
+    Vault,
+    key_source,
+)
 from toolgate.documents import Library
 from toolgate.embed import Embedder
 from toolgate.errors import ConfigError, SettingError, StoreError
@@ -48,9 +62,12 @@ from toolgate.settings import (
     audit_files,
     audit_key,
     base_environment,
+    credential_key,
+    credential_key_file,
     default_store_url,
     home_dir,
     learned_dir,
+    proxies,
 )
 from toolgate.shelving import Shelving
 from toolgate.signing import Signer
@@ -64,7 +81,6 @@ from toolgate.upstream import (
     ToolServices,
     Wire,
     WireMaker,
-    new_http_session,
 )
 
 __all__ = ["App", "open_app"]
@@ -93,6 +109,7 @@ class App:
         notes: DetectionNotes,
         packs: Packs,
         permissions: Permissions,
+        logins: Logins,
         guards: Guards,
         sealer: Sealer,
         connect: Callable[[], None],
@@ -118,6 +135,8 @@ class App:
         """The packs: what intents, rules and some tools come from."""
         self.permissions = permissions
         """Who may do what."""
+        self.logins = logins
+        """What is shown to servers."""
         self.sealer = sealer
         """Who signs the audit, and can check it."""
         self._guards = guards
@@ -193,9 +212,18 @@ async def open_app(
         stack.push_async_callback(_seal_at_the_end, store, recorder, sealer)
         schemas = SchemaHistory(Connections(settings.connections), store)
         stack.push_async_callback(schemas.connections.aclose)
-        services = _Services(wires or {})
+        services = _Services(wires or {}, lambda: gateway.settings)
         stack.push_async_callback(services.aclose)
+        desk = Desk(
+            Vault(store, Keychain(store, _key_source(settings))),
+            services.outbound,
+            is_local=lambda: not permissions.admission.required,
+            login_url=lambda server, subject: logins.login_url(server, subject),
+        )
+        services.desk = desk
+        stack.push_async_callback(desk.aclose)
         fleet = Fleet(services.make_wire, Bridge(signer))
+        fleet.whose = desk.note
         quarantine = Quarantine(
             store, project_id=DEFAULT_PROJECT, mode=lambda: gateway.settings.quarantine
         )
@@ -209,7 +237,7 @@ async def open_app(
         )
         searching = Searching(settings, {"store": store})
         stack.push_async_callback(searching.aclose)
-        keeper = Keeper(settings, store, catalog)
+        keeper = Keeper(settings, store, catalog, SealedConfigs(desk.vault))
         learning = Learning(
             store,
             rules=lambda: gateway.settings.usage,
@@ -251,6 +279,22 @@ async def open_app(
         receipts = Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries)
         permissions = Permissions(settings, store, catalog, receipts)
         stack.push_async_callback(permissions.aclose)
+        following = LoginWatch(desk.vault, changed=fleet.relogin)
+        stack.push_async_callback(following.aclose)
+        logins = Logins(
+            desk,
+            signer,
+            rights=Rights(
+                manages=lambda caller: permissions.policy.decide(caller, "right", "manage").allowed,
+                reaches=lambda caller, server: (
+                    permissions.policy.decide(caller, "reach", server).allowed
+                ),
+            ),
+            specs=lambda: list(catalog.specs),
+            settings=lambda: gateway.settings.credentials,
+            record=receipts.note,
+            changed=following.look,
+        )
         passage = Passage(
             Guards(
                 settings.guard,
@@ -319,6 +363,7 @@ async def open_app(
                 task.add_done_callback(searches.discard)
 
         permissions.on_change(access_changed)
+        permissions.on_change(following.look_soon)
         stack.callback(catalog.on_change(lambda _: permissions.warn()))
         await packs.look()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
@@ -374,6 +419,7 @@ async def open_app(
             notes=notes,
             packs=packs,
             permissions=permissions,
+            logins=logins,
             guards=passage.guards,
             sealer=sealer,
             connect=fleet.release,
@@ -490,12 +536,16 @@ def _here() -> Path:
 
 
 class _Services(Mapping[str, object]):
-    """What wires may ask for; the HTTP client is made when the first of them does."""
+    """What wires may ask for; HTTP clients are made when the first of them does."""
 
-    def __init__(self, wires: Mapping[str, WireMaker]) -> None:
+    def __init__(self, wires: Mapping[str, WireMaker], settings: Callable[[], Settings]) -> None:
         self._wires = wires
+        self._settings = settings
+        self.desk: Desk | None = None
+        """Shows what belongs to each server."""
+        self._credential: Presented | None = None
         self._guard = OrphanGuard()
-        self._http: Any = None
+        self._outbound: Any = None
         self._environment = base_environment()
         self._max_message_bytes = 0
 
@@ -504,6 +554,7 @@ class _Services(Mapping[str, object]):
         if spec.name in self._wires:
             return self._wires[spec.name](spec)
         self._max_message_bytes = spec.max_message_bytes
+        self._credential = None if self.desk is None else Presented(self.desk, spec)
         plugin = PluginSpec(name=spec.kind, setting=f"server.{spec.name}", options=spec.options)
         return make("upstream", Wire, plugin, self)
 
@@ -516,23 +567,54 @@ class _Services(Mapping[str, object]):
             case "max_message_bytes":
                 return self._max_message_bytes
             case "http":
-                if self._http is None:
-                    self._http = new_http_session()
-                return self._http
+                return self.outbound().session(import_module("toolgate.outbound").WRITTEN)
+            case "proxy_for":
+                return self.outbound().proxy_for
+            case "credential":
+                return self._credential
             case _:
                 raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("guard", "base_environment", "max_message_bytes", "http"))
+        return iter(_SERVICES)
 
     def __len__(self) -> int:
-        return 4
+        return len(_SERVICES)
+
+    def outbound(self) -> Any:
+        """The HTTP clients of the gateway; their library is loaded only now."""
+        if self._outbound is None:
+            module: Any = import_module("toolgate.outbound")
+            self._outbound = module.Outbound(self._settings().outbound, proxies())
+        return self._outbound
 
     async def aclose(self) -> None:
-        """Close the HTTP client and end the guard."""
-        if self._http is not None:
-            await self._http.close()
+        """Close the HTTP clients and end the guard."""
+        if self._outbound is not None:
+            await self._outbound.aclose()
         await self._guard.aclose()
+
+
+_SERVICES = (
+    "guard",
+    "base_environment",
+    "max_message_bytes",
+    "http",
+    "proxy_for",
+    "credential",
+)
+
+
+def _key_source(settings: Settings) -> KeySource:
+    """Where the key is that credentials of servers are encrypted with."""
+    url = settings.store.url or default_store_url()
+    return key_source(
+        settings.credentials.key,
+        variables=credential_key(),
+        file=credential_key_file(),
+        place=hashlib.sha256(url.encode()).hexdigest()[:12],
+        in_memory=url == "sqlite://",
+    )
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolgate.catalog import Catalog
+from toolgate.credentials import SealedConfigs, is_open
 from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.ids import new_id
 from toolgate.packs import Packs
@@ -28,8 +29,11 @@ log = logging.getLogger(__name__)
 class Keeper:
     """Where servers are kept: files belong to their owner, the rest is in the store."""
 
-    def __init__(self, settings: Settings, store: Store, catalog: Catalog) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, catalog: Catalog, sealed: SealedConfigs
+    ) -> None:
         self.settings = settings
+        self._sealed = sealed
         self.packs: Packs | None = None
         """Bring servers of their own along."""
         self._store = store
@@ -55,7 +59,7 @@ class Keeper:
                     "store.",
                     hint=f"Remove it from the file, or run: toolgate servers remove {row.name}",
                 )
-            specs.append(_stored_spec(row))
+            specs.append(await self._opened_spec(row))
         if self.packs is not None and settings.expose != "flat":
             names = [spec.name for spec in specs]
             specs += self.packs.specs(names, has_connections=bool(settings.connections))
@@ -65,6 +69,18 @@ class Keeper:
                 hint='Configure one server, or set expose = "prefixed".',
             )
         return specs
+
+    async def _opened_spec(self, row: StoredServer) -> ServerSpec:
+        """The server of a row; one whose secrets cannot be read is disabled, and says why."""
+        try:
+            if is_open(row):  # written before there was encryption
+                await self._store.save_server(await self._sealed.closed(row))
+            return _stored_spec(await self._sealed.opened(row))
+        except (SettingError, StoreError) as error:
+            log.warning("server cannot be used", extra={"server": row.name, "error": str(error)})
+            shown = {name: value for name, value in row.config.items() if name != "sealed"}
+            spec = _stored_spec(replace(row, config=shown, enabled=False))
+            return replace(spec, problem=f"server {row.name!r}: {error}")
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server and start it."""
@@ -95,8 +111,8 @@ class Keeper:
         row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
         try:
             await self._store.add_project(project_id)  # one that stands in a file has no row yet
-            await self._store.save_server(row)
-        except StoreError:
+            await self._store.save_server(await self._sealed.closed(row))
+        except (StoreError, SettingError):
             await self._catalog.remove(name)
             raise
 
@@ -105,6 +121,7 @@ class Keeper:
         row = await self._stored(project_id, name)
         if row is not None:
             await self._store.delete_server(row.server_id)
+            await self._store.delete_credentials(name)
         else:
             path = self._file_of(name)
             await asyncio.to_thread(_remove_from_file, path, name)
@@ -115,7 +132,7 @@ class Keeper:
         row = await self._stored(project_id, name)
         if row is not None:
             changed = replace(row, enabled=enabled)
-            await self._store.save_server(changed)
+            await self._store.save_server(await self._sealed.closed(changed))
             await self._catalog.replace(_stored_spec(changed))
             return
         source = self._spec(name).source
@@ -141,13 +158,14 @@ class Keeper:
         changed = replace(
             row, config={**config, "tool_permissions": switches} if switches else config
         )
-        await self._store.save_server(changed)
+        await self._store.save_server(await self._sealed.closed(changed))
         await self._catalog.replace(_stored_spec(changed))
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway
         rows = await self._store.servers(None)
-        return next((row for row in rows if row.name == name), None)
+        row = next((row for row in rows if row.name == name), None)
+        return None if row is None else await self._sealed.opened(row)
 
     def _spec(self, name: str) -> ServerSpec:
         for spec in self._catalog.specs:

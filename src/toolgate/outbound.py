@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -435,7 +434,6 @@ def _is_of(host: str, digits: str | None, pattern: str) -> bool:
     return bool(name) and (host == name or host.endswith(f".{name}"))
 
 
-@lru_cache(maxsize=64)
 def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLContext | None:
     """Certificates towards a server; None: those of the system, and none of our own.
 

@@ -169,6 +169,10 @@ class ServerSpec:
     credentials: CredentialSpec = CredentialSpec()
     """What is shown to it beside what stands in `options`."""
 
+    subject: str = ""
+    """Whose connection it is, where each has one; filled in while running. Empty: the one by which
+    the server tells what it offers."""
+
     server_id: str = ""
     """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
 
@@ -296,6 +300,10 @@ class Caller:
 
     identity: Identity = LOCAL
     """What was proved of it. WARNING: by default that it may do everything."""
+
+    credential: str = field(default="", repr=False)
+    """The caller's own token, where it is one of an identity provider that can be exchanged for
+    others. WARNING: never shown, and never sent to a server."""
 
     folder: str = ""
     """Where its client works, told by a program of the same user; empty: where Toolgate runs."""

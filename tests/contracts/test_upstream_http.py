@@ -17,6 +17,7 @@ from toolgate.errors import (
     RpcError,
     UnreachableError,
 )
+from toolgate.outbound import open_session
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
@@ -27,13 +28,12 @@ from toolgate.testing.contracts.upstream import (
 from toolgate.testing.echo_server import EchoServer, serve_http
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json
 from toolgate.upstream import Wire
-from toolgate.upstream._http import open_http_session
 from toolgate.upstream.http import HttpWire, Options, build
 
 
 @pytest.fixture
 async def http() -> AsyncGenerator[aiohttp.ClientSession]:
-    async with open_http_session() as session:
+    async with open_session() as session:
         yield session
 
 

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, UnreachableError
+from toolgate.outbound import open_session
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
@@ -19,13 +20,12 @@ from toolgate.testing.contracts.upstream import (
 from toolgate.testing.echo_server import EchoServer, serve_sse
 from toolgate.types import Json
 from toolgate.upstream import Wire
-from toolgate.upstream._http import open_http_session
 from toolgate.upstream.sse import Options, SseWire, build
 
 
 @pytest.fixture
 async def http() -> AsyncGenerator[aiohttp.ClientSession]:
-    async with open_http_session() as session:
+    async with open_session() as session:
         yield session
 
 

@@ -108,6 +108,7 @@ class Admission:
             client=shown.client,
             conversation=(shown.conversation or shown.client)[:_MAX_WORD],
             identity=identity,
+            credential=_credential(shown) if identity.kind == "jwt" else "",
             folder=self._folder(shown),
         )
 

@@ -145,6 +145,10 @@ class Receipts:
         self._sink.record(record)
         return record.record_id
 
+    def note(self, caller: Caller, action: str, detail: Json) -> None:
+        """Record what somebody changed."""
+        self.simple(caller, action, began=perf_counter(), detail=detail)
+
     def approval(
         self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
     ) -> str:

@@ -3,6 +3,7 @@
 Knows no wire: `upstream` asks a `Presented` for headers and variables.
 """
 
+from toolgate.credentials._configs import SealedConfigs, is_open
 from toolgate.credentials._desk import Desk, Presented
 from toolgate.credentials._keychain import Keychain, Rotated
 from toolgate.credentials._logins import (
@@ -17,6 +18,7 @@ from toolgate.credentials._logins import (
 )
 from toolgate.credentials._sources import KeySource, key_source
 from toolgate.credentials._vault import Kept, Vault
+from toolgate.credentials._watch import LoginWatch
 from toolgate.credentials._whose import EVERYBODY, key_of, shown_subject, subject_of
 
 __all__ = [
@@ -31,11 +33,14 @@ __all__ = [
     "Keychain",
     "LoginPage",
     "LoginView",
+    "LoginWatch",
     "Logins",
     "Presented",
     "Rights",
     "Rotated",
+    "SealedConfigs",
     "Vault",
+    "is_open",
     "key_of",
     "key_source",
     "shown_subject",

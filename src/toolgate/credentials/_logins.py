@@ -14,7 +14,7 @@ from toolgate.credentials._desk import Desk, origin_of, shown_of, with_tokens
 from toolgate.credentials._vault import Kept
 from toolgate.credentials._whose import EVERYBODY, key_of, subject_named, subject_of
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
-from toolgate.ids import utc_now
+from toolgate.ids import new_id, utc_now
 from toolgate.settings import CredentialSettings
 from toolgate.signing import Signer
 from toolgate.types import Caller, Json, ServerSpec, json_object
@@ -119,7 +119,7 @@ class Logins:
         specs: Callable[[], list[ServerSpec]],
         settings: Callable[[], CredentialSettings],
         record: Callable[[Caller, str, Json], None],
-        changed: Callable[[str, str], Awaitable[None]],
+        changed: Callable[[], Awaitable[None]],
     ) -> None:
         """Make one.
 
@@ -130,7 +130,7 @@ class Logins:
             specs: The servers.
             settings: Table `[credentials]`.
             record: Writes into the audit.
-            changed: Called with server and subject when something else is to be shown.
+            changed: Called when something else is to be shown.
         """
         self._desk = desk
         self._signer = signer
@@ -285,7 +285,7 @@ class Logins:
         who = Caller(caller_id=str(secret["by"]))
         self._record(caller or who, "login", {"server": spec.name, "subject": subject})
         self._desk.wanted_scopes.pop((spec.name, subject), None)
-        await self._changed(spec.name, subject)
+        await self._changed()
         return view
 
     # Giving and removing
@@ -317,12 +317,18 @@ class Logins:
             "env": dict(env),
             "origin": origin_of(spec),
         }
-        shown: Json = {"form": "static", "state": "good", "names": names, "by": caller.caller_id}
+        shown: Json = {
+            "form": "static",
+            "state": "good",
+            "names": names,
+            "by": caller.caller_id,
+            "epoch": new_id(),
+        }
         key = key_of(spec.name, subject)
         await self._desk.vault.save(key, secret, shown)
         detail: Json = {"server": spec.name, "subject": subject, "names": names}
         self._record(caller, "credentials", detail)
-        await self._changed(spec.name, subject)
+        await self._changed()
         return _view(Kept(key=key, version=0, secret={}, shown={**shown, "updated_at": utc_now()}))
 
     async def remove(
@@ -344,7 +350,7 @@ class Logins:
         if kept is not None:
             await self._revoke(spec, kept)
             self._record(caller, "logout", {"server": spec.name, "subject": subject})
-            await self._changed(spec.name, subject)
+            await self._changed()
         return gone > 0
 
     async def forget_server(self, server: str) -> None:
@@ -488,7 +494,7 @@ class Logins:
                 await self._forget_client(spec, pending)
             raise
         complete = with_tokens(secret, tokens, self._desk.clock())
-        shown = {**shown_of(complete, {}), "by": str(pending["by"])}
+        shown = {**shown_of(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
         key = key_of(spec.name, subject)
         await self._desk.vault.save(key, complete, shown)
         return _view(Kept(key=key, version=0, secret={}, shown={**shown, "updated_at": utc_now()}))

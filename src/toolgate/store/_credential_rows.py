@@ -22,7 +22,7 @@ class CredentialKey:
 
     kind: str
     """`login` for what is shown to the server, `client` for a registration at its authorization
-    server, `config` for what stands in its configuration."""
+    server, `pending` for a login that has begun, `config` for what stands in its configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,23 @@ class CredentialRows(Protocol):
         ...
 
     async def delete_credentials(
-        self, server: str, *, subject: str | None = None, project_id: str | None = None
+        self,
+        server: str | None = None,
+        *,
+        subject: str | None = None,
+        kind: str | None = None,
+        project_id: str | None = None,
+        before: str | None = None,
     ) -> int:
-        """Remove those of a server, or of one subject there; gives how many there were."""
+        """Remove those that fit all that is given; gives how many there were.
+
+        Args:
+            server: Of this server.
+            subject: Of this subject.
+            kind: Of this kind.
+            project_id: Of this tenant.
+            before: Written last before then; UTC, ISO 8601.
+        """
         ...
 
     async def lease_credential(self, key: CredentialKey, by: str, until: str, now: str) -> bool:

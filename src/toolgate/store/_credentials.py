@@ -45,12 +45,18 @@ class SqlCredentials:
         )
 
     async def delete_credentials(
-        self, server: str, *, subject: str | None = None, project_id: str | None = None
+        self,
+        server: str | None = None,
+        *,
+        subject: str | None = None,
+        kind: str | None = None,
+        project_id: str | None = None,
+        before: str | None = None,
     ) -> int:
-        """Remove those of a server, or of one subject there; gives how many there were."""
-        return await self._write(
-            lambda opened: remove(opened, self._insert, server, subject, project_id)
-        )
+        """Remove those that fit all that is given; gives how many there were."""
+        given = {"server": server, "subject": subject, "kind": kind, "project_id": project_id}
+        wanted = {name: keepable(text) for name, text in given.items() if text is not None}
+        return await self._write(lambda opened: remove(opened, self._insert, wanted, before))
 
     async def lease_credential(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the right to renew one, unless somebody else has it; whether it was taken."""
@@ -129,19 +135,17 @@ def save(
 def remove(
     connection: Connection,
     insert: Callable[[Table], Any],
-    server: str,
-    subject: str | None,
-    project_id: str | None,
+    wanted: Mapping[str, str],
+    before: str | None,
 ) -> int:
-    """Remove those of a server, or of one subject there."""
+    """Remove those that fit."""
     table = _tables.credentials
-    here = table.c.server == keepable(server)
-    if subject is not None:
-        here &= (table.c.subject == keepable(subject)) & (table.c.kind == "login")
-    if project_id is not None:
-        here &= table.c.project_id == keepable(project_id)
-    gone = connection.execute(delete(table).where(here)).rowcount
-    _access.changed(connection, insert)
+    statement = delete(table).where(*(table.c[name] == text for name, text in wanted.items()))
+    if before is not None:
+        statement = statement.where(table.c.updated_at < before)
+    gone = connection.execute(statement).rowcount
+    if gone and wanted.get("kind") != "pending":
+        _access.changed(connection, insert)
     return gone
 
 

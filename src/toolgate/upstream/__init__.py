@@ -1,8 +1,5 @@
 """Servers behind the gateway: one wire per technology, eras bridged, connections supervised."""
 
-from importlib import import_module
-from typing import Any
-
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._fleet import Fleet, FleetObserver, WireMaker
 from toolgate.upstream._functions import (
@@ -23,11 +20,12 @@ from toolgate.upstream._local import (
     context_in,
 )
 from toolgate.upstream._server import Listing, UpstreamServer
-from toolgate.upstream.base import CallSink, Wire, WireEvents
+from toolgate.upstream.base import CallSink, Credential, Wire, WireEvents
 
 __all__ = [
     "Bridge",
     "CallSink",
+    "Credential",
     "Fleet",
     "FleetObserver",
     "FunctionTool",
@@ -46,12 +44,6 @@ __all__ = [
     "acting_for",
     "context_in",
     "is_context",
-    "new_http_session",
     "tool",
     "tools_of",
 ]
-
-
-def new_http_session() -> Any:
-    """The HTTP client that all HTTP upstreams share; its library is loaded only now."""
-    return import_module("toolgate.upstream._http").open_http_session()

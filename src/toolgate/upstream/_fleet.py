@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from toolgate.errors import UnknownServerError
-from toolgate.types import ServerSpec
+from toolgate.types import Caller, ServerSpec
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._server import ServerObserver, UpstreamServer
 from toolgate.upstream.base import Wire
@@ -31,6 +31,8 @@ class Fleet:
         self._running: dict[str, asyncio.Task[None]] = {}
         self.connects: Callable[[str], bool] = lambda _: True
         """Which servers are connected at all; a command that needs one does not start the rest."""
+        self.whose: Callable[[ServerSpec, Caller], str] = lambda _, caller: caller.caller_id
+        """Whose credential the calls of a caller show, where each has one."""
         self._may_connect = asyncio.Event()
         self._may_connect.set()
 
@@ -69,7 +71,9 @@ class Fleet:
         """Add a server and start connecting to it in the background."""
         assert self._observer is not None
         assert spec.name not in self._servers
-        server = UpstreamServer(spec, lambda: self._make_wire(spec), self._observer, self._bridge)
+        server = UpstreamServer(spec, self._make_wire, self._observer, self._bridge)
+        if spec.credentials.per != "server":
+            server.part(self.whose)
         self._servers[spec.name] = server
         server.rests = not self.connects(spec.name)
         self._running[spec.name] = asyncio.create_task(
@@ -89,6 +93,11 @@ class Fleet:
         server = self.add(spec)
         self._servers = {name: self._servers[name] for name in order if name in self._servers}
         return server
+
+    async def relogin(self, name: str, subject: str) -> None:
+        """Somebody has another credential for a server now, or none any more."""
+        if name in self._servers:
+            self._servers[name].relogin(subject)
 
     async def remove(self, name: str) -> None:
         """End a server and everything that belongs to it; calls that run on it fail."""

@@ -2,10 +2,9 @@
 
 import asyncio
 import base64
-import os
 import re
-from collections.abc import AsyncIterator, Mapping
-from errno import errorcode
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -13,7 +12,6 @@ import aiohttp
 import anyio
 from yarl import URL
 
-from toolgate import __version__
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
@@ -22,8 +20,10 @@ from toolgate.errors import (
     ToolgateError,
     UnreachableError,
 )
+from toolgate.outbound import CONNECT_S, why_not
 from toolgate.types import json_object
 from toolgate.upstream._jsonrpc import excerpt, read_message, result_of
+from toolgate.upstream.base import Credential
 
 __all__ = [
     "JSON_AND_EVENTS",
@@ -31,8 +31,9 @@ __all__ = [
     "check_address",
     "finish_response",
     "media_type",
-    "open_http_session",
+    "no_proxy",
     "pieces",
+    "proxy_of",
     "read_body",
     "refusal",
 ]
@@ -41,11 +42,6 @@ JSON_AND_EVENTS: Final = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
 }
-
-CONNECT_S = 10.0
-KEPT_OPEN_S = 4.0
-"""Seconds an idle connection is kept: less than the 5 of uvicorn and Node, so that a request does
-not meet a connection which the server is closing."""
 
 MOST_HOPS = 5
 SEND_PIECE_BYTES = 2**18
@@ -56,17 +52,6 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _UNSAFE_VALUE = re.compile(r"[^\x20-\x7e]|^\s|\s$")
 _FORBIDDEN_NAMES = frozenset({"content-length", "transfer-encoding", "connection"})
 _KEEPS_METHOD = frozenset({307, 308})
-
-
-def open_http_session() -> aiohttp.ClientSession:
-    """The one client of a gateway: no limit that lets a slow server delay another, no cookies."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_OPEN_S),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"user-agent": f"toolgate/{__version__}"},
-        timeout=_TIMEOUT,
-        read_bufsize=2**18,
-    )
 
 
 def check_address(url: str, headers: Mapping[str, str]) -> None:
@@ -95,14 +80,47 @@ def check_address(url: str, headers: Mapping[str, str]) -> None:
             )
 
 
+def no_proxy(url: str) -> str:
+    """The proxy of whoever has none."""
+    del url
+    return ""
+
+
+def proxy_of(url: str, own: str, proxy_for: Callable[[str], str]) -> str:
+    """The proxy to an address: that of the server, else that of the gateway; empty: none."""
+    if own:
+        return "" if own == "none" else own
+    return proxy_for(url)
+
+
 class Endpoint:
     """An address, the headers that every request to it has, and the shared client."""
 
     def __init__(
-        self, http: aiohttp.ClientSession, url: str, headers: Mapping[str, str] | None = None
+        self,
+        http: aiohttp.ClientSession,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        credential: Credential | None = None,
+        context: ssl.SSLContext | None = None,
+        proxy: str = "",
     ) -> None:
+        """Make one.
+
+        Args:
+            http: The shared client.
+            url: The address.
+            headers: What every request has.
+            credential: What else is shown, which may change.
+            context: Certificates; None: those of the system.
+            proxy: By which proxy; empty: without.
+        """
         self._http = http
         self._url = URL(url)
+        self._credential = credential
+        self._context = context
+        self._proxy = proxy
         self.headers = {name.lower(): value.strip() for name, value in (headers or {}).items()}
 
     @property
@@ -131,8 +149,32 @@ class Endpoint:
         Raises:
             ConnectionLostError: No connection, or it ended before the head of the response.
             UnreachableError: The server redirects to another origin, or in circles.
+            LoginNeededError: The server wants a login, and only a person can give it one.
         """
-        sent = {**self.headers, **{name: _safe(value) for name, value in headers.items()}}
+        own = {name: _safe(value) for name, value in headers.items()}
+        if self._credential is None:
+            return await self._send_on(method, {**self.headers, **own}, body)
+        shown = await self._credential.headers()
+        response = await self._send_on(method, {**self.headers, **shown, **own}, body)
+        if response.status in {401, 403}:
+            challenge = ", ".join(response.headers.getall("www-authenticate", []))
+            try:
+                again = await self._credential.refused(
+                    shown=shown, status=response.status, challenge=challenge
+                )
+            except BaseException:
+                response.close()
+                raise
+            if again:
+                response.close()
+                shown = await self._credential.headers()
+                return await self._send_on(method, {**self.headers, **shown, **own}, body)
+        return response
+
+    async def _send_on(
+        self, method: str, sent: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        """Send and follow redirects; nothing is shown to another origin."""
         for _ in range(MOST_HOPS):
             response = await self._send_once(method, sent, body)
             if response.status not in _KEEPS_METHOD and not (
@@ -164,10 +206,12 @@ class Endpoint:
                 data=data,
                 allow_redirects=False,
                 timeout=_TIMEOUT,
+                ssl=True if self._context is None else self._context,
+                proxy=self._proxy or None,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise ConnectionLostError(
-                f"No connection to {self}: {_why(error)}.",
+                f"No connection to {self}: {why_not(error)}.",
                 sent=False,
                 hint="Check that the server runs and that url is right.",
             ) from error
@@ -266,13 +310,6 @@ def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -
     if status in {408, 429, 503}:
         return UnreachableError(failed, hint="Try again later.")
     return InvalidAnswerError(failed, hint="Check url of this server.")
-
-
-def _why(error: Exception) -> str:
-    cause: object = getattr(error, "os_error", None)
-    if isinstance(cause, OSError) and cause.errno is not None and cause.errno in errorcode:
-        return os.strerror(cause.errno)
-    return excerpt(str(cause or error)) or "no answer"
 
 
 def _phrase(status: int) -> str:

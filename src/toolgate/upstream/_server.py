@@ -6,7 +6,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import median
 from time import monotonic
@@ -17,6 +17,7 @@ import anyio
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
+    LoginNeededError,
     RpcError,
     ServerDownError,
     TimedOutError,
@@ -35,6 +36,7 @@ from toolgate.types import (
 )
 from toolgate.upstream._bridge import Bridge
 from toolgate.upstream._call import ASKABLE, Call, Deadline
+from toolgate.upstream._crowd import Crowd
 from toolgate.upstream._envelope import HeaderParams, header_params
 from toolgate.upstream._functions import acting_for
 from toolgate.upstream._jsonrpc import excerpt
@@ -118,7 +120,7 @@ class UpstreamServer:
     def __init__(
         self,
         spec: ServerSpec,
-        make_wire: Callable[[], Wire],
+        make_wire: Callable[[ServerSpec], Wire],
         observer: ServerObserver,
         bridge: Bridge,
     ) -> None:
@@ -155,6 +157,47 @@ class UpstreamServer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._connections = 0
         self._ended = False
+        self._login: LoginNeededError | None = None
+        self._crowd: Crowd[UpstreamServer] | None = None
+        self._whose: Callable[[ServerSpec, Caller], str] | None = None
+
+    def part(self, whose: Callable[[ServerSpec, Caller], str]) -> None:
+        """Have a connection for each whose credential is shown; before `run`.
+
+        The one that stands for the server tells what it offers, and runs no calls.
+
+        Args:
+            whose: Whose credential the calls of a caller show.
+        """
+        self._whose = whose
+        self._crowd = Crowd(self._member)
+
+    def _member(self, subject: str) -> "UpstreamServer":
+        spec = replace(self.spec, subject=subject)
+        member = UpstreamServer(
+            spec, self._make_wire, _OfMember(self, self._observer), self._bridge
+        )
+        member._mirrored = self._mirrored
+        return member
+
+    def relogin(self, subject: str) -> None:
+        """Somebody has another credential now: connections that show the old one end."""
+        if self._crowd is not None:
+            self._crowd.drop(subject)
+            if self.main is None or not subject:
+                self._again()
+        else:
+            self._again()
+
+    def _again(self) -> None:
+        """Show the new credential: what the server offers may be different."""
+        if self.main is None:
+            self._retry_now.set()
+        elif self.spec.kind == "stdio":
+            self.last_error = "It was given other variables."
+            self._broken.set()
+        else:  # each request has its own headers
+            self._observer.server_changed(self)
 
     @property
     def name(self) -> str:
@@ -202,7 +245,8 @@ class UpstreamServer:
                 self.last_error = reason
                 if lasted_s == 0:  # it could not be reached or greeted: an outage
                     failed += 1
-                    self._set_state("down")
+                    waits_for_login = self._login is not None and self._crowd is not None
+                    self._set_state("degraded" if waits_for_login else "down")
                     self._settled.set()
                     await self._pause(_BACKOFF_FIRST_S * 2 ** min(failed, 10))
                 else:  # it was there: callers wait for it, however often it dies
@@ -213,6 +257,8 @@ class UpstreamServer:
             self._up.set()  # whoever waits for a connection hears that there will be none
             with anyio.CancelScope(shield=True):
                 await self._drop_legs()
+                if self._crowd is not None:
+                    await self._crowd.aclose()
                 for task in list(self._tasks):
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -223,7 +269,7 @@ class UpstreamServer:
         tried: list[Wire] = []
 
         def tried_wire() -> Wire:
-            tried.append(self._make_wire())
+            tried.append(self._make_wire(self.spec))
             return tried[-1]
 
         try:
@@ -233,6 +279,7 @@ class UpstreamServer:
             self._stderr = tried[-1].stderr_tail if tried else ()
             return f"It did not answer within {_CONNECT_S:g} seconds after its start.", 0.0
         except ToolgateError as error:
+            self._login = error if isinstance(error, LoginNeededError) else None
             self._stderr = tried[-1].stderr_tail if tried else ()
             # A greeting that was lost has done no harm: no word of what may have run.
             is_lost = isinstance(error, ConnectionLostError)
@@ -241,6 +288,7 @@ class UpstreamServer:
             log.exception("connecting failed unexpectedly", extra={"server": self.name})
             return f"Connecting failed: {error!r}.", 0.0
         self.main = leg
+        self._login = None
         self.restarts += self._connections > 0
         self._connections += 1
         began = monotonic()
@@ -349,6 +397,11 @@ class UpstreamServer:
         """
         target = str(params.get("name") or params.get("uri") or "")
         caller = caller or Caller()
+        if self._crowd is not None and self._whose is not None:
+            member = self._crowd.of(self._whose(self.spec, caller))
+            return await member.request(
+                method, params, caller=caller, peer=peer, repeatable=repeatable
+            )
         if peer is not None and self._bridge.resumes(params):
             return await self._bridge.resume(
                 params, peer, caller=caller, server=self.name, target=target
@@ -415,7 +468,7 @@ class UpstreamServer:
         if not self._up.is_set() or self._ended:
             if self.state == "connecting" and not self._ended:
                 with anyio.move_on_after(_CONNECT_WAIT_S):
-                    await self._up.wait()
+                    await self._up_or_failed()
             if not self._up.is_set() or self._ended:
                 raise self._down()
         leg = self.main
@@ -427,6 +480,18 @@ class UpstreamServer:
         if peer is None or peer.era == "modern" or not self._needs_side(peer):
             return leg
         return await self._side_leg() or leg
+
+    async def _up_or_failed(self) -> None:
+        """Wait for a connection, or for the end of the first attempt to make one."""
+        if self._settled.is_set():
+            await self._up.wait()
+            return
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._up, self._settled)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in waits:
+                waiting.cancel()
 
     def _needs_side(self, peer: Peer) -> bool:
         """Whether a handshake-era client needs a server of both eras in its own era.
@@ -447,7 +512,9 @@ class UpstreamServer:
                 return self.side
             try:
                 async with asyncio.timeout(_CONNECT_WAIT_S):
-                    self.side = await Leg.connect(self.name, self._make_wire, self, era="handshake")
+                    self.side = await Leg.connect(
+                        self.name, lambda: self._make_wire(self.spec), self, era="handshake"
+                    )
             except (TimeoutError, ToolgateError) as error:
                 log.info(
                     "server has no handshake era", extra={"server": self.name, "error": str(error)}
@@ -463,12 +530,14 @@ class UpstreamServer:
             self.side = None
             await leg.aclose()
 
-    def _down(self) -> ServerDownError:
+    def _down(self) -> ServerDownError | LoginNeededError:
         if self.state == "disabled":
             return ServerDownError(
                 f"Server {self.name!r} is disabled.",
                 hint=f"Run: toolgate servers enable {self.name}",
             )
+        if self._login is not None and not self._ended:
+            return self._login
         if self._ended:
             return ServerDownError(
                 f"Server {self.name!r} was removed or restarted while the call ran.",
@@ -663,6 +732,30 @@ class UpstreamServer:
             ttl_ms=main.ttl_ms,
             left_out=main.left_out,
         )
+
+
+class _OfMember:
+    """What the connection of one caller tells the server that it belongs to."""
+
+    def __init__(self, server: UpstreamServer, observer: ServerObserver) -> None:
+        self._server = server
+        self._observer = observer
+
+    def server_connected(self, server: UpstreamServer) -> None:
+        """Who has shown something may be the first with whom the server says what it offers."""
+        del server
+        self._server.retry_now()
+
+    def server_changed(self, server: UpstreamServer) -> None:
+        """A list is different."""
+        del server
+        self._observer.server_changed(self._server)
+
+    def server_state(self, server: UpstreamServer) -> None:
+        """Its state is its own."""
+
+    def resource_updated(self, server: UpstreamServer, uri: str) -> None:
+        """Nobody subscribes by it."""
 
 
 def _named(entries: list[Json], member: str) -> list[Json]:

@@ -9,7 +9,36 @@ from typing import Protocol, runtime_checkable
 
 from toolgate.types import Json
 
-__all__ = ["CallSink", "Wire", "WireEvents"]
+__all__ = ["CallSink", "Credential", "Wire", "WireEvents"]
+
+
+class Credential(Protocol):
+    """What a connection shows of itself beside what stands in its options."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Headers for the next request, names in lower case; they win over those of the options.
+
+        Raises:
+            LoginNeededError: There is nothing to show, and something has to be.
+        """
+        ...
+
+    async def environment(self) -> Mapping[str, str]:
+        """Variables for a process that is about to be started; raises as `headers`."""
+        ...
+
+    async def refused(self, *, shown: Mapping[str, str], status: int, challenge: str) -> bool:
+        """The server refused a request; whether it is worth sending once more.
+
+        Args:
+            shown: What `headers` gave for it.
+            status: 401 or 403.
+            challenge: Its `WWW-Authenticate`.
+
+        Raises:
+            LoginNeededError: Only a person can help.
+        """
+        ...
 
 
 class CallSink(Protocol):

@@ -9,7 +9,7 @@ that a new one is made. One broken stream fails one request.
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, cast
@@ -18,6 +18,7 @@ import aiohttp
 import anyio
 
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
+from toolgate.outbound import client_context
 from toolgate.types import MODERN_VERSION, Json, json_object
 from toolgate.upstream._events import EventParser, ServerEvent
 from toolgate.upstream._http import (
@@ -26,7 +27,9 @@ from toolgate.upstream._http import (
     check_address,
     finish_response,
     media_type,
+    no_proxy,
     pieces,
+    proxy_of,
     read_body,
     refusal,
 )
@@ -43,7 +46,7 @@ from toolgate.upstream._jsonrpc import (
     result_of,
     with_token,
 )
-from toolgate.upstream.base import CallSink, WireEvents
+from toolgate.upstream.base import CallSink, Credential, WireEvents
 
 __all__ = ["HttpWire", "Options", "build"]
 
@@ -78,6 +81,18 @@ class Options:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request. WARNING: may hold secrets; never shown."""
 
+    ca: str = ""
+    """File with the certificates of authorities that are believed; empty: those of the system."""
+
+    cert: str = ""
+    """File with a certificate that is shown."""
+
+    key: str = ""
+    """File with its key."""
+
+    proxy: str = ""
+    """Address of the proxy, or `none`; empty: what the gateway has."""
+
     def __post_init__(self) -> None:
         """Check both.
 
@@ -87,9 +102,24 @@ class Options:
         check_address(self.url, self.headers)
 
 
-def build(options: Options, *, http: aiohttp.ClientSession, max_message_bytes: int) -> "HttpWire":
+def build(
+    options: Options,
+    *,
+    http: aiohttp.ClientSession,
+    max_message_bytes: int,
+    credential: Credential | None = None,
+    proxy_for: Callable[[str], str] = no_proxy,
+) -> "HttpWire":
     """The wire for these options."""
-    return HttpWire(Endpoint(http, options.url, options.headers), max_message_bytes)
+    endpoint = Endpoint(
+        http,
+        options.url,
+        options.headers,
+        credential=credential,
+        context=client_context(ca=options.ca, cert=options.cert, key=options.key),
+        proxy=proxy_of(options.url, options.proxy, proxy_for),
+    )
+    return HttpWire(endpoint, max_message_bytes)
 
 
 class _Exchange:

@@ -6,7 +6,7 @@ are posted to. Newer servers use streamable HTTP (`http`).
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import anyio
 from yarl import URL
 
 from toolgate.errors import ConnectionLostError, ToolgateError, UnreachableError
+from toolgate.outbound import client_context
 from toolgate.upstream._duplex import Call, DuplexWire
 from toolgate.upstream._events import EventParser, ServerEvent
 from toolgate.upstream._http import (
@@ -22,13 +23,15 @@ from toolgate.upstream._http import (
     check_address,
     finish_response,
     media_type,
+    no_proxy,
     pieces,
+    proxy_of,
     read_body,
     refusal,
 )
 from toolgate.upstream._jsonrpc import read_big_message
 from toolgate.upstream._lines import Overlong
-from toolgate.upstream.base import WireEvents
+from toolgate.upstream.base import Credential, WireEvents
 
 __all__ = ["Options", "SseWire", "build"]
 
@@ -51,6 +54,18 @@ class Options:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request. WARNING: may hold secrets; never shown."""
 
+    ca: str = ""
+    """File with the certificates of authorities that are believed; empty: those of the system."""
+
+    cert: str = ""
+    """File with a certificate that is shown."""
+
+    key: str = ""
+    """File with its key."""
+
+    proxy: str = ""
+    """Address of the proxy, or `none`; empty: what the gateway has."""
+
     def __post_init__(self) -> None:
         """Check both.
 
@@ -60,21 +75,35 @@ class Options:
         check_address(self.url, self.headers)
 
 
-def build(options: Options, *, http: aiohttp.ClientSession, max_message_bytes: int) -> "SseWire":
+def build(
+    options: Options,
+    *,
+    http: aiohttp.ClientSession,
+    max_message_bytes: int,
+    credential: Credential | None = None,
+    proxy_for: Callable[[str], str] = no_proxy,
+) -> "SseWire":
     """The wire for these options."""
-    return SseWire(options, http, max_message_bytes)
+    context = client_context(ca=options.ca, cert=options.cert, key=options.key)
+    proxy = proxy_of(options.url, options.proxy, proxy_for)
+
+    def endpoint(url: str) -> Endpoint:
+        return Endpoint(
+            http, url, options.headers, credential=credential, context=context, proxy=proxy
+        )
+
+    return SseWire(options.url, endpoint, max_message_bytes)
 
 
 class SseWire(DuplexWire):
     """One event stream and the address to post to."""
 
     def __init__(
-        self, options: Options, http: aiohttp.ClientSession, max_message_bytes: int
+        self, url: str, endpoint: Callable[[str], Endpoint], max_message_bytes: int
     ) -> None:
         super().__init__(max_message_bytes)
-        self._options = options
-        self._http = http
-        self._stream = Endpoint(http, options.url, options.headers)
+        self._endpoint = endpoint
+        self._stream = endpoint(url)
         self._target: asyncio.Future[Endpoint] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._posts: set[asyncio.Task[None]] = set()
@@ -160,7 +189,7 @@ class SseWire(DuplexWire):
                 "allowed."
             )
             return
-        self._target.set_result(Endpoint(self._http, str(url), self._options.headers))
+        self._target.set_result(self._endpoint(str(url)))
 
     async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
         # In a task of its own: some servers answer on the stream before they end the POST.

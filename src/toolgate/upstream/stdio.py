@@ -23,7 +23,7 @@ from toolgate.upstream._duplex import Call, DuplexWire
 from toolgate.upstream._guard import OrphanGuard
 from toolgate.upstream._jsonrpc import read_big_message
 from toolgate.upstream._lines import LineFramer, Overlong
-from toolgate.upstream.base import WireEvents
+from toolgate.upstream.base import Credential, WireEvents
 
 __all__ = ["Options", "StdioWire", "build"]
 
@@ -85,9 +85,10 @@ def build(
     max_message_bytes: int,
     base_environment: Mapping[str, str],
     guard: OrphanGuard,
+    credential: Credential | None = None,
 ) -> "StdioWire":
     """The wire for these options."""
-    return StdioWire(options, max_message_bytes, base_environment, guard)
+    return StdioWire(options, max_message_bytes, base_environment, guard, credential)
 
 
 class StdioWire(DuplexWire):
@@ -99,8 +100,10 @@ class StdioWire(DuplexWire):
         max_message_bytes: int,
         base_environment: Mapping[str, str],
         guard: OrphanGuard,
+        credential: Credential | None,
     ) -> None:
         super().__init__(max_message_bytes)
+        self._credential = credential
         self._options = options
         self._env = {**base_environment, **options.env}
         self._guard = guard
@@ -123,11 +126,13 @@ class StdioWire(DuplexWire):
 
         Raises:
             UnreachableError: Its command or folder cannot be used.
+            LoginNeededError: It needs variables that nobody has given.
         """
         self._events = events
         options = self._options
+        given = {} if self._credential is None else await self._credential.environment()
         self._child = await Child.start(
-            options.command, options.args, env=self._env, cwd=options.cwd
+            options.command, options.args, env={**self._env, **given}, cwd=options.cwd
         )
         self._guard.watch(self._child.pid)
         self._watching = asyncio.create_task(self._watch(self._child), name="toolgate-stdio")

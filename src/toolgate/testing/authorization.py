@@ -1,0 +1,419 @@
+"""An authorization server and a server that wants its tokens, for tests of logins.
+
+Both are small and strict: PKCE is checked, codes and refresh tokens work once, a refresh token that
+is shown twice ends its whole family, registrations are kept with their addresses, tokens are for
+one resource.
+"""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from aiohttp import web
+
+from toolgate.types import Json
+
+__all__ = ["AuthorizationServer", "Grant", "ProtectedServer"]
+
+
+@dataclass(kw_only=True)
+class Grant:
+    """What somebody said yes to."""
+
+    user: str
+    """Who."""
+
+    client_id: str
+    """Which client may act for them."""
+
+    scope: str = ""
+    """What it may do."""
+
+    resource: str = ""
+    """Where."""
+
+    family: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Names the tokens that come of it."""
+
+
+class AuthorizationServer:
+    """One authorization server. Use it as `async with server.running():`."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.user = "anna"
+        """Who sits before the browser and says yes."""
+        self.denies = False
+        """Whether they say no."""
+        self.offers_registration = True
+        self.offers_documents = False
+        """Whether a client may name itself by the address of a document."""
+        self.documents: set[str] = set()
+        """The addresses that it knows as such."""
+        self.says_iss: str | None = ""
+        """What it says of itself in answers; empty: the truth, None: nothing."""
+        self.auth_methods = ["none", "client_secret_basic", "client_secret_post"]
+        self.lifetime_s: int | None = 3600
+        self.rotates = True
+        """Whether each renewal gives another refresh token."""
+        self.refuses_refresh = ""
+        """The error with which renewals are refused; empty: they are not."""
+        self.fails: list[int] = []
+        """Statuses with which the next requests to the token endpoint are answered."""
+        self.before_token: Callable[[str], Any] | None = None
+        """Awaited with the grant before the token endpoint answers."""
+        self.clients: dict[str, Json] = {}
+        """Registered clients by id."""
+        self.codes: dict[str, tuple[Grant, Json]] = {}
+        self.tokens: dict[str, Grant] = {}
+        """Access tokens that hold."""
+        self.refresh: dict[str, Grant] = {}
+        """Refresh tokens that hold."""
+        self.used_refresh: dict[str, Grant] = {}
+        self.asked: list[Json] = []
+        """Forms that the token endpoint got."""
+        self.revoked: list[str] = []
+        self.subject_tokens: dict[str, str] = {}
+        """Users by the tokens that may be exchanged."""
+        self.metadata_extra: Json = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["AuthorizationServer"]:
+        """Serve on a free port of this machine."""
+        async with _serving(
+            [
+                web.get("/.well-known/oauth-authorization-server", self._metadata),
+                web.post("/register", self._register),
+                web.get("/authorize", self._authorize),
+                web.post("/token", self._token),
+                web.post("/revoke", self._revoke),
+            ]
+        ) as url:
+            self.url = url
+            yield self
+
+    def add_client(self, client_id: str, secret: str = "", **extra: Any) -> None:
+        """Register a client by hand."""
+        method = "client_secret_basic" if secret else "none"
+        self.clients[client_id] = {
+            "client_secret": secret,
+            "token_endpoint_auth_method": method,
+            "redirect_uris": None,
+            **extra,
+        }
+
+    def expire_tokens(self) -> None:
+        """Let all access tokens end; refresh tokens stay."""
+        self.tokens.clear()
+
+    async def _metadata(self, request: web.Request) -> web.Response:
+        del request
+        found: Json = {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "revocation_endpoint": f"{self.url}/revoke",
+            "response_types_supported": ["code"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": self.auth_methods,
+            "authorization_response_iss_parameter_supported": self.says_iss is not None,
+        }
+        if self.offers_registration:
+            found["registration_endpoint"] = f"{self.url}/register"
+        if self.offers_documents:
+            found["client_id_metadata_document_supported"] = True
+        return web.json_response({**found, **self.metadata_extra})
+
+    async def _register(self, request: web.Request) -> web.Response:
+        if not self.offers_registration:
+            return _error(404, "not_found")
+        wanted: Json = await request.json()
+        if not wanted.get("redirect_uris"):
+            return _error(400, "invalid_redirect_uri")
+        client_id = f"client-{secrets.token_hex(6)}"
+        made = {**wanted, "client_id": client_id}
+        if wanted.get("token_endpoint_auth_method", "client_secret_basic") != "none":
+            made["client_secret"] = f"secret-{secrets.token_hex(12)}"
+        self.clients[client_id] = made
+        return web.json_response(made, status=201)
+
+    async def _authorize(self, request: web.Request) -> web.Response:
+        asked = dict(request.query)
+        client = self._client(asked.get("client_id", ""))
+        if client is None:
+            return _error(400, "unauthorized_client")
+        redirect = asked.get("redirect_uri", "")
+        known = client.get("redirect_uris")
+        if known is not None and redirect not in known:
+            return _error(400, "invalid_redirect_uri")
+        if asked.get("response_type") != "code" or asked.get("code_challenge_method") != "S256":
+            return _error(400, "invalid_request")
+        answer = {"state": asked.get("state", "")}
+        if self.says_iss is not None:
+            answer["iss"] = self.says_iss or self.url
+        if self.denies:
+            answer["error"] = "access_denied"
+        else:
+            grant = Grant(
+                user=self.user,
+                client_id=asked["client_id"],
+                scope=asked.get("scope", ""),
+                resource=asked.get("resource", ""),
+            )
+            code = f"code-{secrets.token_urlsafe(12)}"
+            self.codes[code] = (grant, asked)
+            answer["code"] = code
+        sign = "&" if urlsplit(redirect).query else "?"
+        raise web.HTTPFound(f"{redirect}{sign}{urlencode(answer)}")
+
+    async def _token(self, request: web.Request) -> web.Response:
+        form = {name: str(value) for name, value in (await request.post()).items()}
+        self.asked.append(dict(form))
+        grant_type = form.get("grant_type", "")
+        if self.before_token is not None:
+            await self.before_token(grant_type)
+        if self.fails:
+            return _error(self.fails.pop(0), "temporarily_unavailable")
+        client_id = self._authenticated(request, form)
+        if client_id is None:
+            return _error(401, "invalid_client")
+        match grant_type:
+            case "authorization_code":
+                return self._for_code(form, client_id)
+            case "refresh_token":
+                return self._for_refresh(form, client_id)
+            case "client_credentials":
+                grant = Grant(
+                    user=f"client:{client_id}",
+                    client_id=client_id,
+                    scope=form.get("scope", ""),
+                    resource=form.get("resource", ""),
+                )
+                return self._give(grant, renews=False)
+            case "urn:ietf:params:oauth:grant-type:token-exchange":
+                user = self.subject_tokens.get(form.get("subject_token", ""))
+                if user is None:
+                    return _error(400, "invalid_grant")
+                grant = Grant(user=user, client_id=client_id, resource=form.get("resource", ""))
+                return self._give(grant, renews=False)
+            case _:
+                return _error(400, "unsupported_grant_type")
+
+    def _for_code(self, form: dict[str, str], client_id: str) -> web.Response:
+        grant, asked = self.codes.pop(form.get("code", ""), (None, {}))
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        fits = (
+            grant is not None
+            and grant.client_id == client_id
+            and asked["code_challenge"] == challenge
+            and asked["redirect_uri"] == form.get("redirect_uri")
+        )
+        if grant is None or not fits:
+            return _error(400, "invalid_grant")
+        return self._give(grant, renews=True)
+
+    def _for_refresh(self, form: dict[str, str], client_id: str) -> web.Response:
+        shown = form.get("refresh_token", "")
+        if self.refuses_refresh:
+            return _error(400, self.refuses_refresh)
+        if again := self.used_refresh.get(shown):
+            # RFC 9700, section 4.14.2: somebody has a copy, so the whole family ends.
+            self._end_family(again.family)
+            return _error(400, "invalid_grant")
+        grant = self.refresh.get(shown)
+        if grant is None or grant.client_id != client_id:
+            return _error(400, "invalid_grant")
+        if self.rotates:
+            self.used_refresh[shown] = self.refresh.pop(shown)
+        return self._give(grant, renews=self.rotates)
+
+    def _give(self, grant: Grant, *, renews: bool) -> web.Response:
+        access = f"access-{grant.user}-{secrets.token_urlsafe(12)}"
+        self.tokens[access] = grant
+        answer: Json = {"access_token": access, "token_type": "bearer"}
+        if self.lifetime_s is not None:
+            answer["expires_in"] = self.lifetime_s
+        if grant.scope:
+            answer["scope"] = grant.scope
+        if renews:
+            answer["refresh_token"] = f"refresh-{secrets.token_urlsafe(12)}"
+            self.refresh[answer["refresh_token"]] = grant
+        return web.json_response(answer, headers={"cache-control": "no-store"})
+
+    async def _revoke(self, request: web.Request) -> web.Response:
+        token = str((await request.post()).get("token", ""))
+        self.revoked.append(token)
+        grant = self.refresh.get(token) or self.tokens.get(token)
+        if grant is not None:
+            self._end_family(grant.family)
+        return web.Response()
+
+    def _end_family(self, family: str) -> None:
+        for kept in (self.tokens, self.refresh):
+            for token in [token for token, grant in kept.items() if grant.family == family]:
+                del kept[token]
+
+    def _client(self, client_id: str) -> Json | None:
+        if self.offers_documents and client_id in self.documents:
+            return {"client_secret": "", "token_endpoint_auth_method": "none"}
+        return self.clients.get(client_id)
+
+    def _authenticated(self, request: web.Request, form: dict[str, str]) -> str | None:
+        """The client that asks, if it shows what it has to, by the method it registered."""
+        header = request.headers.get("authorization", "")
+        if header.startswith("Basic "):
+            both = base64.b64decode(header.removeprefix("Basic ")).decode()
+            client_id, _, secret = both.partition(":")
+            method = "client_secret_basic"
+        else:
+            client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
+            method = "client_secret_post" if secret else "none"
+        client = self._client(client_id)
+        if client is None or client.get("token_endpoint_auth_method", method) != method:
+            return None
+        return client_id if (client.get("client_secret") or "") == secret else None
+
+
+class ProtectedServer:
+    """An MCP server over HTTP whose tool `whoami` says for whom it runs."""
+
+    def __init__(self, authorization: AuthorizationServer) -> None:
+        self._authorization = authorization
+        self.url = ""
+        """Its endpoint."""
+        self.needs_scope = ""
+        """A scope without which calls are refused with 403."""
+        self.names_resource = ""
+        """What it calls itself in its metadata; empty: its address."""
+        self.names_issuer = ""
+        """The authorization server that it names; empty: the one it believes."""
+        self.describes_itself = True
+        """Whether it has metadata (RFC 9728)."""
+        self.requests: list[tuple[dict[str, str], Json]] = []
+        """Headers and messages that arrived."""
+        self.accepts: set[str] = set()
+        """Further values of `Authorization` that it takes."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["ProtectedServer"]:
+        """Serve on a free port of this machine."""
+        async with _serving(
+            [
+                web.get("/.well-known/oauth-protected-resource/mcp", self._about),
+                web.post("/mcp", self._mcp),
+                web.get("/mcp", _no_stream),
+                web.delete("/mcp", _no_stream),
+            ]
+        ) as url:
+            self.url = f"{url}/mcp"
+            yield self
+
+    @property
+    def callers(self) -> list[str]:
+        """For whom calls ran, in order."""
+        return [
+            self._user_of(headers) or ""
+            for headers, message in self.requests
+            if message.get("method") == "tools/call"
+        ]
+
+    def _user_of(self, headers: dict[str, str]) -> str | None:
+        shown = headers.get("authorization", "")
+        if shown in self.accepts:
+            return shown
+        grant = self._authorization.tokens.get(shown.removeprefix("Bearer "))
+        if grant is None or (grant.resource and grant.resource != self.url):
+            return None
+        return grant.user
+
+    async def _about(self, request: web.Request) -> web.Response:
+        del request
+        if not self.describes_itself:
+            return _error(404, "not_found")
+        return web.json_response(
+            {
+                "resource": self.names_resource or self.url,
+                "authorization_servers": [self.names_issuer or self._authorization.url],
+                "scopes_supported": ["read"],
+            }
+        )
+
+    async def _mcp(self, request: web.Request) -> web.Response:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        message: Json = await request.json()
+        self.requests.append((headers, message))
+        user = self._user_of(headers)
+        if user is None:
+            about = self.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+            challenge = 'Bearer realm="test"'
+            if self.describes_itself:
+                challenge += f', resource_metadata="{about}"'
+            return web.json_response(
+                {"error": "unauthorized"}, status=401, headers={"www-authenticate": challenge}
+            )
+        method = message.get("method")
+        grant = self._authorization.tokens.get(
+            headers.get("authorization", "").removeprefix("Bearer ")
+        )
+        has = [] if grant is None else grant.scope.split()
+        if self.needs_scope and method == "tools/call" and self.needs_scope not in has:
+            challenge = f'Bearer error="insufficient_scope", scope="{self.needs_scope}"'
+            return web.json_response({}, status=403, headers={"www-authenticate": challenge})
+        if "id" not in message:
+            return web.Response(status=202)
+        answer: Json = {"jsonrpc": "2.0", "id": message["id"]}
+        match method:
+            case "initialize":
+                answer["result"] = {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "protected", "version": "1"},
+                }
+            case "tools/list":
+                answer["result"] = {
+                    "tools": [
+                        {
+                            "name": "whoami",
+                            "description": "Says for whom it runs.",
+                            "inputSchema": {"type": "object"},
+                            "annotations": {"readOnlyHint": True},
+                        }
+                    ]
+                }
+            case "tools/call":
+                answer["result"] = {"content": [{"type": "text", "text": user}]}
+            case "ping":
+                answer["result"] = {}
+            case _:
+                answer["error"] = {"code": -32601, "message": "Method not found"}
+        return web.json_response(answer)
+
+
+async def _no_stream(request: web.Request) -> web.Response:
+    del request
+    return web.Response(status=405)
+
+
+def _error(status: int, word: str) -> web.Response:
+    return web.json_response({"error": word, "error_description": "Not today."}, status=status)
+
+
+@asynccontextmanager
+async def _serving(routes: list[web.RouteDef]) -> AsyncGenerator[str]:
+    app = web.Application()
+    app.add_routes(routes)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,85 @@
+"""Connections to one server, one for each whose credential is shown."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Crowd"]
+
+IDLE_S = 900.0
+"""Seconds that a connection is kept after its last call."""
+
+MOST = 256
+"""Connections to one server at most; the one that was idle longest ends first."""
+
+
+class Member(Protocol):
+    """One of them: an `UpstreamServer`."""
+
+    async def run(self) -> None:
+        """Keep the connection until cancelled."""
+        ...
+
+
+MemberT = TypeVar("MemberT", bound=Member)
+
+
+class _Place(Generic[MemberT]):
+    def __init__(self, member: MemberT) -> None:
+        self.member = member
+        self.task: asyncio.Task[None] = asyncio.create_task(member.run(), name="toolgate-member")
+        self.used_at = monotonic()
+
+
+class Crowd(Generic[MemberT]):
+    """The connections by whose they are, made when they are needed."""
+
+    def __init__(self, make: Callable[[str], MemberT]) -> None:
+        self._make = make
+        self._places: dict[str, _Place[MemberT]] = {}
+        self._tidying: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def of(self, subject: str) -> MemberT:
+        """The connection of somebody."""
+        place = self._places.pop(subject, None)
+        if place is None or place.task.done():
+            place = _Place(self._make(subject))
+        self._places[subject] = place  # the last in the order
+        place.used_at = monotonic()
+        while len(self._places) > MOST:
+            self.drop(next(iter(self._places)))
+        if self._tidying is None:
+            loop = asyncio.get_running_loop()
+            self._tidying = loop.call_later(IDLE_S, self._tidy)
+        return place.member
+
+    def drop(self, subject: str) -> None:
+        """End a connection: what is shown on it does not hold any more."""
+        place = self._places.pop(subject, None)
+        if place is not None:
+            place.task.cancel()
+            self._ending.add(place.task)
+            place.task.add_done_callback(self._ending.discard)
+
+    def _tidy(self) -> None:
+        self._tidying = None
+        oldest = monotonic() - IDLE_S
+        for subject in [name for name, place in self._places.items() if place.used_at <= oldest]:
+            self.drop(subject)
+        if self._places:
+            loop = asyncio.get_running_loop()
+            self._tidying = loop.call_later(IDLE_S, self._tidy)
+
+    async def aclose(self) -> None:
+        """End all of them."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+        for subject in list(self._places):
+            self.drop(subject)
+        if self._ending:
+            await asyncio.wait(set(self._ending))

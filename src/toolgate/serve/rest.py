@@ -44,6 +44,7 @@ from toolgate.serve._asgi import (
 )
 from toolgate.serve._caller import CALLER, authenticate, refusal_status, shown_by
 from toolgate.serve._detection import read_detect, report
+from toolgate.serve._documents import DOCUMENTS
 from toolgate.serve._guard import header
 from toolgate.serve._json_body import RefusedError, json_body
 from toolgate.serve._message import BadMessageError
@@ -66,6 +67,8 @@ _STATUS: Mapping[str, int] = {
     "access": 401,
     "forbidden": 403,
     "catalog": 404,
+    "document": 422,
+    "embedder": 503,
     "unreachable": 503,
     "timed_out": 504,
     "cannot_ask": 409,
@@ -486,7 +489,7 @@ def _of_access(
 
 
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
-    **{place: _of_access(answer) for place, answer in ACCESS.items()},
+    **{place: _of_access(answer) for place, answer in {**ACCESS, **DOCUMENTS}.items()},
     ("POST", "discover"): Rest.discover,
     ("POST", "describe"): Rest.describe,
     ("POST", "execute"): Rest.execute,
@@ -518,7 +521,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
 }
 
 
-_NAMED = frozenset({"approvals", "servers", "tokens", "projects", "permissions"})
+_NAMED = frozenset({"approvals", "collections", "servers", "tokens", "projects", "permissions"})
 """Where a name follows."""
 
 

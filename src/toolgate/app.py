@@ -9,6 +9,7 @@ async with open_app(load()) as app:
 import asyncio
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,11 +20,14 @@ from typing import Any, Literal
 import anyio
 
 from toolgate.audit import (
+    Fan,
+    Place,
     Receipts,
     Recorder,
     Sealer,
     keep_house,
     keep_sealed,
+    places_of,
     retention_of,
     seal,
 )
@@ -45,11 +49,13 @@ from toolgate.documents import Library
 from toolgate.embed import Embedder
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.execute import Protection, Protections
+from toolgate.flow import Chat, Engine, Services
 from toolgate.gateway import Gateway
-from toolgate.guards import Approvals, Guards, Passage
+from toolgate.guards import Approvals, Guards, Passage, secrets
 from toolgate.guidance import Guide
 from toolgate.intent import DetectionNotes, Recognizer
 from toolgate.keeping import Keeper
+from toolgate.llm import ChatModel, Models
 from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_live
 from toolgate.permissions import Permissions
 from toolgate.plugins import make
@@ -58,6 +64,7 @@ from toolgate.rules import PackRules, Rulebook, Workspace
 from toolgate.scan import Quarantine
 from toolgate.search import Learning, Relations
 from toolgate.settings import (
+    AuditSettings,
     Settings,
     audit_files,
     audit_key,
@@ -99,7 +106,7 @@ class App:
         settings: Settings,
         gateway: Gateway,
         store: Store,
-        recorder: Recorder,
+        recorder: Fan,
         catalog: Catalog,
         keeper: Keeper,
         searching: Searching,
@@ -112,6 +119,7 @@ class App:
         logins: Logins,
         guards: Guards,
         sealer: Sealer,
+        prompts: Prompts,
         connect: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -139,6 +147,10 @@ class App:
         """What is shown to servers."""
         self.sealer = sealer
         """Who signs the audit, and can check it."""
+        self.prompts = prompts
+        """Texts for models, and what projects put in their place."""
+        self.chat: Chat | None = None
+        """Whole turns; None while no model is configured."""
         self._guards = guards
         self._catalog = catalog
         self._keeper = keeper
@@ -176,6 +188,37 @@ class App:
             await self._catalog.look_all_again()
         await self.packs.become(fixed.packs)
         await self.schemas.become(fixed.connections)
+        await self.open_chat()
+
+    async def open_chat(self) -> None:
+        """Take up the models of the settings; turns that run keep what they have.
+
+        Raises:
+            ConfigError: There is no such engine.
+        """
+        settings = self.settings
+        if self.chat is not None:
+            await self.chat.models.become(settings.models, settings.chat.model)
+        elif settings.models:
+            engine = PluginSpec(name=settings.chat.engine, setting="chat.engine")
+            models = Models(
+                settings.models,
+                make=lambda spec: make("llm", ChatModel, spec, {}),
+                default=settings.chat.model,
+            )
+            services = Services(
+                gateway=self.gateway,
+                models=models,
+                prompts=self.prompts,
+                settings=lambda: self.settings.chat,
+            )
+            self.chat = Chat(services, self.store, make("flow", Engine, engine, {}))
+
+    async def close_chat(self) -> None:
+        """End the turns that run, and the connections to models."""
+        if self.chat is not None:
+            await self.chat.aclose()
+            await self.chat.models.aclose()
 
 
 @asynccontextmanager
@@ -208,7 +251,7 @@ async def open_app(
         stack.push_async_callback(store.close)
         signer = Signer(await store.secret(_INSTALLATION_KEY))
         sealer = _sealer(settings, await store.secret(_INSTALLATION_KEY))
-        recorder = Recorder(store, enabled=settings.audit.enabled)
+        recorder = _recorder(settings.audit, store)
         stack.push_async_callback(_seal_at_the_end, store, recorder, sealer)
         schemas = SchemaHistory(Connections(settings.connections), store)
         stack.push_async_callback(schemas.connections.aclose)
@@ -276,7 +319,13 @@ async def open_app(
         keeper.packs = packs
         live = LiveVariables(services_of)
         stack.callback(live.forget)
-        receipts = Receipts(recorder, keep_queries=lambda: gateway.settings.audit.keep_queries)
+        receipts = Receipts(
+            recorder,
+            keep_queries=lambda: gateway.settings.audit.keep_queries,
+            is_closed=lambda project: permissions.is_closed(project),
+            server=lambda name: catalog.spec(name),
+            mask=lambda value: secrets().mask_json(value, Counter()),
+        )
         permissions = Permissions(settings, store, catalog, receipts)
         stack.push_async_callback(permissions.aclose)
         following = LoginWatch(desk.vault, changed=fleet.relogin)
@@ -422,8 +471,13 @@ async def open_app(
             logins=logins,
             guards=passage.guards,
             sealer=sealer,
+            prompts=prompts,
             connect=fleet.release,
         )
+        await app.open_chat()
+        stack.push_async_callback(app.close_chat)
+        if app.chat is not None:
+            stack.push_async_callback(_end, asyncio.create_task(app.chat.models.warm_up()))
         try:
             yield app
         finally:
@@ -447,7 +501,20 @@ def _sealer(settings: Settings, installation_key: bytes) -> Sealer:
         return Sealer(installation_key)
 
 
-async def _seal_at_the_end(store: Store, recorder: Recorder, sealer: Sealer) -> None:
+def _recorder(settings: AuditSettings, store: Store) -> Fan:
+    """Who writes the audit, wherever it is to be.
+
+    Raises:
+        SettingError: A place is not said where, or is none.
+        MissingExtraError: A library for it is not installed.
+    """
+    places: list[Place] = [store] if "store" in settings.sinks else []
+    places += places_of(settings)
+    is_on = settings.enabled and bool(places)
+    return Fan([Recorder(place, enabled=is_on) for place in places or [store]])
+
+
+async def _seal_at_the_end(store: Store, recorder: Fan, sealer: Sealer) -> None:
     await recorder.aclose()
     if recorder.status().written:
         try:

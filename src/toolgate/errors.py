@@ -48,6 +48,7 @@ ToolgateError
     ModelRequestError
     ModelUnavailableError
     UnknownModelError
+  ThreadBusyError
 ```
 
 Knows no wire format: `serve` maps `code` to what its protocol wants.
@@ -93,6 +94,7 @@ __all__ = [
     "StatementError",
     "StoreError",
     "StoreVersionError",
+    "ThreadBusyError",
     "TimedOutError",
     "ToolgateError",
     "UnknownApprovalError",
@@ -501,3 +503,10 @@ class DocumentError(ToolgateError):
     """A file cannot be taken in as a document: empty, broken, encrypted, too large, unknown."""
 
     code = "document"
+
+
+class ThreadBusyError(ToolgateError):
+    """Another turn of the thread runs, and the thread takes no second one."""
+
+    code = "thread_busy"
+    retryable = True

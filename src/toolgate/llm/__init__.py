@@ -1,6 +1,7 @@
 """Chat models. Adapters by file name; the models of the settings with what we add to them."""
 
 from toolgate.llm._models import Asking, Attempt, MakeModel, Models, estimate_request
+from toolgate.llm._said import said_by
 from toolgate.llm.base import (
     NO_USAGE,
     CallArguments,
@@ -58,4 +59,5 @@ __all__ = [
     "message_from",
     "message_json",
     "messages_from",
+    "said_by",
 ]

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, Protocol, cast
 
 import anyio
+import anyio.to_thread
 
 from toolgate import jsontext
 from toolgate.errors import (
@@ -17,6 +18,7 @@ from toolgate.errors import (
     ModelRequestError,
     ModelTimeoutError,
     ModelUnavailableError,
+    ToolgateError,
     UnknownModelError,
 )
 from toolgate.llm._flat import flattened
@@ -91,7 +93,7 @@ class Models:
         self._make = make
         self._clock = clock
         self._built: dict[str, ChatModel] = {}
-        self._left: set[ChatModel] = set()
+        self._building = anyio.Lock()
         self._tables = dict(tables)
         self._default = default
 
@@ -174,15 +176,28 @@ class Models:
                 found.append(other)
         return found
 
-    def adapter(self, name: str) -> ChatModel:
-        """The adapter of a model, built once.
+    async def adapter(self, name: str) -> ChatModel:
+        """The adapter of a model, built once, in a thread: its library may be large.
 
         Raises:
             ConfigError: Its table cannot be used.
         """
-        if name not in self._built:
-            table = self._tables[name]
-            options: dict[str, object] = {**table.options, "model": table.model or name}
+        async with self._building:
+            if name not in self._built:
+                spec = self._spec(name)
+                self._built[name] = await anyio.to_thread.run_sync(self._make, spec)
+            return self._built[name]
+
+    async def warm_up(self) -> None:
+        """Load what the default model needs, before somebody waits for it."""
+        try:
+            await self.adapter(self.name_of(None))
+        except ToolgateError as error:
+            log.warning("the chat model cannot be used", extra={"reason": str(error)})
+
+    def _spec(self, name: str) -> PluginSpec:
+        table = self._tables[name]
+        options: dict[str, object] = {**table.options, "model": table.model or name}
             if table.url:
                 options["url"] = table.url
             if table.key:
@@ -304,7 +319,7 @@ class Asking:
     async def _once(self, began: float) -> AsyncGenerator[Delta]:
         """One request, within its time limits."""
         models, table = self._models, self._models.tables[self.model]
-        adapter = models.adapter(self.model)
+        adapter = await models.adapter(self.model)
         purpose = self._request.purpose
         limit_s = float(table.timeouts_s.get(purpose, _TIMEOUTS_S[purpose]))
         request = _as_understood(self._request, table, self.model)

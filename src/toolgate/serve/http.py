@@ -74,6 +74,7 @@ from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
 from toolgate.serve._verbs import client_name
 from toolgate.serve.catalog_search import CatalogSearch
+from toolgate.serve.chat import ChatDoor
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
 from toolgate.types import Caller, Json, json_object
@@ -205,6 +206,7 @@ class Door:
         self._revoked: set[asyncio.Task[Any] | None] = set()
         self._rest = Rest(app)
         self._catalog_search = CatalogSearch(app, refuse=self._rest.refuse)
+        self._chat = ChatDoor(app)
         self._front: Front | None = None
         self._app = app
         self._console: Console | None = None
@@ -349,6 +351,8 @@ class Door:
             await send_json(send, 200, found)
         elif path.startswith("/api/v1/"):
             await self._api(self._rest, scope, receive, send)
+        elif path.startswith("/v1/"):
+            await self._api(self._chat, scope, receive, send)
         elif path == "/catalog/search":
             await self._api(self._catalog_search, scope, receive, send)
         elif path == "/console" or path.startswith("/console/"):

@@ -317,8 +317,15 @@ class ProjectTable:
     read_only: bool = False
     """Whether only tools run that are marked read-only."""
 
+    read_only_allow: tuple[str, ...] = ()
+    """Patterns of tools that count as read-only in it, although nothing marks them so: `SERVER`,
+    `SERVER:TOOL`."""
+
     shared_servers: bool = True
     """Whether servers without a project are seen beside the project's own."""
+
+    audit: Literal["", "open", "closed"] = ""
+    """As `on_failure` in `[audit]`; empty: as there."""
 
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """Limits of each of its callers in place of those of `[limits]`."""
@@ -480,6 +487,36 @@ class AuditSettings:
 
     detections: bool = True
     """Whether it is noted what messages were taken for; `toolgate detect --stats` counts that."""
+
+    on_failure: Literal["open", "closed"] = "open"
+    """What happens while it cannot be written: `open` goes on and writes it later, `closed` answers
+    nothing that was not recorded. A project can have its own."""
+
+    sinks: tuple[Literal["store", "file", "syslog", "otel"], ...] = ("store",)
+    """Where it is written: only what is in the store can be listed and proved."""
+
+    file: str = ""
+    """Path of the file of the sink `file`, a line for each record."""
+
+    file_format: Literal["jsonl", "csv", "ocsf"] = "jsonl"
+    """What its lines are."""
+
+    file_max_mb: int = _between(100, 1, 1_048_576)
+    """Megabytes after which the file is put aside; 1 to 1,048,576."""
+
+    file_kept: int = _between(10, 1, 1_000)
+    """Files put aside that are kept; 1 to 1,000."""
+
+    syslog: str = "unix:/dev/log"
+    """Where the sink `syslog` is: `unix:/dev/log`, `udp://HOST:PORT`, `tcp://HOST:PORT`."""
+
+    otel_endpoint: str = ""
+    """Where the sink `otel` sends logs (OTLP over HTTP), such as `http://127.0.0.1:4318/v1/logs`;
+    empty: as the variables of OpenTelemetry say."""
+
+    signed_max_mb: int = _between(16, 1, 1_024)
+    """Megabytes of `audit.signed`, the second copy of signed places; 1 to 1,024. When it is full
+    only every second one of the older half stays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -680,6 +717,10 @@ class ServerTable:
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Names of its tools with false: nobody sees or runs them, whatever else is allowed."""
+
+    audit: Literal["hashes", "full"] = "hashes"
+    """What the audit keeps of arguments and results of its tools: hashes, sizes and shapes, or all
+    of them up to 32 kB each, secrets masked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -928,6 +969,13 @@ class ChatSettings:
     results: Mapping[str, str] = field(default_factory=dict[str, str])
     """What later requests have of the results of tools, by pattern of their keys: `keep` all,
     `stub` a line in place of the result, `drop_pair` neither call nor result."""
+
+    result_tokens: int = _between(25_000, 100, 10_000_000)
+    """Most estimated tokens of one result of a tool; 100 to 10,000,000. What is longer is cut."""
+
+    injected: tuple[str, ...] = ("thread_id",)
+    """Parameters of tools that no model sees or sets: `thread_id`, `project_id`, `caller_id`,
+    `turn_id`. They are taken out of schemas and filled in with what is true."""
 
     compact_share: float = _between(0.8, 0.1, 1.0)
     """Part of the model's `context_tokens` from which on a thread is made shorter; 0.1 to 1.0."""

@@ -9,6 +9,7 @@ from toolgate.ids import new_id
 from toolgate.logs import REQUEST_ID
 from toolgate.serve._asgi import Scope
 from toolgate.serve._guard import header
+from toolgate.settings import Settings
 from toolgate.types import Caller, Identity, Json
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "authenticate",
     "metadata_path",
     "path_project",
+    "public_address",
     "refusal_data",
     "refusal_status",
     "request_id_of",
@@ -142,6 +144,15 @@ def resource_metadata(scope: Scope, resource: str, issuers: tuple[str, ...]) -> 
     if issuers:
         found["authorization_servers"] = list(issuers)
     return found
+
+
+def public_address(settings: Settings, address: str) -> str:
+    """Where browsers find the gateway, without a slash at its end."""
+    if settings.authn.resource:
+        return settings.authn.resource.removesuffix("/").removesuffix("/mcp")
+    # Nobody can connect to the address that stands for all of them.
+    here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return f"{here}{settings.serve.root_path}"
 
 
 def refusal_data(error: AccessError) -> Json:

@@ -79,6 +79,7 @@ _RPC_CODES: Mapping[str, int] = {
     "timed_out": -31013,
     "invalid_answer": -31014,
     "cannot_ask": -31015,
+    "login_needed": -31016,
     "upstream": -31019,
     "store": -31020,
     "config": -31030,

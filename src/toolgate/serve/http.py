@@ -49,6 +49,7 @@ from toolgate.serve._caller import (
     RELAYED,
     authenticate,
     path_project,
+    public_address,
     refusal_data,
     refusal_status,
     request_id_of,
@@ -57,6 +58,7 @@ from toolgate.serve._caller import (
 )
 from toolgate.serve._explain import explained, media_type_fault
 from toolgate.serve._guard import Guard, header
+from toolgate.serve._login_pages import LoginPages
 from toolgate.serve._message import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -172,8 +174,10 @@ async def serve(
         stopper = _Stopper(door, server, drain_s=settings.drain_s, on_reload=on_reload)
         tasks.start_soon(stopper.run)
         await server.open([listener])
+        address = _address(host, listener)
+        app.logins.base = public_address(app.settings, address)
         if on_ready is not None:
-            door.key = on_ready(_address(host, listener)) or ""
+            door.key = on_ready(address) or ""
         if on_loaded is not None:
             tasks.start_soon(door.tell_loaded, on_loaded)
         try:
@@ -205,6 +209,7 @@ class Door:
         """Open streams: what their request showed, and who that was."""
         self._revoked: set[asyncio.Task[Any] | None] = set()
         self._rest = Rest(app)
+        self._login_pages = LoginPages(app.logins, app.gateway.admission)
         self._catalog_search = CatalogSearch(app, refuse=self._rest.refuse)
         self._chat = ChatDoor(app)
         self._front: Front | None = None
@@ -351,6 +356,8 @@ class Door:
             await send_json(send, 200, found)
         elif path.startswith("/api/v1/"):
             await self._api(self._rest, scope, receive, send)
+        elif path.startswith("/oauth/"):
+            await self._api(self._login_pages, scope, receive, send)
         elif path.startswith("/v1/"):
             await self._api(self._chat, scope, receive, send)
         elif path == "/catalog/search":

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 import toolgate
 from toolgate.app import App
+from toolgate.credentials import Logins
 from toolgate.errors import (
     ArgumentError,
     CredentialError,
@@ -47,6 +48,7 @@ from toolgate.serve._detection import read_detect, report
 from toolgate.serve._documents import DOCUMENTS
 from toolgate.serve._guard import header
 from toolgate.serve._json_body import RefusedError, json_body
+from toolgate.serve._logins import LOGINS, LoginAnswer
 from toolgate.serve._message import BadMessageError
 from toolgate.serve._optimization import optimization, or_null
 from toolgate.types import Caller, Json, json_object
@@ -72,6 +74,7 @@ _STATUS: Mapping[str, int] = {
     "unreachable": 503,
     "timed_out": 504,
     "cannot_ask": 409,
+    "login_needed": 424,
     "upstream": 502,
     "store": 503,
 }
@@ -134,6 +137,11 @@ class Rest:
     def gateway(self) -> Gateway:
         """What is asked."""
         return self._gateway
+
+    @property
+    def logins(self) -> Logins:
+        """What is shown to servers."""
+        return self._app.logins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI); `Host` and `Origin` were checked before."""
@@ -488,8 +496,18 @@ def _of_access(
     return handler
 
 
+def _of_logins(answer: LoginAnswer) -> _Handler:
+    """A handler of what is shown to servers."""
+
+    async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
+        return await answer(rest.logins, call.caller, call.names, call.query, call.body)
+
+    return handler
+
+
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
     **{place: _of_access(answer) for place, answer in {**ACCESS, **DOCUMENTS}.items()},
+    **{place: _of_logins(answer) for place, answer in LOGINS.items()},
     ("POST", "discover"): Rest.discover,
     ("POST", "describe"): Rest.describe,
     ("POST", "execute"): Rest.execute,

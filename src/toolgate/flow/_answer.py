@@ -18,7 +18,7 @@ from toolgate.llm import (
     Text,
     ToolCall,
 )
-from toolgate.types import Json, json_object
+from toolgate.types import Json, json_array, json_object
 
 __all__ = ["BETWEEN", "answer"]
 
@@ -167,8 +167,8 @@ def _is_call(text: str, name: str) -> bool:
     except ValueError:
         # Several calls one after another, or one that was cut off.
         return stripped.startswith("{") and f'"{name}"' in stripped[:_HELD_CHARS]
-    first: object = value[0] if isinstance(value, list) and value else value
-    body = json_object(first)
+    several = json_array(value)
+    body = json_object(several[0] if several else value)
     return name in {
         body.get("name"),
         json_object(body.get("function")).get("name"),

@@ -137,7 +137,7 @@ class Chat:
             else:
                 turn = self._turn(run, request, choices)
                 now = _new_in(request)
-                state = {"messages": [turn.note(message) for message in now]}
+                state: TurnState = {"messages": [turn.note(message) for message in now]}
                 turn.history = usable([from_stored(one) for one in stored])
             turn.thread_tools = [str(key) for key in json_array(thread.state.get("tools"))]
             turn.flush = keeping.flush
@@ -527,8 +527,8 @@ def _outcome(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
                 for one in turn.spending
             ],
         }
-    if state.get("vs_metadata"):
-        metadata["vs_metadata"] = state["vs_metadata"]
+    if searched := state.get("vs_metadata"):
+        metadata["vs_metadata"] = searched
     if turn.used_tools:
         metadata["tools"] = turn.used_tools
     if usage.cost:

@@ -78,9 +78,10 @@ def _checked(name: str, value: object) -> object:
         if isinstance(value, str):
             return value
         raise _unfit(name, value, "a text")
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-        raise _unfit(name, value, f"a list of {', '.join(KINDS)}")
-    return _kinds(cast("list[str]", value))
+    several = json_array(list(cast("Any", value)) if isinstance(value, tuple) else value)
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in several):
+        raise _unfit(name, cast("object", value), f"a list of {', '.join(KINDS)}")
+    return _kinds(several)
 
 
 def _kinds(values: object) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[To
         grade=turn.choices.grade,
     )
     try:
-        made: Retrieval = await turn.services.retrieve(turn.caller, request, ask=ask, found=found)
+        made = await turn.gateway.retrieve(turn.caller, request, ask=ask, on_found=found)
     except ToolgateError as error:
         log.warning("no documents", extra={"turn": turn.turn_id, "reason": error.code})
         made = Retrieval(status="error", question=question, query=question, error=error.failed)

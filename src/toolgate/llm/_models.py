@@ -198,19 +198,16 @@ class Models:
     def _spec(self, name: str) -> PluginSpec:
         table = self._tables[name]
         options: dict[str, object] = {**table.options, "model": table.model or name}
-            if table.url:
-                options["url"] = table.url
-            if table.key:
-                options["key"] = table.key
-            self._built[name] = self._make(
-                PluginSpec(
-                    name=table.provider,
-                    setting=f"models.{name}.provider",
-                    options=options,
-                    options_at=f"models.{name}.options",
-                )
-            )
-        return self._built[name]
+        if table.url:
+            options["url"] = table.url
+        if table.key:
+            options["key"] = table.key
+        return PluginSpec(
+            name=table.provider,
+            setting=f"models.{name}.provider",
+            options=options,
+            options_at=f"models.{name}.options",
+        )
 
     def priced(self, name: str, usage: Usage) -> Usage:
         """The usage with what it cost."""

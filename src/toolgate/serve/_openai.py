@@ -89,8 +89,8 @@ def read_completion(
     Raises:
         ArgumentError: It cannot be answered as it is.
     """
-    messages: object = body.get("messages")
-    if not isinstance(messages, list) or not messages:
+    messages = json_array(body.get("messages"))
+    if not messages:
         raise ArgumentError(
             "'messages' is missing or empty.", hint="Send at least one message of the user."
         )
@@ -105,7 +105,7 @@ def read_completion(
     named = thread if thread is not None else _thread_in(json_object(body.get("metadata")))
     request = TurnRequest(
         caller=caller,
-        messages=messages_from(json_array(messages)),
+        messages=messages_from(messages),
         thread=named,
         tools=tools_of(body.get("tools")),
         parameters={
@@ -163,9 +163,10 @@ def tools_of(value: object) -> tuple[Json, ...]:
     if value is None:
         return ()
     found: list[Json] = []
-    if not isinstance(value, list):
+    several = json_array(value)
+    if value != several:
         raise ArgumentError("'tools' is no list.")
-    for at, tool in enumerate(map(json_object, json_array(value))):
+    for at, tool in enumerate(map(json_object, several)):
         function = json_object(tool.get("function"))
         name: object = function.get("name")
         if tool.get("type") != "function" or not isinstance(name, str) or not _NAME.fullmatch(name):

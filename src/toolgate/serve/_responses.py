@@ -96,10 +96,11 @@ def read_response(
 def _input(value: object) -> list[Message]:
     if isinstance(value, str):
         return [Message(role="user", content=value)]
-    if not isinstance(value, list) or not value:
+    items = json_array(value)
+    if not items:
         raise ArgumentError("'input' is missing or empty.", hint="Send a text, or a list of items.")
     found: list[Message] = []
-    for at, item in enumerate(map(json_object, json_array(value))):
+    for at, item in enumerate(map(json_object, items)):
         match item.get("type", "message"):
             case "message":
                 found.append(message_from({**item, "content": _content(item)}, f"input[{at}]"))
@@ -126,10 +127,11 @@ def _input(value: object) -> list[Message]:
 
 def _content(item: Json) -> object:
     content: object = item.get("content")
-    if not isinstance(content, list):
+    several = json_array(content)
+    if not several:
         return content
     parts: list[Json] = []
-    for part in map(json_object, json_array(content)):
+    for part in map(json_object, several):
         match part.get("type"):
             case "input_text" | "output_text":
                 parts.append({"type": "text", "text": part.get("text", "")})
@@ -235,9 +237,9 @@ class ResponseWriter:
         place: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
         if not self._has_text:
             self._has_text = True
-            item = {**self._message("", "in_progress"), "content": []}
+            item: Json = {**self._message("", "in_progress"), "content": []}
             found += self._say("response.output_item.added", output_index=0, item=item)
-            part = {"type": "output_text", "text": "", "annotations": []}
+            part: Json = {"type": "output_text", "text": "", "annotations": []}
             found += self._say("response.content_part.added", **place, part=part)
         self._text += text
         return found + self._say("response.output_text.delta", **place, delta=text, logprobs=[])
@@ -246,7 +248,7 @@ class ResponseWriter:
         if not self._has_text or self._item_id == "":
             return b""
         place: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
-        part = {"type": "output_text", "text": self._text, "annotations": []}
+        part: Json = {"type": "output_text", "text": self._text, "annotations": []}
         found = self._say("response.output_text.done", **place, text=self._text, logprobs=[])
         found += self._say("response.content_part.done", **place, part=part)
         item = self._message(self._text, "completed")
@@ -277,7 +279,7 @@ class ResponseWriter:
         return f"msg_{self._run.run_id}"
 
     def _message(self, text: str, status: str) -> Json:
-        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
         return {
             "id": self._item_id,
             "type": "message",

@@ -411,7 +411,7 @@ class _ChunkWriter:
         usage = usage_json(outcome) if outcome is not None and self._wanted.usage else None
         if usage is None:
             return _DONE
-        last = {**self._head, "choices": [], "usage": usage}
+        last: Json = {**self._head, "choices": [], "usage": usage}
         return b"data: " + jsontext.dumps(last) + b"\n\n" + _DONE
 
     def _begin(self) -> bytes:

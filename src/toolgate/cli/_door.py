@@ -390,9 +390,39 @@ class Door:
         verb = "approve" if approve else "reject"
         return await self._ask("POST", f"approvals/{quote(approval_id, safe='')}/{verb}", wanted)
 
+    async def credentials(self, server: str = "") -> list[Json]:
+        """What is shown to servers, without the secrets."""
+        query = f"?{urlencode({'server': server})}" if server else ""
+        return cast("list[Json]", (await self._ask("GET", f"credentials{query}"))["credentials"])
+
+    async def begin_login(self, name: str, wanted: Json) -> Json:
+        """Begin a login at a server."""
+        return await self._ask("POST", f"servers/{quote(name)}/login", wanted)
+
+    async def finish_login(self, name: str, answer: Json) -> Json:
+        """End a login with what came back."""
+        known = ("state", "code", "iss", "error")
+        wanted = {key: answer[key] for key in known if key in answer}
+        return await self._ask("POST", f"servers/{quote(name)}/login/finish", wanted)
+
+    async def give_credentials(self, name: str, wanted: Json) -> Json:
+        """Keep headers or variables for a server."""
+        return await self._ask("POST", f"servers/{quote(name)}/credentials", wanted)
+
+    async def remove_credentials(self, name: str, *, user: str = "", project: str = "") -> bool:
+        """Forget what is shown to a server; whether there was anything."""
+        given = {key: value for key, value in (("user", user), ("project", project)) if value}
+        query = f"?{urlencode(given)}" if given else ""
+        answer = await self._ask("DELETE", f"servers/{quote(name)}/credentials{query}")
+        return bool(answer["removed"])
+
     async def restart_server(self, name: str) -> None:
         """End the connection to a server and make a new one."""
         await self._ask("POST", f"servers/{quote(name)}/restart", {})
+
+    async def rest(self, method: str, path: str, body: Json | None = None) -> Json:
+        """What a place below `/api/v1/` answers."""
+        return await self._ask(method, path, body)
 
     async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
         status, raw = await self._exchange(method, f"/api/v1/{path}", body)

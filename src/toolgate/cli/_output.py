@@ -4,12 +4,13 @@ import contextlib
 import json
 import sys
 import textwrap
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ from toolgate.cli._harmless import UNSEEN, harmless, one_line
 
 __all__ = [
     "counted",
+    "counting",
     "folded",
     "local_time",
     "note",
@@ -175,6 +177,32 @@ def waiting(text: str) -> Generator[None]:
         redirect_stdout=False,
     ):
         yield
+
+
+@contextlib.contextmanager
+def counting(text: str, total: int) -> Generator[Callable[[str], None]]:
+    """Show a bar while steps are taken; gives what is called at the begin of each with its name."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[name]}"),
+    )
+    with Progress(
+        *columns, console=_console(sys.stderr), transient=True, redirect_stdout=False
+    ) as bar:
+        task = bar.add_task(text, total=total, name="")
+        begun = 0
+
+        def step(name: str) -> None:
+            nonlocal begun
+            bar.update(task, completed=begun, name=one_line(name)[:60])
+            begun += 1
+
+        yield step
 
 
 def _console(stream: TextIO) -> Console:

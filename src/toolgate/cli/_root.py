@@ -38,7 +38,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": (USE, "Run a tool."),
     "detect": (USE, "Tell what a message asks for, and read its arguments."),
     "enrich": (USE, "Show a message with the rules and tools that a model gets for it."),
+    "docs": (USE, "Take documents in, list, search and remove them: what models answer from."),
     "servers": (LOOK_AFTER, "List, add, change, test and remove servers."),
+    "credentials": (SHARE, "Show, give and remove what servers are shown."),
+    "keys": (
+        LOOK_AFTER,
+        "Show and exchange the key that credentials of servers are encrypted with.",
+    ),
     "pack": (LOOK_AFTER, "Make, check, list and switch packs: intents, rules and tools in files."),
     "tokens": (SHARE, "Make, list, renew and revoke tokens for a shared gateway."),
     "projects": (SHARE, "Make projects: which servers belong together, and what differs there."),

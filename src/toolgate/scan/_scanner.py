@@ -208,9 +208,11 @@ _BEHIND: Final = re.compile(
 )
 
 _IDENTIFIER: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9]*(?:[_.-][A-Za-z0-9]+)+|\b[a-z]+[A-Z][A-Za-z0-9]*"
+    r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*+(?:[_.-][A-Za-z0-9]++)++"
+    r"|\b[a-z]++[A-Z][A-Za-z0-9]*+"
 )
-"""Names of tools that are no words of the language, as `search` is."""
+"""Names of tools that are no words of the language, as `search` is. Each character is looked at
+once: a word of 100,000 letters is no name, and takes no time."""
 
 
 def _shadowing(

@@ -7,7 +7,6 @@ async with open_app(load()) as app:
 """
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
@@ -373,7 +372,7 @@ async def open_app(
             limits=permissions.limits,
             passage=passage,
             library=library,
-            render=prompts.render,
+            prompts=prompts,
             project=permissions.project,
             projects_of=permissions.policy.projects_of,
             index=searching.index,
@@ -674,13 +673,11 @@ _SERVICES = (
 
 def _key_source(settings: Settings) -> KeySource:
     """Where the key is that credentials of servers are encrypted with."""
-    url = settings.store.url or default_store_url()
     return key_source(
         settings.credentials.key,
         variables=credential_key(),
         file=credential_key_file(),
-        place=hashlib.sha256(url.encode()).hexdigest()[:12],
-        in_memory=url == "sqlite://",
+        store_url=settings.store.url or default_store_url(),
     )
 
 

@@ -48,7 +48,7 @@ from toolgate.guards import Passage, Passed
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
 from toolgate.intent import Detection, DetectRequest, Intent
-from toolgate.librarian import Librarian, Rendered
+from toolgate.librarian import Librarian
 from toolgate.management import Management, ServerKeeper
 from toolgate.metatools import (
     DEFINITIONS,
@@ -61,7 +61,8 @@ from toolgate.metatools import (
     read_process_prompt,
     read_result_read,
 )
-from toolgate.observe import observe
+from toolgate.observe import observe, sent_requests, trace_of
+from toolgate.prompts import Prompts
 from toolgate.reach import Reach
 from toolgate.rules import CALL_FIRST
 from toolgate.scan import Quarantine
@@ -92,6 +93,7 @@ from toolgate.types import (
     json_array,
     json_object,
 )
+from toolgate.wording import Wording
 
 __all__ = ["Change", "Gateway", "ToolView"]
 
@@ -162,7 +164,7 @@ class Gateway:
         limits: Limits,
         passage: Passage,
         library: Library,
-        render: Rendered,
+        prompts: Prompts,
         project: Callable[[str], ProjectTable],
         projects_of: Callable[[str], tuple[str, ...]],
     ) -> None:
@@ -222,10 +224,12 @@ class Gateway:
             receipts=receipts,
             reach=self.reach,
             catalog=catalog,
-            render=render,
+            render=prompts.render,
             keep_queries=lambda: self.settings.audit.keep_queries,
         )
         """The verbs about documents."""
+        self.wording = Wording(prompts, reach=self.reach, catalog=catalog, receipts=receipts)
+        """The verbs about prompts."""
         self._showed_all: bool | None = None
         self._watched: dict[str, int] = {}
         self._missed: set[str] = set()
@@ -308,7 +312,11 @@ class Gateway:
 
     async def list_prompts(self, caller: Caller) -> bytes:
         """What `prompts/list` shows, as a JSON array; the same in every mode."""
-        return self.reach.array(caller, "prompt", self._catalog.snapshot.prompts.values())
+        listed = self.reach.array(caller, "prompt", self._catalog.snapshot.prompts.values())
+        if not self.settings.models or self.settings.expose == "flat":
+            return listed
+        own = [jsontext.dumps(one) for one in await self.wording.definitions(caller)]
+        return b"[" + b",".join([*own, *filter(None, [listed[1:-1]])]) + b"]"
 
     async def list_resources(self, caller: Caller) -> bytes:
         """What `resources/list` shows, as a JSON array; the same in every mode."""
@@ -594,6 +602,7 @@ class Gateway:
             began=began,
             searched_by=arm.name,
             fallback=answer.fallback,
+            withheld=self.reach.withheld(caller, snapshot, down),
         )
         return found
 
@@ -823,7 +832,12 @@ class Gateway:
             UnknownPromptError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
-        entry = self.reach.prompt(caller, str(params.get("name")))
+        name, arguments = str(params.get("name")), json_object(params.get("arguments"))
+        if self.settings.models and self.settings.expose != "flat":
+            own = await self.wording.own(caller, name, arguments)
+            if own is not None:
+                return own
+        entry = self.reach.prompt(caller, name)
         async with self._receipts.around(caller, "prompt", entry.server, entry.key) as done:
             result = await self._catalog.request(
                 entry.server,
@@ -832,7 +846,8 @@ class Gateway:
                 caller=caller,
                 peer=peer,
             )
-            return self._past(caller, entry.server, entry.key, result, done)
+            result = self._past(caller, entry.server, entry.key, result, done)
+            return await self.wording.replaced(caller, name, arguments, result)
 
     def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:
         """What a server gave of a resource or prompt, past the guards that are about all of it."""
@@ -1018,6 +1033,8 @@ class Gateway:
         arguments = passed.params.get("arguments")
         sent = {**passed.params, "name": entry.name}
         detail = {"decision": self._access.decide(caller, "call", entry.key).rule, **passed.notes}
+        if (trace := trace_of(passed.params)) is not None:
+            detail["trace_id"] = trace
         if passed.clearance is not None:
             detail["approval"] = passed.clearance.approval.approval_id
         async with self._receipts.around(
@@ -1031,11 +1048,13 @@ class Gateway:
         ) as done:
             if passed.clearance is not None:
                 await self._passage.approvals.take(caller, passed.clearance)
+            sent_as = sent_requests()
             with observe("server", tool=entry.key):
                 result = await self._answer(caller, entry, sent, peer, passed)
-            done(result)
+            told: Json = {"upstream_request_id": sent_as[-1]} if sent_as else {}
+            done(result, told)
             result, notes = passed.result(entry.key, result)
-            done(result, notes)
+            done(result, told | notes)
         if passed.clearance is not None:
             result = self._passage.approvals.carry_on(passed.clearance, result)
         if result.get("resultType") != "input_required":

@@ -3,13 +3,22 @@
 Nobody watches by default, and then a stage costs less than a microsecond more.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
-__all__ = ["Observation", "Observer", "observe", "watch_stages"]
+__all__ = [
+    "Observation",
+    "Observer",
+    "note_sent",
+    "observe",
+    "sent_requests",
+    "trace_of",
+    "watch_stages",
+]
 
 Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
@@ -78,3 +87,33 @@ def watch_stages(observer: Observer) -> Callable[[], None]:
     """Have a function called after every stage; gives what ends that."""
     _observers.append(observer)
     return lambda: _observers.remove(observer)
+
+
+_sent: ContextVar[list[int] | None] = ContextVar("toolgate_sent", default=None)
+
+
+def sent_requests() -> list[int]:
+    """A list that takes the ids of the requests that are sent to servers from here on."""
+    found: list[int] = []
+    _sent.set(found)
+    return found
+
+
+def note_sent(request_id: int) -> None:
+    """Remember that a request went to a server, for whoever asked; called by wires."""
+    found = _sent.get()
+    if found is not None:
+        found.append(request_id)
+
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
+
+
+def trace_of(params: Mapping[str, Any]) -> str | None:
+    """The trace that a request belongs to, as `_meta.traceparent` of its parameters says (W3C)."""
+    meta = params.get("_meta")
+    given = (
+        cast("Mapping[str, object]", meta).get("traceparent") if isinstance(meta, dict) else None
+    )
+    found = _TRACEPARENT.fullmatch(given) if isinstance(given, str) else None
+    return found[1] if found is not None else None

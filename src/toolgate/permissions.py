@@ -108,6 +108,10 @@ class Permissions:
         """What a project sets; of one that there is not, nothing."""
         return self._tables.get(name, _PLAIN)
 
+    def is_closed(self, name: str) -> bool:
+        """Whether nothing may happen in a project that cannot be recorded."""
+        return (self.project(name).audit or self._settings.audit.on_failure) == "closed"
+
     @property
     def optimizations(self) -> tuple[str, ...]:
         """The searches that projects ask for."""
@@ -177,7 +181,10 @@ class Permissions:
 
 def _rules_of(table: ProjectTable) -> ProjectRules:
     return ProjectRules(
-        servers=table.servers, read_only=table.read_only, shared_servers=table.shared_servers
+        servers=table.servers,
+        read_only=table.read_only,
+        read_only_allow=table.read_only_allow,
+        shared_servers=table.shared_servers,
     )
 
 

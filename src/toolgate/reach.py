@@ -20,7 +20,7 @@ from toolgate.errors import (
 from toolgate.execute import nearest
 from toolgate.search import SearchAnswer, ToolIndex
 from toolgate.settings import Settings
-from toolgate.types import Caller
+from toolgate.types import Caller, Json
 
 __all__ = ["Reach"]
 
@@ -207,6 +207,18 @@ class Reach:
                 f"{caller.caller_id!r} may not look after this gateway.",
                 hint="Ask an administrator, or for the role admin.",
             )
+
+    def withheld(self, caller: Caller, snapshot: Snapshot, down: Collection[str]) -> Json:
+        """What a search could not find for this caller, and why: for the audit, never for them."""
+        found: Json = {}
+        allowed = self._access.mask(caller, snapshot)
+        if allowed is not None and (denied := len(snapshot.tools) - int(allowed.sum())):
+            found["denied"] = denied
+        if down and not self._settings().discovery.show_down:
+            found["down"] = sorted(down)
+        if held := sum(len(entries.held) for entries in snapshot.servers.values()):
+            found["held"] = held
+        return found
 
     def mask(
         self,

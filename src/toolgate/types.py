@@ -173,6 +173,9 @@ class ServerSpec:
     """Whose connection it is, where each has one; filled in while running. Empty: the one by which
     the server tells what it offers."""
 
+    audit: Literal["hashes", "full"] = "hashes"
+    """What the audit keeps of arguments and results."""
+
     server_id: str = ""
     """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
 

@@ -317,6 +317,12 @@ def build_0014(connection: Connection) -> None:
     )
 
 
+def build_0015(connection: Connection) -> None:
+    """With indexes by which records of the audit are found."""
+    build_0014(connection)
+    _schema.migrate(connection, to="0015")
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -332,5 +338,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0012": build_0012,
     "0011": build_0011,
     "0014": build_0014,
+    "0015": build_0015,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -510,6 +510,8 @@ _PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
     "pinned": (list, "a list of tool keys"),
     "budget_tokens": (int, "a whole number"),
     "read_only": (bool, "true or false"),
+    "read_only_allow": (list, "a list of patterns of tools"),
+    "audit": (str, "open or closed"),
     "shared_servers": (bool, "true or false"),
     "limits": (dict, "an object"),
 }
@@ -536,6 +538,10 @@ def _check_project(settings: Json) -> None:
         if name == "budget_tokens":
             fits = fits and (value == 0 or 200 <= value <= 100_000)
         if name == "servers":
+            fits = fits and all(isinstance(one, str) and one for one in json_array(value))
+        if name == "audit":
+            fits = value in {"open", "closed"}
+        if name == "read_only_allow":
             fits = fits and all(isinstance(one, str) and one for one in json_array(value))
         if name == "pinned":
             keys = json_array(value)

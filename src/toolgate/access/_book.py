@@ -119,7 +119,7 @@ class Book:
 def project_table(settings: Json) -> ProjectTable:
     """What a stored project sets; keys that this version does not know count for nothing."""
     known = {name: value for name, value in settings.items() if name in _KEYS}
-    for name in ("pinned", "servers"):
+    for name in ("pinned", "servers", "read_only_allow"):
         known[name] = tuple(known.get(name, ()))
     return ProjectTable(**known)
 

@@ -15,7 +15,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -62,6 +62,9 @@ class ProjectRules:
 
     read_only: bool = False
     """Whether only tools run that are marked read-only."""
+
+    read_only_allow: tuple[str, ...] = ()
+    """Patterns of tools that run where only read-only ones do, whatever they are marked."""
 
     shared_servers: bool = True
     """Whether servers without a project are seen."""
@@ -212,7 +215,7 @@ class _Set:
         policy, who = self._policy, self._who
         bits = policy.within(who.project, tools)
         if who.read_only:
-            bits = bits & tools.read_only
+            bits = bits & policy.harmless(who.project, tools)
         if not self.may_internal:
             bits = bits & ~tools.internal
         if not self.is_bound:
@@ -247,11 +250,15 @@ class _Set:
                     + ("says false." if gone else "does not take it away."),
                 )
             )
-            held = who.read_only and not _hints(thing, policy.distrusted)[0]
+            is_marked = _hints(thing, policy.distrusted)[0]
+            is_listed = who.read_only and policy.is_harmless(who.project, key)
+            held = who.read_only and not (is_marked or is_listed)
             reason = "Nothing is limited to read-only tools."
             if who.read_only:
-                marked = "is not" if held else "is"
-                reason = f"The project or token is read-only; the tool {marked} marked so."
+                marked = "is marked so" if is_marked else "is not marked so"
+                if is_listed:
+                    marked = "is in read_only_allow of the project"
+                reason = f"The project or token is read-only; the tool {marked}."
             steps.append(Step(stage="read_only", passed=not held, reason=reason))
             if thing is not None and thing.internal:
                 may = self.may_internal
@@ -414,6 +421,18 @@ class Policy:
             row &= ~tools.of_keys(self.taken_away)
             self._within[project] = row
         return row
+
+    def harmless(self, project: str, tools: _Tools) -> _Row:
+        """The tools that run where only read-only ones do."""
+        row = tools.read_only
+        for pattern in self.grounds.projects.get(project, _PLAIN).read_only_allow:
+            row = row | tools.row(_about(pattern))
+        return row
+
+    def is_harmless(self, project: str, key: str) -> bool:
+        """Whether a project says of a tool that it counts as read-only."""
+        patterns = self.grounds.projects.get(project, _PLAIN).read_only_allow
+        return any(_is_about(_about(one), "tool", key, (False, True)) for one in patterns)
 
     def projects_of(self, server: str) -> tuple[str, ...]:
         """The projects of a server; none: all see it."""
@@ -585,6 +604,12 @@ def _matched(
         for effect in ("allow", "deny"):
             tools.of_subject(rules, word, effect)
     return tools
+
+
+def _about(pattern: str) -> Rule:
+    """A pattern of tools as a rule has it."""
+    kind: Literal["tool", "server"] = "tool" if ":" in pattern else "server"
+    return Rule(effect="allow", who="", kind=kind, pattern=pattern)
 
 
 def _is_about(rule: Rule, kind: str, key: str, hints: tuple[bool, bool]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio.to_thread
 
@@ -13,13 +13,17 @@ from toolgate import jsontext
 from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
 from toolgate.ids import new_id, utc_now
 from toolgate.logs import REQUEST_ID
-from toolgate.types import AuditRecord, Caller, Json
+from toolgate.tokens import estimate_tokens
+from toolgate.types import AuditRecord, Caller, Json, ServerSpec, json_object
 
 __all__ = ["AuditSink", "Receipts"]
 
 _REMEMBERED = 1000
 _QUERY_CHARS = 2000
 _LARGE_BYTES = 2**18
+_MOST_KEPT = 32_768
+_MOST_NAMES = 20
+_LONGEST_NAME = 32
 
 
 class AuditSink(Protocol):
@@ -63,6 +67,8 @@ class Receipts:
         *,
         keep_queries: Callable[[], bool],
         is_closed: Callable[[str], bool] = lambda _: False,
+        server: Callable[[str], ServerSpec | None] = lambda _: None,
+        mask: Callable[[object], object] = lambda value: value,
     ) -> None:
         """Write to a sink.
 
@@ -70,10 +76,14 @@ class Receipts:
             sink: Where records go.
             keep_queries: Whether the texts of discoveries are kept.
             is_closed: Whether nothing may happen in a project that cannot be recorded.
+            server: How a server is configured.
+            mask: A value without the secrets in it.
         """
         self._sink = sink
         self._keep_queries = keep_queries
         self._is_closed = is_closed
+        self._server = server
+        self._mask = mask
         self._last: dict[tuple[str, str, str], tuple[str, frozenset[str]]] = {}
 
     def discovery(
@@ -204,10 +214,18 @@ class Receipts:
             "target": target,
             "digest": digest,
         }
-        if detail:
-            fields["detail"] = detail
-        must = self._is_closed(caller.project_id)
-        return _Receipt(self._sink, fields, arguments, must_be_kept=must)
+        about = fields["detail"] = dict(detail or {})
+        spec = self._server(server)
+        if spec is not None and spec.server_id:
+            about["server_id"] = spec.server_id
+        is_full = spec is not None and spec.audit == "full"
+        return _Receipt(
+            self._sink,
+            fields,
+            arguments,
+            must_be_kept=self._is_closed(caller.project_id),
+            keeps=self._mask if is_full else None,
+        )
 
     async def settle(self, caller: Caller) -> None:
         """Wait until what was recorded is kept, in a project where nothing goes unrecorded.
@@ -228,12 +246,19 @@ class _Receipt:
     """One intention and its outcome."""
 
     def __init__(
-        self, sink: AuditSink, fields: dict[str, Any], arguments: object, *, must_be_kept: bool
+        self,
+        sink: AuditSink,
+        fields: dict[str, Any],
+        arguments: object,
+        *,
+        must_be_kept: bool,
+        keeps: Callable[[object], object] | None,
     ) -> None:
         self._sink = sink
         self._fields = fields
         self._arguments = arguments
         self._must_be_kept = must_be_kept
+        self._keeps = keeps
         self._began = perf_counter()
         self._answer: Json | None = None
         self._detail: Json = {}
@@ -243,6 +268,9 @@ class _Receipt:
             body = jsontext.dumps(self._arguments)
             self._fields["request_bytes"] = len(body)
             self._fields["arguments_sha256"] = await _hash(body)
+            self._fields["detail"]["shape"] = _shape(self._arguments)
+            if self._keeps is not None:
+                self._fields["detail"]["arguments"] = _kept(self._keeps(self._arguments))
         record = AuditRecord(**self._fields)
         if not self._must_be_kept:
             self._sink.record(record)
@@ -267,6 +295,9 @@ class _Receipt:
                 body = jsontext.dumps(answer)
                 fields["response_bytes"] = len(body)
                 fields["response_sha256"] = await _hash(body)
+                fields["detail"]["tokens"] = estimate_tokens(body)
+                if self._keeps is not None:
+                    fields["detail"]["result"] = _kept(self._keeps(answer))
         finally:  # who is cancelled meanwhile loses the hash, not the record
             self._sink.record(AuditRecord(**fields))
 
@@ -278,12 +309,42 @@ class _Receipt:
             "parent_id": self._fields["record_id"],
             "status": _ended(error) if error is not None else _status(self._answer),
             "duration_ms": _elapsed_ms(self._began),
-            "detail": self._detail,
+            "detail": dict(self._detail),
         }
 
     def _take(self, answer: Json, detail: Json | None = None) -> None:
         self._answer = answer
         self._detail = detail or {}
+
+
+def _shape(arguments: object) -> Json:
+    """What arguments look like, without what they say: kinds and sizes by name."""
+    found: Json = {}
+    for name, value in json_object(arguments).items():
+        if len(found) == _MOST_NAMES:
+            break
+        found[name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"] = (
+            f"text {len(value)}"
+            if isinstance(value, str)
+            else f"list {len(cast('list[object]', value))}"
+            if isinstance(value, list)
+            else f"object {len(cast('Json', value))}"
+            if isinstance(value, dict)
+            else "null"
+            if value is None
+            else "truth"
+            if isinstance(value, bool)
+            else "number"
+        )
+    return found
+
+
+def _kept(value: object) -> object:
+    """A value as the record has it: whole, or the beginning of its text."""
+    body = jsontext.dumps(value)
+    if len(body) <= _MOST_KEPT:
+        return value
+    return {"cut": body[:_MOST_KEPT].decode("utf-8", "replace"), "bytes": len(body)}
 
 
 def _of(caller: Caller, action: str) -> dict[str, Any]:

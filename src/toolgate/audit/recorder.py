@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import anyio
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
-from toolgate.store import Store
 from toolgate.types import AuditRecord
 
 __all__ = ["Recorder", "RecorderStatus"]
@@ -18,6 +19,18 @@ log = logging.getLogger(__name__)
 
 _BATCH = 500
 _LONGEST_PAUSE_S = 5.0
+
+
+class _Place(Protocol):
+    """Where records are written: the store, or another place."""
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Write records; all or none.
+
+        Raises:
+            StoreError: They could not be written now.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +57,7 @@ class RecorderStatus:
 
 
 class Recorder:
-    """The only writer of the audit.
+    """The only writer of one place of the audit.
 
     Belongs to one event loop. A kill of the process loses at most what came in the last
     `flush_interval_s`; what `record_durable` returned for is never lost.
@@ -52,7 +65,7 @@ class Recorder:
 
     def __init__(
         self,
-        store: Store,
+        store: _Place,
         *,
         enabled: bool = True,
         flush_interval_s: float = 0.2,

@@ -198,6 +198,10 @@ class Catalog:
         """
         return self._fleet.get(name)
 
+    def spec(self, name: str) -> ServerSpec | None:
+        """How a server is configured; None: there is none of this name."""
+        return self._fleet.spec(name)
+
     @property
     def specs(self) -> list[ServerSpec]:
         """The servers as they are configured, in order."""

@@ -1,6 +1,5 @@
 """`toolgate audit`: show and export what was searched and called."""
 
-import json
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.audit import Sealer, SearchReport, compare_searches, verify_audit
+from toolgate.audit import FORMS, Sealer, SearchReport, compare_searches, verify_audit
 from toolgate.cli._door import load_settings, store_url
 from toolgate.cli._exit import FAILED, FINE, NOTHING
 from toolgate.cli._output import (
@@ -56,6 +55,7 @@ _ACTIONS = (
     "protect",
     "recover",
     "approve",
+    "approval",
 )
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -85,6 +85,19 @@ Since = Annotated[
     ),
 ]
 
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only what was before; as --since."),
+]
+Tool = Annotated[
+    str | None, typer.Option("--tool", metavar="KEY", help="Key of a tool: server:tool.")
+]
+ByCaller = Annotated[
+    str | None,
+    typer.Option("--caller", metavar="ID", help="Who asked, such as local or token:ID."),
+]
+Project = Annotated[str | None, typer.Option("--project", metavar="NAME", help="Of a project.")]
+
 
 @app.command("list")
 def list_records(
@@ -92,6 +105,10 @@ def list_records(
     server: Server = None,
     status: Status = None,
     since: Since = None,
+    until: Until = None,
+    tool: Tool = None,
+    caller: ByCaller = None,
+    project: Project = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="At most this many.")
     ] = 50,
@@ -111,6 +128,10 @@ def list_records(
         server=server,
         status=status,
         since=_since(since),
+        until=_since(until, "--until"),
+        target=tool,
+        caller_id=caller,
+        project_id=project,
         phase=None if intents else "outcome",
         limit=limit,
     )
@@ -120,26 +141,48 @@ def list_records(
 @app.command()
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; - is standard output.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="jsonl (JSON Lines, all fields), csv, or ocsf (events of OCSF 1.3, one a line).",
+        ),
+    ] = "jsonl",
     action: Action = None,
     server: Server = None,
     status: Status = None,
     since: Since = None,
+    until: Until = None,
+    tool: Tool = None,
+    caller: ByCaller = None,
+    project: Project = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> int:
-    """Write all records to FILE, oldest first, one JSON object a line (JSON Lines).
+    """Write all records to FILE, oldest first. Exit status 3 when there are none.
 
-    Each line has the fields of `audit list --json`. Exit status 3 when there are none.
+    Lines of JSON have the fields of `audit list --json`.
     """
+    if form not in FORMS:
+        raise ArgumentError(f"--format is {form[:40]!r}.", allowed=f"Allowed: {', '.join(FORMS)}.")
     wanted = AuditFilter(
-        action=_action(action), server=server, status=status, since=_since(since), oldest_first=True
+        action=_action(action),
+        server=server,
+        status=status,
+        since=_since(since),
+        until=_since(until, "--until"),
+        target=tool,
+        caller_id=caller,
+        project_id=project,
+        oldest_first=True,
     )
     if str(file) == "-":
-        return anyio.run(_print_lines, wanted)
+        return anyio.run(_print_lines, wanted, form)
     if file.exists() and not force:
         raise ArgumentError(
             f"The file {file} exists.", hint="Name another one, or replace it with --force."
         )
-    return anyio.run(_export, wanted, file)
+    return anyio.run(_export, wanted, file, form)
 
 
 @app.command()
@@ -267,30 +310,33 @@ async def _list(wanted: AuditFilter, as_json: bool) -> int:
     return FINE if found else NOTHING
 
 
-async def _print_lines(wanted: AuditFilter) -> int:
+async def _print_lines(wanted: AuditFilter, form: str) -> int:
+    head, line = FORMS[form]
     count = 0
     async for record in _records(wanted):
-        sys.stdout.write(_line(record))
+        sys.stdout.write(line(record) if count else head + line(record))
         count += 1
     return FINE if count else NOTHING
 
 
-async def _export(wanted: AuditFilter, file: Path) -> int:
-    count = await _write(wanted, file)
+async def _export(wanted: AuditFilter, file: Path, form: str) -> int:
+    count = await _write(wanted, file, form)
     note(f"Wrote {counted(count, 'record')} to {file}.")
     return FINE if count else NOTHING
 
 
-async def _write(wanted: AuditFilter, file: Path) -> int:
+async def _write(wanted: AuditFilter, file: Path, form: str) -> int:
     """Write a whole file or none, for this user alone."""
+    head, line = FORMS[form]
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
     count = 0
     try:
         handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as lines:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as lines:
+            lines.write(head)
             async for record in _records(wanted):
-                lines.write(_line(record))
+                lines.write(line(record))
                 count += 1
         partial.replace(file)
     except OSError as error:
@@ -321,10 +367,6 @@ async def _records(wanted: AuditFilter, most: int | None = None) -> AsyncGenerat
         await store.close()
 
 
-def _line(record: AuditRecord) -> str:
-    return json.dumps(asdict(record), separators=(",", ":")) + "\n"
-
-
 def _row(record: AuditRecord) -> tuple[str, ...]:
     took = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
     what = record.target or record.query or record.server or "-"
@@ -340,7 +382,7 @@ def _action(text: str | None) -> str | None:
     return text
 
 
-def _since(text: str | None) -> str | None:
+def _since(text: str | None, option: str = "--since") -> str | None:
     """A moment or an age as the store compares times."""
     if text is None:
         return None
@@ -353,6 +395,6 @@ def _since(text: str | None) -> str | None:
         return utc_text(moment)
     except (ValueError, OverflowError) as error:
         raise ArgumentError(
-            f"--since {text!r} is no time.",
+            f"{option} {text!r} is no time.",
             allowed="Allowed: a moment such as 2026-07-28 or 2026-07-28T09:30, an age such as 24h.",
         ) from error

@@ -210,7 +210,7 @@ def _wanted(texts: list[str], read_only: bool | None, limits: Json) -> Json:
             found[key] = _number(text, value)
         elif key == "shared_servers":
             found[key] = _truth(text, value)
-        elif key == "pinned":
+        elif key in {"pinned", "read_only_allow"}:
             found[key] = [one.strip() for one in value.split(",")]
         else:
             found[key] = value

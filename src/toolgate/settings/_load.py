@@ -668,6 +668,13 @@ _WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
 
 def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     """What is wrong with projects and permission rules."""
+    closed = [name for name, project in settings.project.items() if project.audit == "closed"]
+    is_kept = settings.audit.enabled and settings.audit.sinks
+    if not is_kept and (closed or settings.audit.on_failure == "closed"):
+        yield SettingError(
+            f"{where}: nothing is recorded, and nothing may happen that is not recorded.",
+            hint='Set audit.enabled = true and audit.sinks = ["store"], or on_failure = "open".',
+        )
     for name in settings.project:
         if not is_project_name(name):
             yield SettingError(

@@ -142,6 +142,7 @@ def read_server(
         era=table.era,
         project_id=table.project or DEFAULT_PROJECT,
         tool_permissions=table.tool_permissions,
+        audit=table.audit,
         credentials=credentials,
         source=str(place.document.path),
         problem=problem,

@@ -24,7 +24,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    literal,
     select,
     true,
     tuple_,
@@ -37,6 +36,7 @@ from toolgate.ids import utc_now, utc_text
 from toolgate.store import (
     _access,
     _approvals,
+    _audit_find,
     _chain,
     _copies,
     _detections,
@@ -48,7 +48,7 @@ from toolgate.store import (
     _usage,
 )
 from toolgate.store._approval import ApprovalFilter, StoredApproval
-from toolgate.store._audit_views import FINE, SqlAuditViews
+from toolgate.store._audit_views import SqlAuditViews
 from toolgate.store._credentials import SqlCredentials
 from toolgate.store._rows import keepable
 from toolgate.store._sessions import SqlSessions
@@ -280,29 +280,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 
     async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
         """Records that fit, in the order asked for."""
-        table = _tables.audit
-        age = tuple_(table.c.at, table.c.record_id)
-        columns = (table.c.at, table.c.record_id)
-        order = columns if wanted.oldest_first else [column.desc() for column in columns]
-        statement = select(table).order_by(*order)
-        for name in ("project_id", "action", "server", "status", "phase"):
-            value = getattr(wanted, name)
-            if value is not None:
-                statement = statement.where(table.c[name] == keepable(value))
-        if wanted.failed:
-            statement = statement.where(table.c.status.not_in(FINE))
-        if wanted.since is not None:
-            statement = statement.where(table.c.at >= wanted.since)
-        if wanted.after is not None:
-            at, record_id = map(keepable, wanted.after)
-            last = tuple_(literal(at), literal(record_id))
-            statement = statement.where(age > last if wanted.oldest_first else age < last)
-        statement = statement.limit(max(1, min(wanted.limit, 10_000)))
-        return await self._read(
-            lambda connection: [
-                _rows.audit_from(row) for row in connection.execute(statement).mappings()
-            ]
-        )
+        return await self._read(lambda opened: _audit_find.find(opened, wanted))
 
     async def audit_ends(self) -> AuditEnds:
         """Where the chain of the audit begins and ends."""

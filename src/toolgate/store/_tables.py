@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -20,15 +21,18 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 __all__ = [
+    "AUDIT_COMMON",
     "REVISIONS",
     "VERSION_TABLE",
     "access_state",
     "approvals",
     "audit",
     "audit_anchors",
+    "audit_rest",
     "audit_state",
     "credential_keys",
     "credentials",
@@ -77,6 +81,7 @@ REVISIONS = (
     "0012",
     "0011",
     "0014",
+    "0015",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
@@ -179,7 +184,27 @@ audit = Table(
     Column("chain", _TEXT),
     Index(None, "at", "record_id"),
     Index(None, "seq", unique=True),
+    Index("ix_audit_server", "server", "at", "record_id"),
 )
+
+AUDIT_COMMON = {"status": "ok", "action": "call", "project_id": "default", "caller_id": "local"}
+"""What most records say; what the others say is in small indexes. See `_audit_find`."""
+
+
+def audit_rest(name: str) -> ColumnElement[bool]:
+    """That a record does not say what most do."""
+    return audit.c[name] != text(f"'{AUDIT_COMMON[name]}'")
+
+
+for _name in AUDIT_COMMON:
+    Index(
+        f"ix_audit_{_name}",
+        audit.c[_name],
+        audit.c.at,
+        audit.c.record_id,
+        sqlite_where=audit_rest(_name),
+        postgresql_where=audit_rest(_name),
+    )
 
 # One row: where the chain of the audit ends, and where it begins since older records were removed.
 audit_state = Table(

@@ -131,6 +131,15 @@ class AuditFilter:
     since: str | None = None
     """UTC, ISO 8601, inclusive."""
 
+    until: str | None = None
+    """UTC, ISO 8601, exclusive."""
+
+    caller_id: str | None = None
+    """Who asked."""
+
+    target: str | None = None
+    """Key of a tool, and the like."""
+
     phase: str | None = None
     """`intent` or `outcome`."""
 

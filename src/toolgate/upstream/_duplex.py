@@ -15,6 +15,7 @@ from itertools import count
 from typing import cast
 
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, ToolgateError
+from toolgate.observe import note_sent
 from toolgate.types import Json, json_object
 from toolgate.upstream._jsonrpc import (
     NEVER_CANCELLED,
@@ -143,6 +144,7 @@ class DuplexWire(ABC):
         if self._end_reason is not None:
             raise self._lost(sent=False)
         call_id = next(self._ids)
+        note_sent(call_id)
         text = request_bytes(call_id, method, with_token(params, call_id) if progress else params)
         call = self._calls[call_id] = Call(method, sink)
         try:

@@ -53,6 +53,11 @@ class Fleet:
         """All servers by name, in the order in which they were added."""
         return dict(self._servers)
 
+    def spec(self, name: str) -> ServerSpec | None:
+        """How a server is configured; None: there is none of this name."""
+        server = self._servers.get(name)
+        return server.spec if server is not None else None
+
     def get(self, name: str) -> UpstreamServer:
         """The server of this name.
 

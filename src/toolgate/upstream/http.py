@@ -18,6 +18,7 @@ import aiohttp
 import anyio
 
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
+from toolgate.observe import note_sent
 from toolgate.outbound import client_context
 from toolgate.types import MODERN_VERSION, Json, json_object
 from toolgate.upstream._events import EventParser, ServerEvent
@@ -200,6 +201,7 @@ class HttpWire:
         if self._end_reason is not None:
             raise ConnectionLostError(self._end_reason, sent=False, expired=self._expired)
         call_id = next(self._ids)
+        note_sent(call_id)
         text = request_bytes(call_id, method, with_token(params, call_id) if progress else params)
         exchange = _Exchange(call_id=call_id, method=method, headers=headers, sink=sink)
         abort = asyncio.timeout(None)  # `aclose` lets it run out

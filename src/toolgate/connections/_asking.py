@@ -7,7 +7,7 @@ bytes are taken, whose session it is, and how a statement is ended that nobody w
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -34,7 +34,10 @@ _LONGEST_TAG: Final = 63
 """Bytes of a name of a program that PostgreSQL keeps."""
 
 _READ_PRAGMAS: Final = frozenset(
-    {"table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
+    {
+        *("table_info", "table_xinfo", "index_list", "index_info", "index_xinfo"),
+        *("foreign_key_list", "data_version"),
+    }
 )
 _NO_FUNCTIONS: Final = frozenset(
     {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "fsdir", "lsdir"}
@@ -206,6 +209,7 @@ def _ask_sqlite(
     driver.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     # Text that is not UTF-8 is shown as far as it can be instead of failing the whole answer.
     driver.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    _connect_virtual_tables(driver, statement)
     driver.set_authorizer(_allowed)
     try:
         with closing(driver.execute(statement)) as cursor:
@@ -213,6 +217,19 @@ def _ask_sqlite(
             yield from cursor
     finally:
         driver.set_authorizer(None)
+
+
+def _connect_virtual_tables(driver: sqlite3.Connection, statement: str) -> None:
+    """Let virtual tables prepare what they need, which may be more than a reader gets."""
+    lowered = statement.lower()
+    names = driver.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
+    ).fetchall()
+    for (name,) in names:
+        if name.lower() in lowered:
+            quoted = name.replace('"', '""')
+            with suppress(sqlite3.Error):  # its module may be missing: the statement will say so
+                driver.execute(f'SELECT 1 FROM "{quoted}" LIMIT 0').close()  # noqa: S608
 
 
 def _allowed(action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -223,6 +240,9 @@ def _allowed(action: int, first: str | None, second: str | None, *_: str | None)
         case sqlite3.SQLITE_FUNCTION if (second or "").lower() not in _NO_FUNCTIONS:
             return sqlite3.SQLITE_OK
         case sqlite3.SQLITE_PRAGMA if (first or "").lower() in _READ_PRAGMAS:
+            return sqlite3.SQLITE_OK
+        case sqlite3.SQLITE_UPDATE if first == "sqlite_master":
+            # A virtual table declares its columns so; a statement cannot, without writable_schema.
             return sqlite3.SQLITE_OK
         case _:
             return sqlite3.SQLITE_DENY

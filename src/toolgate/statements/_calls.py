@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from toolgate.statements._dialects import Dialect, words
 from toolgate.statements._found import Tree
+from toolgate.statements._leads import looks_like_file
 from toolgate.statements._lexer import Piece
 from toolgate.statements._refused import RefusedError
 
@@ -80,12 +81,6 @@ _WITHOUT_BRACKETS: Final = words(
 )
 """What Oracle knows without brackets; another name in a query of DUAL alone is a function."""
 
-_FILES: Final = re.compile(
-    r"[/\\:*?~]|\.(?:csv|tsv|txt|parquet|json|jsonl|ndjson|geojson|xlsx?|arrow|feather|avro|orc|"
-    r"gz|zst|bz2|zip|db|sqlite|duckdb|ddb|log|shp|gpkg|fgb)$",
-    re.IGNORECASE,
-)
-
 
 def refuse_calls(
     pieces: Sequence[Piece], tree: Tree, dialect: Dialect, allowed: frozenset[str]
@@ -95,8 +90,11 @@ def refuse_calls(
     Raises:
         RefusedError: It does.
     """
-    aliases = Counter(tree.aliases)
-    for at in _openings(pieces):
+    openings = list(_openings(pieces))
+    # As many brackets behind a name are lists of columns as the parser found; which, nobody says.
+    bare = Counter(pieces[at - 1].value.lower() for at in openings)
+    aliases = {name for name, count in tree.aliases.items() if bare[name] <= count}
+    for at in openings:
         _refuse_call(pieces, at, dialect, allowed, aliases)
     if dialect.name == "oracle":
         _refuse_without_brackets(tree, allowed)
@@ -116,12 +114,12 @@ def _refuse_call(
     at: int,
     dialect: Dialect,
     allowed: frozenset[str],
-    aliases: Counter[str],
+    aliases: Collection[str],
 ) -> None:
     named = pieces[at - 1]
     if not named.is_named:
         raise RefusedError(
-            "unknown", f"{named.text[:40]} with brackets behind it is not understood"
+            "unknown", f"The text {named.text[:40]} with brackets behind it is not understood"
         )
     if _is_outer_join(pieces, at):
         return
@@ -133,15 +131,14 @@ def _refuse_call(
         return  # a type, or an alias with its columns
     name = named.value.lower() if named.kind == "word" else named.value
     full = ".".join((*qualifiers, name))
-    if not qualifiers and aliases[named.value.lower()]:
-        aliases[named.value.lower()] -= 1
+    if not qualifiers and named.value.lower() in aliases:
         return
     if full in allowed or full.lower() in allowed:
         return
     is_home = not qualifiers or ".".join(qualifiers) in _HOME.get(dialect.name, frozenset())
     if is_home and _folded(named, dialect) in dialect.functions:
         return
-    if full.lower() in dialect.functions:
+    if dialect.name == "oracle" and qualifiers and full.lower() in dialect.functions:
         return
     raise RefusedError("function", f"The function {full[:80]} is not known to be harmless")
 
@@ -188,7 +185,7 @@ def _refuse_without_brackets(tree: Tree, allowed: frozenset[str]) -> None:
         if full in allowed:
             continue
         if last in {"nextval", "currval"}:
-            raise RefusedError("sequence", f"{full[:80]} moves a sequence")
+            raise RefusedError("sequence", f"Reading {full[:80]} moves a sequence")
         if len(name) == 1:
             if tree.has_only_dual and last not in _WITHOUT_BRACKETS and name[0] != "*":
                 raise RefusedError(
@@ -196,10 +193,10 @@ def _refuse_without_brackets(tree: Tree, allowed: frozenset[str]) -> None:
                 )
         elif name[-2].lower() not in tree.relations and full not in _PURE_MEMBERS:
             raise RefusedError(
-                "function", f"{full[:80]} belongs to no table of the query, so it may be a function"
+                "function", f"The name {full[:80]} belongs to no table of the query; it may be a function"
             )
         elif _OWN_PACKAGES.fullmatch(name[-2].lower()) and full not in _PURE_MEMBERS:
-            raise RefusedError("function", f"{full[:80]} belongs to a package")
+            raise RefusedError("function", f"The name {full[:80]} belongs to a package")
 
 
 _PURE_MEMBERS: Final = frozenset({"dbms_random.value", "dbms_random.random", "dbms_random.normal"})
@@ -208,8 +205,8 @@ _PURE_MEMBERS: Final = frozenset({"dbms_random.value", "dbms_random.random", "db
 def _refuse_files(pieces: Sequence[Piece], tree: Tree) -> None:
     """DuckDB reads a file where the name of a table looks like that of one."""
     for name in tree.tables:
-        if _FILES.search(".".join(name)):
-            raise RefusedError("file", f"{'.'.join(name)[:80]} may be a file")
+        if looks_like_file(".".join(name)):
+            raise RefusedError("file", f"The name {'.'.join(name)[:80]} may be that of a file")
     for at, piece in enumerate(pieces[1:], start=1):
         if piece.kind == "string" and pieces[at - 1].is_word("from", "join"):
-            raise RefusedError("file", f"{piece.text[:80]} is a file")
+            raise RefusedError("file", f"The text {piece.text[:80]} names a file")

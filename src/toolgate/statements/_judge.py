@@ -14,7 +14,7 @@ from toolgate.statements._verdict import StatementKind, Verdict
 
 __all__ = ["judge", "masked"]
 
-_MOST: Final = 200_000
+_MOST: Final = 100_000
 """Characters; what is longer was made by a program, and takes seconds to look at."""
 
 

@@ -1,5 +1,6 @@
 """How a statement begins: queries, plans of queries, and questions about the database."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -7,7 +8,14 @@ from toolgate.statements._dialects import Dialect, words
 from toolgate.statements._lexer import Piece
 from toolgate.statements._refused import RefusedError
 
-__all__ = ["READ_PRAGMAS", "as_query", "is_question", "refuse_beginning", "without_explain"]
+__all__ = [
+    "READ_PRAGMAS",
+    "as_query",
+    "is_question",
+    "looks_like_file",
+    "refuse_beginning",
+    "without_explain",
+]
 
 READ_PRAGMAS: Final = frozenset(
     {"table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
@@ -34,6 +42,18 @@ _NO_SQL: Final = {
     "exec": "It runs a procedure or a text",
     "execute": "It runs a procedure or a text",
 }
+
+
+_FILE: Final = re.compile(
+    r"[/\\:*?~]|\.(?:csv|tsv|txt|parquet|json|jsonl|ndjson|geojson|xlsx?|arrow|feather|avro|orc|"
+    r"gz|zst|bz2|zip|db|sqlite|duckdb|ddb|log|shp|gpkg|fgb)$",
+    re.IGNORECASE,
+)
+
+
+def looks_like_file(name: str) -> bool:
+    """Whether DuckDB would read a file instead of a table of this name."""
+    return _FILE.search(name) is not None
 
 
 def is_question(pieces: Sequence[Piece], dialect: Dialect) -> bool:
@@ -72,6 +92,7 @@ def _is_show(pieces: Sequence[Piece], dialect: Dialect) -> bool:
     rest = pieces[1:]
     if dialect.name in {"postgres", "duckdb"}:
         if rest and all(piece.is_named or piece.is_sign(".") for piece in rest) and len(rest) < 8:
+            _refuse_file(rest, dialect)
             return True
         raise RefusedError("unknown", "SHOW is allowed with the name of one setting")
     if dialect.name != "mysql":
@@ -88,15 +109,27 @@ def _is_show(pieces: Sequence[Piece], dialect: Dialect) -> bool:
 
 def _is_describe(pieces: Sequence[Piece], dialect: Dialect) -> bool:
     rest = pieces[1:]
-    if dialect.name in {"mysql", "duckdb"} and rest:
-        is_name = all(piece.is_named or piece.is_sign(".") for piece in rest) and len(rest) < 6
-        if is_name and not rest[0].is_word(
-            "select", "with", "analyze", "format", "for", "extended"
-        ):
-            return True
-        if dialect.name == "mysql":
-            return False  # another word for EXPLAIN
+    if dialect.name in {"mysql", "duckdb"} and _is_dotted_name(rest):
+        _refuse_file(rest, dialect)
+        return True
+    if dialect.name == "mysql" and rest:
+        return False  # another word for EXPLAIN
     raise RefusedError("unknown", "DESCRIBE is no statement that is run here; use table_info")
+
+
+def _is_dotted_name(pieces: Sequence[Piece]) -> bool:
+    """Whether these are a name, with others and dots before it."""
+    return (
+        len(pieces) in {1, 3, 5}
+        and all(piece.is_named for piece in pieces[::2])
+        and all(piece.is_sign(".") for piece in pieces[1::2])
+    )
+
+
+def _refuse_file(pieces: Sequence[Piece], dialect: Dialect) -> None:
+    name = "".join(piece.value for piece in pieces)
+    if dialect.name == "duckdb" and looks_like_file(name):
+        raise RefusedError("file", f"The name {name[:80]} may be that of a file")
 
 
 def without_explain(pieces: Sequence[Piece], dialect: Dialect) -> Sequence[Piece]:
@@ -163,14 +196,13 @@ def refuse_beginning(pieces: Sequence[Piece], dialect: Dialect) -> None:
         return
     word = first.text[:40].upper() if first.kind == "word" else repr(first.text[:40])
     why = _NO_SQL.get(first.value) if first.kind == "word" else None
-    raise RefusedError("no query", why or f"{word} is no reading; allowed are queries")
+    raise RefusedError("no query", why or f"The statement begins with {word}; allowed are queries")
 
 
 def as_query(plain: str, pieces: Sequence[Piece]) -> str:
     """The text for the parser, which does not know `TABLE name`."""
     if not pieces[0].is_word("table"):
         return plain
-    is_name = all(piece.is_named or piece.is_sign(".") for piece in pieces[1:])
-    if not is_name or len(pieces) not in {2, 4, 6}:
+    if not _is_dotted_name(pieces[1:]):
         raise RefusedError("unknown", "TABLE is allowed with the name of one table")
     return f"SELECT * FROM {plain[len(pieces[0].text) :]}"  # noqa: S608 -- parsed, never run

@@ -34,7 +34,10 @@ _AFTER_BLANK_LINE: Final = words(
     case as using by over partition in not exists between pivot unpivot
     """
 )
-_MOST_DEEP: Final = 60
+_MOST_DEEP: Final = 40
+_MOST_INDEXES: Final = 12
+"""Brackets right behind brackets: `a[1][2]`. The parser's time grows with their square."""
+
 
 
 class UnclearError(ValueError):
@@ -108,6 +111,7 @@ class _Reader:
         self._plain: list[str] = []
         self._length = 0
         self._depth = 0
+        self._indexes = 0
 
     def run(self) -> Read:
         if "\0" in self._text:
@@ -316,6 +320,11 @@ class _Reader:
                 raise UnclearError(f"more than {_MOST_DEEP} brackets inside each other")
         elif sign in ")]}":
             self._depth -= 1
+        before = self._pieces[-1].text if self._pieces else ""
+        if sign == "[":
+            self._indexes = self._indexes + 1 if before == "]" else 0
+        if self._indexes > _MOST_INDEXES:
+            raise UnclearError(f"more than {_MOST_INDEXES} brackets behind each other")
         self._add("sign", self._at + 1)
 
     def _is_system_variable(self) -> bool:

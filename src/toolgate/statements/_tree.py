@@ -110,7 +110,7 @@ def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[Piec
             raise RefusedError(
                 "unclear", "What is a string and what is not can be read in two ways"
             )
-    spans = {piece.end - base for piece in quoted}
+    spans = {piece.end - base for piece in pieces if piece.kind in {"string", "name", "number"}}
     for token in tokens:
         is_quoted = (
             token.token_type.name.endswith("STRING") or token.token_type.name == "IDENTIFIER"
@@ -141,7 +141,7 @@ def _walked(root: exp.Expression, dialect: Dialect) -> Tree:
             tables.append(name)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Literal):
             tables.append((node.this.name,))
-        elif isinstance(node, exp.Column | exp.Dot):
+        elif isinstance(node, exp.Column | exp.Dot) and not isinstance(node.parent, exp.Dot):
             columns.append(_dotted(node))
     found = tuple(name for name in tables if len(name) > 1 or name[0].lower() not in ctes)
     only_dual = bool(found) and all(name[-1].lower() == "dual" for name in found)
@@ -155,10 +155,18 @@ def _walked(root: exp.Expression, dialect: Dialect) -> Tree:
 
 
 def _dotted(node: exp.Column | exp.Dot) -> tuple[str, ...]:
+    """The names of a column; nothing for a call, which is looked at elsewhere."""
     if isinstance(node, exp.Column):
         return tuple(part.name for part in node.parts)
-    parts = [part for part in node.flatten() if isinstance(part, exp.Identifier | exp.Column)]
-    return tuple(part.name for part in parts)
+    names: list[str] = []
+    for part in node.flatten():
+        if isinstance(part, exp.Column):
+            names += [each.name for each in part.parts]
+        elif isinstance(part, exp.Identifier):
+            names.append(part.name)
+        else:
+            return ()
+    return tuple(names)
 
 
 def _refuse_part(node: exp.Expression) -> None:

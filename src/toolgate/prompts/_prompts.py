@@ -14,7 +14,7 @@ from toolgate.ids import utc_now
 from toolgate.prompts.base import PREFIX, Prompt
 from toolgate.store import PromptRows, StoredPrompt
 
-__all__ = ["Prompts", "fill"]
+__all__ = ["Prompts", "check", "fields_in", "fill"]
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,6 @@ _AGE_S = 1.0
 
 _MOST_CHARS = 100_000
 _FIELD = re.compile(r"\{([a-z][a-z_0-9]*)\}")
-_SAMPLE = "…"
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -127,20 +126,6 @@ class Prompts:
             await self._add(project_id, name, None, by)
         return names
 
-    async def try_out(self, project_id: str, name: str, text: str | None) -> str:
-        """A prompt, or a text in its place, with sample values in its fields.
-
-        Raises:
-            ArgumentError: The text could not be put in its place.
-            UnknownPromptError: There is no such prompt.
-        """
-        shipped = _ours(name)
-        if text is not None:
-            check(name, text)
-        else:
-            text = (await self.get(project_id, name)).text
-        return fill(text, dict.fromkeys(_fields_of(shipped), _SAMPLE))
-
     async def _add(self, project_id: str, name: str, text: str | None, by: str) -> int:
         before = (await self._latest(project_id, fresh=True)).get(name)
         version = StoredPrompt(
@@ -211,16 +196,13 @@ def _in_force(shipped: Prompt, found: StoredPrompt | None) -> Prompt:
 
 
 def _missing(shipped: Prompt, text: str) -> list[str]:
-    has = _fields_in(text)
+    has = fields_in(text)
     return [name for name in shipped.needs if name not in has]
 
 
-def _fields_in(text: str) -> set[str]:
+def fields_in(text: str) -> set[str]:
+    """The fields of a text, such as `question` for `{question}`."""
     return {found[1] for found in _FIELD.finditer(text)}
-
-
-def _fields_of(shipped: Prompt) -> set[str]:
-    return _fields_in(shipped.text) | set(shipped.needs)
 
 
 def _key(name: str) -> str:

@@ -51,6 +51,7 @@ from toolgate.serve._json_body import RefusedError, json_body
 from toolgate.serve._logins import LOGINS, LoginAnswer
 from toolgate.serve._message import BadMessageError
 from toolgate.serve._optimization import optimization, or_null
+from toolgate.serve._turns import TURNS, TurnAnswer
 from toolgate.types import Caller, Json, json_object
 
 __all__ = ["Rest"]
@@ -132,6 +133,11 @@ class Rest:
         self._app = app
         self._gateway = app.gateway
         self._settings = app.settings.serve
+
+    @property
+    def app(self) -> App:
+        """The gateway with what it stands on."""
+        return self._app
 
     @property
     def gateway(self) -> Gateway:
@@ -225,7 +231,7 @@ class Rest:
         CALLER.set(caller)
         handler, names = _route(method, path)
         body: Json = {}
-        if method == "POST":
+        if method in {"PATCH", "POST"}:
             body = await self._body(scope, receive)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         return await handler(self, _Call(caller=caller, names=names, query=query, body=body))
@@ -496,6 +502,15 @@ def _of_access(
     return handler
 
 
+def _of_turns(answer: TurnAnswer) -> _Handler:
+    """A handler of threads and prompts."""
+
+    async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
+        return await answer(rest.app, call.caller, call.names, call.body)
+
+    return handler
+
+
 def _of_logins(answer: LoginAnswer) -> _Handler:
     """A handler of what is shown to servers."""
 
@@ -508,6 +523,7 @@ def _of_logins(answer: LoginAnswer) -> _Handler:
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
     **{place: _of_access(answer) for place, answer in {**ACCESS, **DOCUMENTS}.items()},
     **{place: _of_logins(answer) for place, answer in LOGINS.items()},
+    **{place: _of_turns(answer) for place, answer in TURNS.items()},
     ("POST", "discover"): Rest.discover,
     ("POST", "describe"): Rest.describe,
     ("POST", "execute"): Rest.execute,
@@ -539,7 +555,18 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
 }
 
 
-_NAMED = frozenset({"approvals", "collections", "servers", "tokens", "projects", "permissions"})
+_NAMED = frozenset(
+    {
+        "approvals",
+        "collections",
+        "permissions",
+        "projects",
+        "prompts",
+        "servers",
+        "threads",
+        "tokens",
+    }
+)
 """Where a name follows."""
 
 

@@ -5,10 +5,28 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from toolgate.errors import (
+    ContextTooLongError,
+    ModelAuthError,
+    ModelError,
+    ModelRateError,
+    ModelRequestError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+)
 from toolgate.ids import utc_now
 from toolgate.types import json_object
 
-__all__ = ["error_of", "is_about_length", "said_by", "wait_of"]
+__all__ = [
+    "broken_off",
+    "error_of",
+    "late",
+    "said_by",
+    "status_error",
+    "unreached",
+    "unreadable",
+    "wait_of",
+]
 
 _LONGEST = 300
 _CLASSES = re.compile(r"^(?:[\w.]*(?:Error|Exception)\s*[:(]\s*)+")
@@ -38,7 +56,7 @@ def error_of(body: object, otherwise: str, key: str = "") -> str:
     return said_by(message if isinstance(message, str) and message.strip() else otherwise, key)
 
 
-def is_about_length(code: object, text: str) -> bool:
+def _is_about_length(code: object, text: str) -> bool:
     """Whether a refusal says that the conversation is too long."""
     return code == "context_length_exceeded" or _LENGTH.search(text) is not None
 
@@ -61,3 +79,60 @@ def wait_of(headers: Mapping[str, str]) -> float:
         return 0.0
     now = datetime.fromisoformat(utc_now())
     return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds())
+
+
+def status_error(
+    identity: str, status: int, said: str, *, code: object = None, wait_s: float = 0.0
+) -> ModelError:
+    """The error for an answer with a status of 400 or more."""
+    who = f"The model {identity}"
+    match status:
+        case 401 | 402 | 403:
+            return ModelAuthError(
+                f"{who} does not accept its key: {said}",
+                hint="Correct key under [models.NAME].",
+            )
+        case 429 if code == "insufficient_quota":
+            return ModelAuthError(f"{who} has nothing left on its account: {said}")
+        case 429:
+            return ModelRateError(f"{who} takes no more requests for now: {said}", wait_s=wait_s)
+        case 408 | 504:
+            return ModelTimeoutError(f"{who} took too long: {said}")
+        case _ if status >= 500:
+            return ModelUnavailableError(f"{who} failed with status {status}: {said}")
+        case _ if status == 413 or _is_about_length(code, said):
+            return ContextTooLongError(
+                f"The conversation is too long for the model {identity}: {said}",
+                hint="Start a new thread, or send fewer messages.",
+            )
+        case _:
+            return ModelRequestError(f"{who} refuses the request (status {status}): {said}")
+
+
+def unreached(identity: str) -> ModelUnavailableError:
+    """The error for a service that is not there, or was not any more."""
+    return ModelUnavailableError(
+        f"The model {identity} cannot be reached, or broke off.",
+        hint="See whether its service runs.",
+    )
+
+
+def late(identity: str) -> ModelTimeoutError:
+    """The error for a service that cannot be reached in time."""
+    return ModelTimeoutError(
+        f"The model {identity} could not be reached in time.",
+        hint="See whether its service runs.",
+    )
+
+
+def broken_off(identity: str, said: str) -> ModelUnavailableError:
+    """The error for an answer that ended with one."""
+    return ModelUnavailableError(f"The model {identity} broke off: {said}")
+
+
+def unreadable(identity: str) -> ModelUnavailableError:
+    """The error for an answer in no form that is known."""
+    return ModelUnavailableError(
+        f"The model {identity} answered what cannot be read.",
+        hint="See whether url and model under [models.NAME] name what was meant.",
+    )

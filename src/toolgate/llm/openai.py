@@ -13,17 +13,17 @@ import anyio
 import openai
 from openai import AsyncOpenAI, AsyncStream
 
-from toolgate.errors import (
-    ContextTooLongError,
-    ModelAuthError,
-    ModelError,
-    ModelRateError,
-    ModelRequestError,
-    ModelTimeoutError,
-    ModelUnavailableError,
-)
+from toolgate.errors import ModelError
 from toolgate.ids import new_id
-from toolgate.llm._said import error_of, is_about_length, wait_of
+from toolgate.llm._said import (
+    broken_off,
+    error_of,
+    late,
+    status_error,
+    unreached,
+    unreadable,
+    wait_of,
+)
 from toolgate.llm.base import (
     CallArguments,
     CallEnd,
@@ -129,10 +129,7 @@ class OpenAIModel:
             raise self._translated(error) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             # What is no JSON, or JSON that nobody writes.
-            raise ModelUnavailableError(
-                f"The model {self.identity} answered what cannot be read.",
-                hint="See whether url and model under [models.NAME] name what was meant.",
-            ) from error
+            raise unreadable(self.identity) from error
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -182,44 +179,21 @@ class OpenAIModel:
 
     def _translated(self, error: openai.OpenAIError) -> ModelError:
         """The error in our words."""
-        key, who = self._options.key, f"The model {self.identity}"
+        key = self._options.key
         if isinstance(error, openai.APITimeoutError):
-            return ModelTimeoutError(
-                f"{who} could not be reached in time.", hint="See whether its service runs."
-            )
+            return late(self.identity)
         if isinstance(error, openai.APIConnectionError):
-            return ModelUnavailableError(
-                f"{who} cannot be reached, or broke off.", hint="See whether its service runs."
-            )
+            return unreached(self.identity)
         if not isinstance(error, openai.APIStatusError):
             said = error_of(getattr(error, "body", None), str(error), key)
-            return ModelUnavailableError(f"{who} broke off: {said}")
-        said = error_of(error.body, error.message, key)
-        code = error.code
-        match error.status_code:
-            case 401 | 403:
-                return ModelAuthError(
-                    f"{who} does not accept its key: {said}",
-                    hint="Correct key under [models.NAME].",
-                )
-            case 429 if code == "insufficient_quota":
-                return ModelAuthError(f"{who} has nothing left on its account: {said}")
-            case 429:
-                return ModelRateError(
-                    f"{who} takes no more requests for now: {said}",
-                    wait_s=wait_of(error.response.headers),
-                )
-            case 408 | 504:
-                return ModelTimeoutError(f"{who} took too long: {said}")
-            case status if status >= 500:
-                return ModelUnavailableError(f"{who} failed with status {status}: {said}")
-            case status if status == 413 or is_about_length(code, said):
-                return ContextTooLongError(
-                    f"The conversation is too long for the model {self.identity}: {said}",
-                    hint="Start a new thread, or send fewer messages.",
-                )
-            case status:
-                return ModelRequestError(f"{who} refuses the request (status {status}): {said}")
+            return broken_off(self.identity, said)
+        return status_error(
+            self.identity,
+            error.status_code,
+            error_of(error.body, error.message, key),
+            code=error.code,
+            wait_s=wait_of(error.response.headers),
+        )
 
 
 @dataclass
@@ -271,7 +245,7 @@ class _Reading:
         """What is said once the stream is over.
 
         Raises:
-            ModelUnavailableError: Nothing came at all.
+            ValueError: Nothing came at all.
         """
         calls = [call for call in self._calls.values() if call.name]
         for call in calls:

@@ -115,7 +115,7 @@ class Console:
                 form=form,
                 is_known=False,
             )
-            response = await self._answer(visit, path, cookie)
+            response = await self._answer(visit, path, cookie or fresh)
         except _TooLargeError:
             response = PlainTextResponse("The form is larger than 4 MB.", status_code=413)
         except TimeoutError:

@@ -1,0 +1,155 @@
+"""Who may look: sessions instead of tokens in a browser."""
+
+import re
+
+import pytest
+
+from tests.web.places import Place, opened, said_in
+from toolgate.settings import Settings
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+REQUIRED = Settings(auth="required")
+ADMIN = Caller()
+
+
+async def token(place: Place, name: str, *roles: str) -> str:
+    made = await place.app.gateway.admin.create_token(ADMIN, name, roles=roles)
+    return made.secret
+
+
+async def log_in(place: Place, secret: str) -> None:
+    csrf = await place.csrf()
+    answer = await place.client.post("/console/login", data={"csrf": csrf, "token": secret})
+    assert answer.status_code == 303, said_in(answer.text)
+
+
+async def test_nobody_sees_a_page_before_logging_in() -> None:
+    async with opened(settings=REQUIRED) as place:
+        for path in ("", "servers", "audit", "tool?key=notes:add", "audit/export"):
+            answer = await place.client.get(f"/console/{path}")
+            assert answer.status_code == 303
+            assert answer.headers["location"].startswith("/console/login")
+        assert (await place.client.get("/console/events")).status_code == 401
+        wrong = await place.send("login", 401, token="tg_00000000_wrong")
+        assert "none that this gateway knows" in said_in(wrong.text)
+
+
+async def test_a_session_is_worth_what_its_token_is_worth() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        assert "Logged in as anna" in said_in(await place.page())
+        [session] = await place.app.store.sessions()
+        assert secret.encode() not in session.sealed
+        assert secret not in repr(session)
+        await place.app.gateway.admin.revoke_token(ADMIN, "anna")
+        assert (await place.client.get("/console")).status_code == 303
+
+
+async def test_a_session_can_be_ended_by_somebody_else() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        [session] = await place.app.store.sessions()
+        assert "anna" in said_in(await place.page("sessions"))
+        await place.app.store.delete_session(session.session_id)
+        assert (await place.client.get("/console")).status_code == 303
+
+
+async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        csrf = re.search(r'name="csrf" value="(\w+)"', await place.page("projects"))
+        assert csrf is not None
+        [session] = await place.app.store.sessions()
+        await place.app.store.delete_session(session.session_id)
+        late = await place.client.post(
+            "/console/projects", data={"csrf": csrf[1], "name": "web<1>"}
+        )
+        assert late.status_code == 401
+        assert "What you typed is kept" in said_in(late.text)
+        fields = dict(re.findall(r'name="(csrf|sent|next)" value="([^"]*)"', late.text))
+        sent = fields["sent"].replace("&#34;", '"').replace("&lt;", "<").replace("&gt;", ">")
+        again = await place.client.post(
+            "/console/login", data={"csrf": fields["csrf"], "sent": sent, "token": secret}
+        )
+        assert again.status_code == 200
+        assert "Nothing you typed is lost" in said_in(again.text)
+        assert 'name="name" value="web&lt;1&gt;"' in again.text
+        new = re.search(r'name="csrf" value="(\w+)"', again.text)
+        assert new is not None
+        done = await place.client.post("/console/projects", data={"csrf": new[1], "name": "web"})
+        assert done.status_code == 303
+
+
+async def test_a_member_sees_only_what_a_member_may() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "ben", "member"))
+        home = said_in(await place.page())
+        assert "Tools" in home
+        assert "Tokens" not in home
+        assert "Audit" not in home
+        for path in (
+            "tokens",
+            "permissions",
+            "audit",
+            "servers/add",
+            "sessions",
+            "why",
+            "projects",
+        ):
+            assert "with the roles member" in said_in(await place.page(path, status=403))
+        answer = await place.client.get("/console/audit/export")
+        assert answer.status_code == 403
+
+
+async def test_somebody_without_a_permission_sees_no_tool() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "carl"))
+        assert "No tool is there for you yet" in await place.page("tools")
+        assert "Adds a note" not in await place.page("tool", status=404, key="notes:add")
+        assert "notes" not in said_in(await place.page("servers"))
+
+
+async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        await token(place, "carl")
+        told = said_in(await place.page("why", tool="notes:add", token="carl"))
+        assert "carl cannot see notes:add" in told
+        assert "Rules stops it" in told
+        found = said_in(await place.page("search", q="add a note", **{"as": "carl"}))
+        assert "Withheld from carl" in found
+        await place.send("token", name="carl", do="allow", patterns="notes:add")
+        told = said_in(await place.page("why", tool="notes:add", token="carl"))
+        assert "carl can see and run notes:add" in told
+        assert "carl yes" in said_in(await place.page("tool", key="notes:add"))
+
+
+async def test_a_token_is_shown_once() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        made = await place.send("tokens", 200, name="ben", roles="member")
+        found = re.search(r'<code id="secret">(tg_\S+?)</code>', made.text)
+        assert found is not None
+        assert made.headers["cache-control"] == "no-store"
+        assert found[1] not in await place.page("tokens")
+        assert found[1] not in await place.page("token", name="ben")
+        again = await place.send("token", 200, name="ben", do="rotate", grace="0")
+        assert found[1] not in again.text
+        await place.send("token", name="ben", do="revoke")
+        assert "revoked" in said_in(await place.page("token", name="ben"))
+
+
+async def test_logging_out_ends_the_session() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        csrf = re.search(r'name="csrf" value="(\w+)"', await place.page())
+        assert csrf is not None
+        assert (
+            await place.client.post("/console/logout", data={"csrf": csrf[1]})
+        ).status_code == 303
+        assert await place.app.store.sessions() == []
+        assert (await place.client.get("/console")).status_code == 303

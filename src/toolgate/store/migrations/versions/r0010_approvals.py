@@ -47,4 +47,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("approval_id", name="pk_approvals"),
         sa.UniqueConstraint("slot", name="uq_approvals_slot"),
     )
-    op.create_index("ix_approvals_created_at", "approvals", ["created_at", "approval_id"])
+    op.create_index(
+        "ix_approvals_created_at_approval_id", "approvals", ["created_at", "approval_id"]
+    )

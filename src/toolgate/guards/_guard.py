@@ -13,6 +13,7 @@ from toolgate import jsontext
 from toolgate.errors import GuardError, RpcError, SettingError
 from toolgate.guards._secrets import secrets
 from toolgate.settings import GuardTable
+from toolgate.statements import judge
 from toolgate.types import Json, json_object
 
 __all__ = ["Guard", "Guards", "Tool"]
@@ -20,6 +21,8 @@ __all__ = ["Guard", "Guards", "Tool"]
 _DEEPEST = 100
 """Levels of arguments; jsonschema-rs ends the process at some tens of thousands."""
 _KEPT = 50_000
+_LONGEST_SQL = 20_000
+"""Characters; looking at more would hold up other calls."""
 
 
 class Tool(Protocol):
@@ -185,6 +188,23 @@ class Guard:
                             hint="Call it with other arguments, or ask whoever runs the gateway.",
                         )
 
+        for name, dialect in part.table.sql.items():
+            for text in _texts(_at(arguments, name)):
+                if len(text) > _LONGEST_SQL:
+                    raise GuardError(
+                        f"The SQL in the argument {name!r} of {key} has {len(text):,} characters, "
+                        f"and {_LONGEST_SQL:,} are looked at.",
+                        hint="Send less at a time.",
+                    )
+                verdict = judge(text, dialect)
+                if not verdict.allowed:
+                    raise GuardError(
+                        f"The SQL in the argument {name!r} of {key} is not let through: "
+                        f"{verdict.reason}{why}",
+                        allowed="Only one statement that reads and changes nothing is.",
+                        hint=f"Correct it (rule: {verdict.rule}).",
+                    )
+
     def _without_secrets(self, where: str, key: str, value: Json) -> tuple[Json, Json]:
         mode = self._masks[where]
         if not mode:
@@ -290,6 +310,8 @@ def _compiled(table: GuardTable) -> _Compiled:
                 f"{where}: arguments of a guard is no JSON Schema: {_first_line(error)}.",
                 hint="Correct it there.",
             ) from error
+    if table.sql:
+        judge("SELECT 1", "sqlite")  # raises now where the parser is missing
     deny: dict[str, list[tuple[str, Any]]] = {}
     for name, patterns in table.deny.items():
         for pattern in patterns:

@@ -255,6 +255,11 @@ class GuardTable:
     """Expressions by name of an argument (`*`: all) that nothing in it may fit:
     `{ path = ["^/etc/"], "*" = ["rm -rf"] }`. They cannot look back or ahead, so they are quick."""
 
+    sql: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Arguments that hold SQL, by name, and whose it is: `{ sql = "postgres" }`. Only one statement
+    that reads is let through, as by the tool `query` of the [pack `sql`](sql.md). `postgres`,
+    `sqlite`, `oracle`, `mysql`, `duckdb`; any other word: what is harmless in all of them."""
+
     max_argument_bytes: int = _between(0, 0, 2**31)
     """Most bytes of the arguments as JSON; 0 to 2,147,483,648, 0: as many as come."""
 

@@ -1,0 +1,151 @@
+"""Files become Markdown; what cannot be read says why."""
+
+import io
+import sys
+import zipfile
+
+import pytest
+
+from tests.documents.places import docx, pdf
+from toolgate.documents import Converted, convert, is_known, kinds
+from toolgate.errors import DocumentError, MissingExtraError
+
+
+def text_of(name: str, data: bytes) -> str:
+    return convert(name, data).text
+
+
+def test_markdown_stays_as_it_is_without_its_front_matter() -> None:
+    found = convert("a.md", b"---\ntitle: 'My page'\nx: 1\n---\n# One\n\ntext\n")
+    assert found == Converted(text="# One\n\ntext\n", title="My page")
+    assert convert("a.markdown", b"# One #\n\ntext").title == "One"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("Größe".encode(), "Größe"),
+        ("\ufeffGröße".encode(), "Größe"),
+        ("Größe".encode("utf-16"), "Größe"),
+        ("Größe".encode("cp1252"), "Größe"),
+    ],
+    ids=["utf-8", "with a mark", "utf-16", "as windows writes"],
+)
+def test_texts_are_read_in_their_encoding(data: bytes, text: str) -> None:
+    assert text_of("a.txt", data) == text
+
+
+def test_a_hash_in_a_plain_text_is_no_heading() -> None:
+    assert text_of("a.txt", b"# not a heading\n#1 neither") == "\\# not a heading\n#1 neither"
+
+
+def test_html_keeps_headings_and_tables_and_drops_scripts_and_menus() -> None:
+    page = (
+        b"<html><head><title>Leave</title><style>x{}</style></head><body><nav>Menu</nav>"
+        b"<h1>Leave policy</h1><p>30 days, see <a href='/x'>the list</a>.</p><script>alert(1)"
+        b"</script><table><tr><th>a</th></tr><tr><td>1</td></tr></table></body></html>"
+    )
+    found = convert("leave.html", page)
+    assert found.title == "Leave"
+    assert "# Leave policy" in found.text
+    assert "30 days, see the list." in found.text
+    assert "| a |" in found.text
+    assert not any(word in found.text for word in ("Menu", "alert", "x{}"))
+
+
+def test_rows_of_a_table_follow_its_head() -> None:
+    assert text_of("a.csv", b"name;city\nAnna;Bern\nBob;a|b\n") == (
+        "| name | city |\n| --- | --- |\n| Anna | Bern |\n| Bob | a\\|b |"
+    )
+    assert text_of("a.tsv", b"a\tb\n1\n") == "| a | b |\n| --- | --- |\n| 1 |  |"
+
+
+def test_a_pdf_has_pages_and_the_headings_of_its_outline() -> None:
+    data = pdf(
+        "Introduction\nWelcome.",
+        "No heading here.",
+        "Reset\nCall the desk.",
+        title="Guide",
+        outline=[("Introduction", 0), ("Reset", 2)],
+    )
+    found = convert("guide.pdf", data)
+    assert (found.title, found.has_pages) == ("Guide", True)
+    pages = found.text.split("\f")
+    assert pages[0].startswith("# Introduction\nWelcome.")
+    assert pages[1].strip() == "No heading here."
+    assert pages[2].startswith("# Reset\nCall the desk.")
+
+
+def test_a_word_document_keeps_its_headings() -> None:
+    found = convert(
+        "a.docx", docx(("Heading1", "Leave"), ("", "30 days."), ("Heading2", "Sick"), ("", "Call."))
+    )
+    assert found.title == "Leave"
+    assert found.text.split() == ["#", "Leave", "30", "days.", "##", "Sick", "Call."]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.md", b"", "is empty"),
+        ("a.pdf", b"  \n", "is empty"),
+        ("a.csv", b"\n\n,,\n", "is empty"),
+        ("a.pdf", b"%PDF-1.7 nothing", "is broken"),
+        ("a.docx", b"PK\x03\x04 nothing", "is broken"),
+        ("a.docx", b"\xd0\xcf\x11\xe0 old", "is encrypted, or of a Word older than 2007"),
+        ("a.txt", b"a\0b", "is no text"),
+        ("a.exe", b"MZ", "is no kind of document"),
+        ("a", b"text", "is no kind of document"),
+        ("a.csv", b",".join([b"x"] * 600), "has 600 columns"),
+        ("a.html", b"<div>" * 3000 + b"x", "nested too deeply"),
+    ],
+)
+def test_what_cannot_be_read_says_why(name: str, data: bytes, words: str) -> None:
+    with pytest.raises(DocumentError, match=words) as caught:
+        convert(name, data)
+    assert str(caught.value).startswith(name)
+    assert caught.value.hint
+
+
+def test_an_encrypted_pdf_is_named_as_that() -> None:
+    with pytest.raises(DocumentError, match=r"a\.pdf is encrypted"):
+        convert("a.pdf", pdf("secret", user_password="pw"))
+    assert "open" in text_of("a.pdf", pdf("open", user_password=""))
+
+
+def test_a_text_that_is_too_long_names_the_limit() -> None:
+    with pytest.raises(DocumentError, match=r"holds 0.2 MB of text.*max_text_mb"):
+        convert("a.txt", b"word " * 40_000, max_bytes=2**17)
+    with pytest.raises(DocumentError, match="MB of text"):
+        convert("a.pdf", pdf(*["many words here"] * 20), max_bytes=100)
+
+
+def test_a_document_that_unpacks_to_too_much_is_not_unpacked() -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as parts:
+        parts.writestr("word/document.xml", b"0" * 3_000_000)
+    with pytest.raises(DocumentError, match="unpacks to 3 MB"):
+        convert("bomb.docx", target.getvalue(), max_bytes=2**16)
+
+
+def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "toolgate.documents._pdf", raising=False)
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(MissingExtraError, match=r"toolgate\[documents\]"):
+        convert("a.pdf", b"%PDF")
+
+
+def test_the_media_type_counts_where_the_name_says_nothing() -> None:
+    assert convert("page", b"<h1>A</h1>", media_type="text/html; charset=utf-8").text.strip() == (
+        "# A"
+    )
+
+
+def test_kinds_are_known_by_their_endings() -> None:
+    assert all(is_known(f"A{ending.upper()}") for ending in kinds())
+    assert not is_known("a.bin")
+
+
+def test_a_pdf_with_a_broken_outline_is_read_all_the_same() -> None:
+    data = pdf("Hello.", outline=[("Somewhere", 0)]).replace(b"/Title", b"/Titel")
+    assert "Hello." in text_of("a.pdf", data)

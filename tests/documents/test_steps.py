@@ -1,0 +1,211 @@
+"""What a chat model is asked around a search: rows VS and FB of source document 002's contract."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.documents.places import Asked, rendered, shipped
+from toolgate.documents import Said, grade, rephrase, select
+
+pytestmark = pytest.mark.anyio
+
+QUESTION = "How do I reset it?"
+TALK = (
+    Said(role="user", text="What is a VPN token?"),
+    Said(role="assistant", text="A code from IT."),
+    Said(role="user", text=QUESTION),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    alias: str = ""
+    description: str = ""
+    model: str = "bundled"
+
+
+A, B, C, D = Table("GUIDES", "Guides"), Table("HR"), Table("LAW"), Table("OLD")
+
+
+# Rephrasing
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_asked"), [(0, False), (1, False), (2, False), (3, True), (5, True)]
+)
+async def test_vs_3_a_question_is_rephrased_with_more_than_two_entries(
+    entries: int, is_asked: bool
+) -> None:
+    """Two entries are a first turn, whose empty call of a tool counts."""
+    ask = Asked(rephrase="How do I reset a VPN token?")
+    history = (Said(role="assistant", text=""),) * max(0, entries - 1)
+    history = (*history, Said(role="user", text=QUESTION))[-entries:] if entries else ()
+    made = await rephrase(QUESTION, history, ask=ask, render=rendered)
+    assert bool(ask.prompts) is is_asked
+    assert made.was_rephrased is is_asked
+
+
+async def test_vs_3_nothing_is_rephrased_when_it_is_switched_off() -> None:
+    ask = Asked(rephrase="x")
+    made = await rephrase(QUESTION, TALK, ask=ask, render=rendered, is_enabled=False)
+    assert (made.query, ask.prompts) == (QUESTION, [])
+
+
+async def test_vs_4_the_same_text_is_no_rephrasing() -> None:
+    made = await rephrase(QUESTION, TALK, ask=Asked(rephrase=f' "{QUESTION}" '), render=rendered)
+    assert (made.status, made.query, made.was_rephrased) == ("success", QUESTION, False)
+
+
+async def test_the_prompt_has_the_conversation_before_the_question() -> None:
+    ask = Asked(rephrase="How do I reset a VPN token?")
+    made = await rephrase(QUESTION, TALK, ask=ask, render=shipped)
+    [(_, prompt)] = ask.prompts
+    assert "user: What is a VPN token?\nassistant: A code from IT." in prompt
+    assert prompt.count(QUESTION) == 1
+    assert made.query == "How do I reset a VPN token?"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RuntimeError("boom"),
+        "",
+        "  \n ",
+        "Two\nlines",
+        "x" * 600,
+    ],
+    ids=["raises", "empty", "blank", "several lines", "too long"],
+)
+async def test_fb_1_what_is_no_single_short_line_leaves_the_question(
+    answer: str | Exception,
+) -> None:
+    """VS-6 too."""
+    ask = Asked(rephrase=answer)
+    made = await rephrase(QUESTION, TALK, ask=ask, render=rendered)
+    assert (made.status, made.query, made.was_rephrased) == ("error", QUESTION, False)
+    assert ask.limits == [128]
+
+
+async def test_vs_5_a_lost_connection_is_named() -> None:
+    ask = Asked(rephrase=ConnectionError("refused"))
+    made = await rephrase(QUESTION, TALK, ask=ask, render=rendered)
+    assert made.error == "API connection failed: refused"
+    assert made.query == QUESTION
+
+
+async def test_fb_1_a_missing_prompt_leaves_the_question() -> None:
+    async def missing(name: str, values: object, /) -> str:
+        raise KeyError(name)
+
+    made = await rephrase(QUESTION, TALK, ask=Asked(rephrase="x"), render=missing)
+    assert made.query == QUESTION
+
+
+# Choosing collections
+
+
+async def test_mt_2_a_single_collection_is_taken_without_a_model() -> None:
+    ask = Asked()
+    assert await select(QUESTION, [A], most=3, ask=ask, render=rendered) == ["GUIDES"]
+    assert ask.prompts == []
+
+
+async def test_mt_2_the_model_sees_name_alias_description_and_model() -> None:
+    ask = Asked(select='["HR"]')
+    tables = [Table("GUIDES", "Guides", "How to\ndo it", "m1"), B]
+    assert await select(QUESTION, tables, most=3, ask=ask, render=rendered) == ["HR"]
+    [(_, prompt)] = ask.prompts
+    assert "- GUIDES (alias: Guides): How to do it [model: m1]" in prompt
+    assert "- HR: no description [model: bundled]" in prompt
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ('["LAW", "HR"]', ["LAW", "HR"]),
+        ('Sure:\n```json\n["HR"]\n```', ["HR"]),
+        ('["law", "guides", "LAW"]', ["LAW", "GUIDES"]),
+        ('["nope", "HR", 7]', ["HR"]),
+        ('["nope"]', ["GUIDES"]),
+        ("[]", ["GUIDES"]),
+        ("HR", ["GUIDES"]),
+        ('{"HR": 1}', ["GUIDES"]),
+        (RuntimeError("boom"), ["GUIDES"]),
+    ],
+)
+async def test_fb_3_an_answer_that_is_no_list_of_names_takes_the_first(
+    answer: str | Exception, wanted: list[str]
+) -> None:
+    found = await select(QUESTION, [A, B, C], most=3, ask=Asked(select=answer), render=rendered)
+    assert found == wanted
+
+
+async def test_fb_4_of_more_names_than_allowed_the_first_count() -> None:
+    ask = Asked(select='["OLD", "LAW", "HR", "GUIDES"]')
+    found = await select(QUESTION, [A, B, C, D], most=3, ask=ask, render=rendered)
+    assert found == ["OLD", "LAW", "HR"]
+
+
+async def test_without_a_model_all_collections_are_searched() -> None:
+    assert await select(QUESTION, [A, B], most=1, ask=None, render=rendered) == ["GUIDES", "HR"]
+
+
+# Grading
+
+
+@pytest.mark.parametrize(
+    ("answer", "relevant"),
+    [
+        ("yes", "yes"),
+        ("Yes.", "yes"),
+        ("no", "no"),
+        ("NO, they do not", "no"),
+        ("no, wait: yes", "yes"),
+        ("perhaps", "yes"),
+        ("", "yes"),
+    ],
+)
+async def test_vs_9_the_answer_is_looked_at_for_yes_and_then_for_no(
+    answer: str, relevant: str
+) -> None:
+    ask = Asked(grade=answer)
+    made = await grade(QUESTION, ["one", "two"], ask=ask, render=rendered)
+    assert (made.relevant, made.grading_performed) == (relevant, True)
+    assert ask.prompts == [("grade", f"vs-grade\nquestion={QUESTION}\ndocuments=one\n\ntwo")]
+
+
+@pytest.mark.parametrize(
+    ("documents", "is_enabled", "has_model"),
+    [([], True, True), (["one"], False, True), (["one"], True, False)],
+)
+async def test_vs_10_nothing_is_graded_without_documents_or_when_it_is_off(
+    documents: list[str], is_enabled: bool, has_model: bool
+) -> None:
+    ask = Asked(grade="no")
+    made = await grade(
+        QUESTION,
+        documents,
+        ask=ask if has_model else None,
+        render=rendered,
+        is_enabled=is_enabled,
+    )
+    assert (made.relevant, made.grading_performed, ask.prompts) == ("yes", False, [])
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("boom"), ConnectionError("gone")])
+async def test_fb_7_documents_are_kept_when_grading_fails(failure: Exception) -> None:
+    """VS-11 too."""
+    made = await grade(QUESTION, ["one"], ask=Asked(grade=failure), render=rendered)
+    assert (made.status, made.relevant, made.grading_performed) == ("error", "yes", False)
+
+
+async def test_a_model_that_hangs_is_left_after_its_time() -> None:
+    import anyio
+
+    async def hang(prompt: str, **_: object) -> str:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    made = await grade(QUESTION, ["one"], ask=hang, render=rendered, timeout_s=0.01)
+    assert (made.status, made.relevant) == ("error", "yes")

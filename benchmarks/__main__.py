@@ -10,6 +10,7 @@ from benchmarks._report import Report, print_all, run
 NAMES = (
     "calls",
     "access",
+    "audit",
     "listing",
     "footprint",
     "large",

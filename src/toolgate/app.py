@@ -64,6 +64,7 @@ from toolgate.scan import Quarantine
 from toolgate.search import Learning, Relations
 from toolgate.settings import (
     AuditSettings,
+    GuardTable,
     Settings,
     audit_files,
     audit_key,
@@ -173,13 +174,13 @@ class App:
             authn=self.settings.authn,
             project_optimizations=_optimizations(settings, self.permissions),
         )
-        self._guards.check(fixed.guard)
+        self._guards.check(_guards_of(fixed))
         prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
         await self.searching.become(prepared)
         self.recognizer.use(_embedder(self.searching))
         self.permissions.become(fixed)
-        self._guards.become(fixed.guard)
+        self._guards.become(_guards_of(fixed))
         watched = self.settings.quarantine
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
@@ -212,6 +213,7 @@ class App:
                 settings=lambda: self.settings.chat,
             )
             self.chat = Chat(services, self.store, make("flow", Engine, engine, {}))
+        self.gateway.documents.ask = None if self.chat is None else self.chat.ask
 
     async def close_chat(self) -> None:
         """End the turns that run, and the connections to models."""
@@ -345,7 +347,7 @@ async def open_app(
         )
         passage = Passage(
             Guards(
-                settings.guard,
+                _guards_of(settings),
                 is_trusted=lambda server: server not in permissions.policy.distrusted,
             ),
             Approvals(
@@ -591,6 +593,14 @@ def _teach(
     protections.take(
         Protection(pack=pack.name, suffixes=pack.protected, hint=pack.protection) for pack in packs
     )
+
+
+def _guards_of(settings: Settings) -> tuple[GuardTable, ...]:
+    """The guards of the settings, and the one before SQLcl, which would run anything."""
+    if not settings.packs.options.get("sql", {}).get("sqlcl"):
+        return settings.guard
+    own = GuardTable(tools=("sqlcl-*:run-sql",), sql={"sql": "oracle"}, source="the pack sql")
+    return (*settings.guard, own)
 
 
 def _here() -> Path:

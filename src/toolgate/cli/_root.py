@@ -36,6 +36,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "search": (USE, "Find the tools that fit a request."),
     "describe": (USE, "Show what tools do and which arguments they take."),
     "call": (USE, "Run a tool."),
+    "chat": (USE, "Talk to a model that has your tools."),
+    "threads": (USE, "List conversations, and set what their turns go by."),
+    "prompts": (
+        USE,
+        "Show the prompts that models are given, and put others in their place.",
+    ),
     "detect": (USE, "Tell what a message asks for, and read its arguments."),
     "enrich": (USE, "Show a message with the rules and tools that a model gets for it."),
     "docs": (USE, "Take documents in, list, search and remove them: what models answer from."),

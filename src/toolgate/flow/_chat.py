@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, fields, replace
-from typing import cast
+from typing import Literal, cast
 
 import anyio
 
@@ -27,7 +27,7 @@ from toolgate.flow._transcript import from_stored, shown, usable
 from toolgate.flow._turn import Services, Turn
 from toolgate.flow.base import Choices, Engine, Outcome, TurnRequest, TurnState, TurnStatus
 from toolgate.ids import new_id, utc_now
-from toolgate.llm import FinishReason, Message, Models, Usage
+from toolgate.llm import ChatRequest, FinishReason, Message, Models, Usage
 from toolgate.store import StoredMessage, StoredThread, ThreadRows
 from toolgate.types import Caller, Json, json_array, json_object
 
@@ -57,6 +57,30 @@ class Chat:
     def models(self) -> Models:
         """The chat models."""
         return self._services.models
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        purpose: Literal["rephrase", "grade", "select"],
+        max_tokens: int,
+        timeout_s: float,
+    ) -> str:
+        """A short text of the helper model, for what happens outside of turns.
+
+        Raises:
+            ModelError: It gave none.
+            TimeoutError: It took too long.
+        """
+        models = self._services.models
+        request = ChatRequest(
+            messages=(Message(role="user", content=prompt),),
+            parameters={"temperature": 0, "max_tokens": max_tokens},
+            purpose=purpose,
+        )
+        with anyio.fail_after(timeout_s):
+            name = models.name_of(self._services.settings().helper_model or None)
+            return (await models.complete(name, request)).message.text
 
     async def aclose(self) -> None:
         """End what runs; what was said so far is kept."""

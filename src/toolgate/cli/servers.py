@@ -118,6 +118,40 @@ def restart(name: Name) -> int:
 
 
 @app.command()
+def login(
+    name: Name,
+    user: Annotated[
+        str, typer.Option("--user", metavar="USER", help="For this user, where each has a login.")
+    ] = "",
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="For this project, where each has one."),
+    ] = "",
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Log in to a server over HTTP, with a browser (OAuth 2.1)."""
+    return anyio.run(_login, name, user, project, not no_browser, as_json)
+
+
+@app.command()
+def logout(
+    name: Name,
+    user: Annotated[
+        str, typer.Option("--user", metavar="USER", help="Of this user, where each has a login.")
+    ] = "",
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Of this project, where each has one."),
+    ] = "",
+) -> int:
+    """End a login, here and at its authorization server."""
+    return anyio.run(_logout, name, user, project)
+
+
+@app.command()
 def approve(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="Name of the server; without it, all are shown.")
@@ -282,6 +316,25 @@ async def _logs(name: str, as_json: bool) -> int:
             print_text(line)
     else:
         note(f"{name} has written nothing to its standard error.")
+    return FINE
+
+
+async def _login(name: str, user: str, project: str, browser: bool, as_json: bool) -> int:
+    logins = import_module("toolgate.cli._login")
+    async with open_door(load_settings(), connect=()) as door:
+        done = await logins.log_in(door, name, user=user, project=project, browser=browser)
+    if as_json:
+        print_json(done)
+    else:
+        whose = f" for {done['subject']}" if done["subject"] else ""
+        print_text(f"Logged in to {name}{whose}.")
+    return FINE
+
+
+async def _logout(name: str, user: str, project: str) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        gone = await door.remove_credentials(name, user=user, project=project)
+    print_text(f"Logged out of {name}." if gone else f"There was no login at {name}.")
     return FINE
 
 

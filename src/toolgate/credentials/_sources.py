@@ -75,23 +75,21 @@ class KeySource(Protocol):
         ...
 
 
-def key_source(
-    kind: str, *, variables: tuple[str, str], file: Path, place: str, in_memory: bool
-) -> KeySource:
+def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: str) -> KeySource:
     """Where the key of the installation is.
 
     Args:
         kind: `file` or `keyring`, as the settings say.
         variables: The variables for the present key and for the one before; they come first.
         file: The file, and the lock of the keyring.
-        place: Names the installation in the keyring.
-        in_memory: Whether the store is over with the process; then so is its key.
+        store_url: The store; one in memory is over with the process, and so is its key.
     """
     if variables[0]:
         return VariableKeys(*variables)
-    if in_memory:
+    if store_url == "sqlite://":
         return MemoryKeys()
     of_file = KeyFile(file)
+    place = hashlib.sha256(store_url.encode()).hexdigest()[:12]
     return Keyring(of_file, place=place) if kind == "keyring" else of_file
 
 

@@ -50,6 +50,10 @@ LONGEST_CALL_S = 30.0
 REASONS = ("nothing was sent", "may have run", "did not answer", "No connection to")
 """What a call may fail with while its server is away."""
 
+VANISHING = 0.1
+"""Share of clients that go without ending their session, which the gateway keeps for half an hour;
+the clients of the SDKs end it."""
+
 WARM_UP = 0.1
 GROWTH = 1.10
 
@@ -209,7 +213,7 @@ class _Crowd:
                     if not await self._call(client, dice):
                         await anyio.sleep(AFTER_FAILURE_S)
             finally:
-                client.c.close()
+                await _leave(client, vanishes=dice.random() < VANISHING)
 
     async def _call(self, client: Mcp, dice: random.Random) -> bool:
         server = dice.choice(self._servers)
@@ -230,6 +234,18 @@ class _Crowd:
             self.longest_s = max(self.longest_s, time.monotonic() - began)
         self.calls += 1
         return True
+
+
+async def _leave(client: Mcp, *, vanishes: bool) -> None:
+    """End the session, if there is one, and the connection."""
+    connection = client.c
+    if client.sid and connection.r is not None and not vanishes:
+        headers = {"Host": f"{connection.host}:{connection.port}", **client.headers("", None)}
+        lines = [f"DELETE {connection.path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        connection.w.write("\r\n".join([*lines, "", ""]).encode())
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await connection.r.readuntil(b"\r\n\r\n")
+    connection.close()
 
 
 def _standing(

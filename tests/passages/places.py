@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.vectors.places import opened
 from toolgate.passages import PassageIndex
@@ -15,7 +16,7 @@ __all__ = ["in_store", "index_in"]
 
 
 def index_in(
-    name: str, store: SqlAccess | None = None, folder: Path | None = None, **options: object
+    name: str, store: SqlAccess | None = None, *, folder: Path | None = None, **options: Any
 ) -> PassageIndex:
     """The place that settings would make."""
     spec = PluginSpec(name=name, setting="documents.place", options=options)
@@ -23,7 +24,7 @@ def index_in(
 
 
 @asynccontextmanager
-async def in_store(url: str, name: str, **options: object) -> AsyncGenerator[PassageIndex]:
+async def in_store(url: str, name: str, **options: Any) -> AsyncGenerator[PassageIndex]:
     """A place in a store that has the collection of the contract."""
     async with opened(url) as store:
         rows = DocumentRows(store, "sqlite" if kind_of(url) == "sqlite" else "postgres")

@@ -5,7 +5,7 @@ import zipfile
 from typing import Any
 
 import bs4
-import mammoth
+import mammoth  # pyright: ignore[reportMissingTypeStubs]
 
 from toolgate.documents._convert import Converted
 from toolgate.documents._html import markdown_of
@@ -35,7 +35,8 @@ def read(data: bytes, *, name: str, max_bytes: int) -> Converted:
                 allowed=f"Allowed: {_MOST_UNPACKED * max_bytes / 2**20:,.0f} MB.",
                 hint="Take pictures out, or split it.",
             )
-    made: Any = mammoth.convert_to_html(io.BytesIO(data), convert_image=_no_image)
+    library: Any = mammoth
+    made = library.convert_to_html(io.BytesIO(data), convert_image=_no_image)
     page = bs4.BeautifulSoup(made.value, "html.parser")
     heading = page.find(["h1", "h2"])
     return Converted(text=markdown_of(page), title=heading.get_text() if heading else "")

@@ -2,8 +2,9 @@
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from collections.abc import Collection as Some
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from secrets import randbits
 from time import monotonic
@@ -21,6 +22,7 @@ from toolgate.embed import Embedder, embedded
 from toolgate.errors import (
     ArgumentError,
     ConfigError,
+    DocumentError,
     SettingError,
     StoreError,
     ToolgateError,
@@ -167,7 +169,7 @@ class Library:
         Raises:
             ArgumentError: There is none.
         """
-        return self._shown(await self._row(project_id, name))
+        return self._shown(await self._row(project_id, name, counted=True))
 
     async def make(
         self,
@@ -259,14 +261,14 @@ class Library:
         Raises:
             ArgumentError: There is none.
         """
-        row = await self._row(project_id, name)
-        async with self._lock(row):
+        before = await self._row(project_id, name, counted=True)
+        async with self._alone(before) as row:
             try:
                 await self._workshop.index(row.place).drop(_shelf(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
             await self._rows.delete_collection(row.collection_id)
-        return self._shown(row)
+        return self._shown(before)
 
     async def reindex(
         self,
@@ -286,8 +288,7 @@ class Library:
             ConfigError: There is no such model or place.
             EmbedderError: The model failed; nothing was changed.
         """
-        row = await self._row(project_id, name)
-        async with self._lock(row):
+        async with self._alone(await self._row(project_id, name)) as row:
             fresh = await self._fresh(
                 replace(
                     row,
@@ -305,11 +306,14 @@ class Library:
                     await index.drop(_shelf(fresh))
                 raise
             await self._rows.save_collection(fresh)
+            now = await self._row(project_id, name, counted=True)
+            if await index.count(_shelf(fresh)) != now.passages:
+                await self._fill(fresh, index)  # another gateway has added some meanwhile
             try:
                 await self._workshop.index(row.place).drop(_shelf(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
-        return self._shown(fresh)
+        return self._shown(replace(fresh, documents=now.documents, passages=now.passages))
 
     async def _fill(self, row: StoredCollection, index: PassageIndex) -> None:
         embedder = self._workshop.embedder(row.model)
@@ -342,46 +346,28 @@ class Library:
         """Take a document in, in the place of the one with its origin and source.
 
         Raises:
-            ArgumentError: There is no such collection, or the document has no text.
+            ArgumentError: There is no such collection.
+            DocumentError: The document has no text.
             EmbedderError: The model failed; nothing was changed.
             StoreError: The vectors could not be kept; nothing was changed.
         """
-        row = await self._row(project_id, name)
-        embedder = self._current(row)
         if not document.source.strip():
             raise ArgumentError("A document without a source was given.", hint="Name its source.")
-        async with self._lock(row):
+        async with self._alone(await self._row(project_id, name)) as row:
+            embedder = self._current(row)
             kept_hash = self.kept_hash(document.sha256)
-            for known in await self._rows.documents(row.collection_id):
-                same = (known.origin, known.source) == (document.origin, document.source)
-                if same and document.sha256 and known.content_hash == kept_hash:
-                    return Added(
-                        source=document.source, status="unchanged", passages=known.passages
-                    )
-            pieces = await anyio.to_thread.run_sync(
-                lambda: cut(
-                    document.text,
-                    max_tokens=self.settings.passage_tokens,
-                    has_pages=document.has_pages,
-                )
+            known = await self._rows.document(row.collection_id, document.origin, document.source)
+            if known is not None and document.sha256 and known.content_hash == kept_hash:
+                return Added(source=document.source, status="unchanged", passages=known.passages)
+            pieces, passages = await anyio.to_thread.run_sync(
+                _cut, document, self.settings.passage_tokens
             )
             if not pieces:
-                raise ArgumentError(
+                raise DocumentError(
                     f"{document.source} has no text.",
                     hint="If it shows pictures of text, recognise the text first (OCR).",
                 )
-            document_id, first = new_id(), randbits(61)
-            passages = [
-                StoredPassage(
-                    passage_id=first + at,
-                    ordinal=at,
-                    text=piece.text,
-                    heading=piece.heading,
-                    page=piece.page,
-                    words=" ".join(words_of(piece.embedded)),
-                )
-                for at, piece in enumerate(pieces)
-            ]
+            document_id = new_id()
             index, shelf = self._workshop.index(row.place), _shelf(row)
             for at in range(0, len(passages), _BATCH):
                 texts = [piece.embedded for piece in pieces[at : at + _BATCH]]
@@ -424,8 +410,7 @@ class Library:
         Raises:
             ArgumentError: There is no such collection.
         """
-        row = await self._row(project_id, name)
-        async with self._lock(row):
+        async with self._alone(await self._row(project_id, name)) as row:
             doomed = [
                 each
                 for each in await self._rows.documents(row.collection_id)
@@ -551,8 +536,8 @@ class Library:
 
     # Helpers
 
-    async def _row(self, project_id: str, name: str) -> StoredCollection:
-        rows = await self._rows.collections(project_id)
+    async def _row(self, project_id: str, name: str, *, counted: bool = False) -> StoredCollection:
+        rows = await self._rows.collections(project_id, counted=counted)
         found = _named(rows, name)
         if found is None:
             raise ArgumentError(
@@ -598,9 +583,11 @@ class Library:
             problem=problem,
         )
 
-    def _lock(self, row: StoredCollection) -> anyio.Lock:
-        """Held while a collection is written: two who add at once take turns."""
-        return self._writing.setdefault(row.collection_id, anyio.Lock())
+    @asynccontextmanager
+    async def _alone(self, row: StoredCollection) -> AsyncGenerator[StoredCollection]:
+        """The collection as it is now, while nobody else of this process writes it."""
+        async with self._writing.setdefault(row.collection_id, anyio.Lock()):
+            yield await self._row(row.project_id, row.name)
 
 
 def _named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | None:
@@ -628,3 +615,20 @@ def _line(text: str, what: str, most: int) -> str:
             f"The {what} has {len(line):,} characters.", allowed=f"Allowed: {most:,} at most."
         )
     return line
+
+
+def _cut(document: NewDocument, max_tokens: int) -> tuple[list[Piece], list[StoredPassage]]:
+    """The pieces of a document, and as what they are stored. Takes its time."""
+    pieces = cut(document.text, max_tokens=max_tokens, has_pages=document.has_pages)
+    first = randbits(61)
+    return pieces, [
+        StoredPassage(
+            passage_id=first + at,
+            ordinal=at,
+            text=piece.text,
+            heading=piece.heading,
+            page=piece.page,
+            words=" ".join(words_of(piece.embedded)),
+        )
+        for at, piece in enumerate(pieces)
+    ]

@@ -54,7 +54,8 @@ def _headings(reader: pypdf.PdfReader) -> dict[int, list[tuple[int, str]]]:
     """Levels and titles of the outline by page, from 0 on; none where it is broken."""
     found: dict[int, list[tuple[int, str]]] = {}
     try:
-        for level, entry in _entries(reader.outline, 1):
+        outline: Any = reader.outline
+        for level, entry in _entries(outline, 1):
             number = reader.get_destination_page_number(entry)
             title = " ".join(str(entry.title or "").split())
             if number is not None and title:

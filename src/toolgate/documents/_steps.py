@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import anyio
 
@@ -242,7 +242,7 @@ def _chosen(answer: str, candidates: Sequence[Candidate]) -> list[str]:
         **{each.alias.casefold(): each.name for each in candidates if each.alias},
         **{each.name.casefold(): each.name for each in candidates},
     }
-    wanted: list[object] = found
+    wanted = cast("list[object]", found)
     return list(
         dict.fromkeys(
             known[name.strip().casefold()]

@@ -9,8 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
-from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import Stemmer
 
@@ -50,7 +49,8 @@ def words_of(text: str) -> list[str]:
             found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
         elif word not in _COMMON:
             found.append(word[:_LONGEST])
-    return _stemmer().stemWords(found)
+    library: Any = Stemmer  # one object may not be shared between threads
+    return library.Stemmer("english", 0).stemWords(found)
 
 
 async def best_by_words(
@@ -93,8 +93,3 @@ def _score(words: Sequence[str], weights: dict[str, float], average: float) -> f
     return sum(
         weights[word] * often * (_K1 + 1) / (often + whole) for word, often in counted.items()
     )
-
-
-@cache
-def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")

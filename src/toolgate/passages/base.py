@@ -151,8 +151,8 @@ def similarity(metric: Metric, measured: NDArray[np.float32]) -> NDArray[np.floa
     """
     match metric:
         case "cosine":
-            return (1 + measured) / 2
+            return ((1 + measured) / 2).astype(np.float32)
         case "euclidean":
-            return 1 / (1 + measured)
+            return (1 / (1 + measured)).astype(np.float32)
         case "dot":
             return measured

@@ -186,16 +186,18 @@ class DocumentRows:
 
     # Collections
 
-    async def collections(self, project_id: str) -> list[StoredCollection]:
-        """The collections of a project, by name."""
+    async def collections(self, project_id: str, *, counted: bool = True) -> list[StoredCollection]:
+        """The collections of a project, by name; without counting what is in them if so wanted."""
+        counts = (
+            "(SELECT count(*) FROM documents d WHERE d.collection_id = c.collection_id),"
+            " (SELECT coalesce(sum(d.passages), 0) FROM documents d"
+            " WHERE d.collection_id = c.collection_id)"
+        )
 
         def work(driver: Any) -> list[StoredCollection]:
             found = self._rows(
                 driver,
-                f"SELECT {_COLLECTION}, (SELECT count(*) FROM documents d"  # noqa: S608 - of ours
-                " WHERE d.collection_id = c.collection_id),"
-                " (SELECT coalesce(sum(d.passages), 0) FROM documents d"
-                " WHERE d.collection_id = c.collection_id)"
+                f"SELECT {_COLLECTION}, {counts if counted else '0, 0'}"  # noqa: S608 - of ours
                 " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
                 (keepable(project_id),),
             )
@@ -270,6 +272,20 @@ class DocumentRows:
                 (collection_id,),
             )
             return [_document(row) for row in found]
+
+        return await self._store.reading(work)
+
+    async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
+        """The document of an origin and a source; None: there is none."""
+
+        def work(driver: Any) -> StoredDocument | None:
+            found = self._rows(
+                driver,
+                f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
+                " WHERE collection_id = ? AND origin = ? AND source = ?",
+                (collection_id, keepable(origin), keepable(source)),
+            )
+            return _document(found[0]) if found else None
 
         return await self._store.reading(work)
 

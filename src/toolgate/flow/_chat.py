@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, fields, replace
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 _LEASE_S = 30.0
 _PROLONG_S = 10.0
 _LOOK_S = 0.2
+_MIXED = 200
+"""Turns without a thread whose own calls are remembered until their clients go on."""
 _PROJECT = ""
 """Name and owner of the row that has the settings of a project."""
 
@@ -50,6 +53,9 @@ class Chat:
         self._store = store
         self._engine = engine
         self._locks: dict[tuple[str, str, str], Queue] = {}
+        self._mixed: OrderedDict[tuple[str, str, tuple[str, ...]], tuple[Message, ...]] = (
+            OrderedDict()
+        )
         self.runs = Runs()
         """Turns that run or ended lately."""
 
@@ -139,9 +145,36 @@ class Chat:
             self._services.settings(), await self._project_row(request.caller), {}, request.choices
         )
         turn = self._turn(run, request, choices)
-        turn.history, now, turn.system = _split(request.messages)
+        messages = self._whole(request)
+        turn.history, now, turn.system = _split(messages)
         state: TurnState = {"messages": [turn.note(message) for message in now]}
-        return await self._through(run, turn, state)
+        outcome = await self._through(run, turn, state)
+        if outcome.calls:
+            self._remember(turn)
+        return outcome
+
+    def _remember(self, turn: Turn) -> None:
+        """Keep for a while what of this turn its client cannot send again: our own calls."""
+        last = max(at for at, one in enumerate(turn.said) if one.calls)
+        first = next(at for at, one in enumerate(turn.said) if one.role == "assistant")
+        said = tuple(turn.said[first:])
+        ids = tuple(str(call["id"]) for call in turn.client_calls)
+        if len(said) == 1 and len(turn.said[last].calls) == len(ids):
+            return
+        caller = turn.caller
+        self._mixed[caller.project_id, caller.caller_id, ids] = said
+        while len(self._mixed) > _MIXED:
+            self._mixed.popitem(last=False)
+
+    def _whole(self, request: TurnRequest) -> tuple[Message, ...]:
+        """The conversation of a client, with the calls that were ours in it."""
+        caller = request.caller
+        found: list[Message] = []
+        for message in request.messages:
+            ids = tuple(call.call_id for call in message.calls)
+            said = self._mixed.get((caller.project_id, caller.caller_id, ids)) if ids else None
+            found += said or (message,)
+        return tuple(found)
 
     async def _in_thread(self, run: Run, request: TurnRequest) -> Outcome:
         """A turn in a conversation that is kept here."""
@@ -247,7 +280,7 @@ class Chat:
             raise
         if turn.waiting:
             status = "waiting"
-            _say(turn, _waiting_text(turn))
+            _say(turn, _waiting_text(turn), is_kept=False)
         elif turn.client_calls:
             status = "client_calls"
         elif not "".join(turn.texts).strip():
@@ -574,12 +607,14 @@ def _outcome(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
     )
 
 
-def _say(turn: Turn, text: str) -> None:
-    """Say something in the model's place."""
+def _say(turn: Turn, text: str, *, is_kept: bool = True) -> None:
+    """Say something in the model's place; what is not kept is for who listens now."""
     if turn.texts:
         turn.emit({"stream": BETWEEN})
     turn.texts.append(text)
     turn.emit({"stream": text})
+    if not is_kept:
+        return
     last = turn.said[-1] if turn.said else None
     if last is not None and last.role == "assistant" and not last.text and not last.calls:
         turn.said[-1] = replace(last, content=text)

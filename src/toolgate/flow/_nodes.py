@@ -438,10 +438,12 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
             key, arguments = wanted.key, wanted.arguments
         return await _executed(turn, call, offer, key, arguments)
     except ApprovalError as error:
-        if error.state == "waiting":
-            _parked(turn, call, key, arguments, error)
+        if error.state != "waiting":
+            text = f"Error executing {call.name}: {error}"
+            return _result(turn, call, text, is_error=True, key=key)
+        if not await _approved_meanwhile(turn, call, key, arguments, error):
             return None
-        return _result(turn, call, f"Error executing {call.name}: {error}", is_error=True, key=key)
+        return await _answered(turn, call)
     except UnknownToolError as error:
         return _result(turn, call, f"Unknown tool: {key or call.name}. {error}", is_error=True)
     except ToolgateError as error:
@@ -484,7 +486,10 @@ def _injected(turn: Turn, names: Sequence[str]) -> Json:
     return {name: known[name] for name in names if name in known}
 
 
-def _parked(turn: Turn, call: ToolCall, key: str, arguments: Json, error: ApprovalError) -> None:
+async def _approved_meanwhile(
+    turn: Turn, call: ToolCall, key: str, arguments: Json, error: ApprovalError
+) -> bool:
+    """Whether somebody decided while the turn waits; else the call is taken up later."""
     waits: Json = {
         "call_id": call.call_id,
         "tool": key,
@@ -493,8 +498,15 @@ def _parked(turn: Turn, call: ToolCall, key: str, arguments: Json, error: Approv
         "approval_id": error.approval_id,
         "expires_at": error.expires_at,
     }
-    turn.waiting.append(waits)
     turn.emit({"approval": {**waits, "status": "waiting"}})
+    within_s = turn.settings.approval_wait_s
+    if within_s:
+        decided = await turn.gateway.manage.wait_approval(error.approval_id, within_s=within_s)
+        if decided.state != "waiting":
+            turn.emit({"approval": {**waits, "status": decided.state}})
+            return True
+    turn.waiting.append(waits)
+    return False
 
 
 def _result(

@@ -22,6 +22,7 @@ from toolgate.errors import (
     CredentialError,
     ModelError,
     ModelRateError,
+    ThreadBusyError,
     ToolgateError,
     UnknownModelError,
 )
@@ -222,7 +223,7 @@ class ChatDoor:
             else:
                 await run.ended_event.wait()
                 if run.outcome is None:
-                    raise run.error or DisconnectedError
+                    raise run.error or _ended(run)
                 await send_json(send, 200, completion(run.outcome, wanted, created=unix_now()))
 
     async def _streamed(self, send: Send, run: Run, wanted: Wanted) -> None:
@@ -247,7 +248,7 @@ class ChatDoor:
             for number, event in fresh:
                 after = number
                 if "error" in event and not stream.has_begun and not data:
-                    raise run.error or DisconnectedError
+                    raise run.error or _ended(run)
                 data += writer.event(event)
             if data:
                 await stream.write(data)
@@ -269,7 +270,7 @@ class ChatDoor:
                 return
             await run.ended_event.wait()
             if run.outcome is None:
-                raise run.error or DisconnectedError
+                raise run.error or _ended(run)
             await send_json(send, 200, writer.whole(run.outcome))
 
     # Models
@@ -486,6 +487,14 @@ async def _leaving_with(
         yield gone
     finally:
         task.cancel()
+
+
+def _ended(run: Run) -> ThreadBusyError:
+    """The error for a turn that was ended from outside."""
+    return ThreadBusyError(
+        f"The turn {run.run_id} was ended before its answer was there.",
+        hint="Another turn of its thread took its place, or somebody cancelled it.",
+    )
 
 
 def _kind(status: int) -> str:

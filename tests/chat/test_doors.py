@@ -1,0 +1,334 @@
+"""The endpoints of `/v1` and what of them is under `/api/v1`."""
+
+import anyio
+import pytest
+
+from tests.chat.place import chatting, check_pairs, contents, roles, streamed_text
+from toolgate.settings import GuardTable, ModelTable, Settings
+from toolgate.testing import FakeUpstream, text_result
+
+WEATHER = {"tool_calls": [{"name": "weather__forecast", "arguments": {"city": "Bonn"}}]}
+THEIRS = {
+    "type": "function",
+    "function": {"name": "open_window", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def weather() -> dict[str, object]:
+    return {"weather": FakeUpstream(tools={"forecast": lambda _: text_result("Sunny")})}
+
+
+@pytest.mark.anyio
+async def test_models_lists_names_and_aliases() -> None:
+    async with chatting(model={"aliases": ("gpt-4o",)}) as place:
+        _, body = await place.get("/v1/models")
+        status, one = await place.get("/v1/models/gpt-4o")
+        missing, error = await place.get("/v1/models/other")
+
+        assert [model["id"] for model in body["data"]] == ["main", "gpt-4o"]
+        assert (status, one["object"]) == (200, "model")
+        assert (missing, error["error"]["code"]) == (404, "model_not_found")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"model": "main", "messages": []}, 400, "missing or empty"),
+        ({"model": "main", "messages": [{"role": "robot", "content": "x"}]}, 400, "robot"),
+        ({"model": "main", "messages": [{"role": "system", "content": "x"}]}, 400, "no message"),
+        ({"model": "gpt-9", "messages": [{"role": "user", "content": "x"}]}, 404, "gpt-9"),
+        ({"model": "main", "messages": "x"}, 400, "missing or empty"),
+        ({"model": 3, "messages": [{"role": "user", "content": "x"}]}, 400, "model"),
+        ({"model": "main", "n": 2, "messages": [{"role": "user", "content": "x"}]}, 400, "'n'"),
+        (
+            {"model": "main", "tools": [{"type": "x"}], "messages": [{"role": "user"}]},
+            400,
+            "tools[0]",
+        ),
+    ],
+)
+async def test_what_cannot_be_answered_is_an_error_in_openais_shape(
+    body: dict[str, object], status: int, said: str
+) -> None:
+    async with chatting() as place:
+        answered, error = await place.post("/v1/chat/completions", body)
+
+        assert answered == status
+        assert said in error["error"]["message"]
+        assert set(error["error"]) == {"message", "type", "param", "code"}
+        assert place.model.chats == []
+
+
+@pytest.mark.anyio
+async def test_the_clients_tools_are_mixed_with_ours_and_run_by_the_client() -> None:
+    both = {"tool_calls": [*WEATHER["tool_calls"], {"name": "open_window", "arguments": {}}]}
+    async with chatting(both, {"text": "Done."}, servers=weather()) as place:
+        first = {"role": "user", "content": "Open the window if the forecast is sunny"}
+        body = {"model": "main", "messages": [first], "tools": [THEIRS]}
+        _, answer = await place.post("/v1/chat/completions", body)
+        message = answer["choices"][0]["message"]
+        result = {
+            "role": "tool",
+            "tool_call_id": message["tool_calls"][0]["id"],
+            "content": "opened",
+        }
+        _, last = await place.post(
+            "/v1/chat/completions", {**body, "messages": [first, message, result]}
+        )
+
+        assert answer["choices"][0]["finish_reason"] == "tool_calls"
+        assert [c["function"]["name"] for c in message["tool_calls"]] == ["open_window"]
+        assert last["choices"][0]["message"]["content"] == "Done."
+        check_pairs(place.model.last)
+        assert contents(place.model.last, "tool") == ["Sunny", "opened"]
+
+
+@pytest.mark.anyio
+async def test_in_a_thread_results_of_the_clients_tools_are_taken_up() -> None:
+    call = {"tool_calls": [{"name": "open_window", "arguments": {}}]}
+    async with chatting(call, {"text": "Done."}) as place:
+        answer = await place.say("Open the window", thread="t", tools=[THEIRS])
+        given = answer["choices"][0]["message"]["tool_calls"][0]
+        messages = [{"role": "tool", "tool_call_id": given["id"], "content": "opened"}]
+        status, body = await place.post(
+            "/v1/chat/completions",
+            {"model": "main", "messages": messages, "tools": [THEIRS]},
+            x_toolgate_thread="t",
+        )
+
+        assert status == 200, body
+        assert roles(place.model.last) == ["system", "user", "assistant", "tool"]
+        check_pairs(place.model.last)
+
+
+@pytest.mark.anyio
+async def test_a_stream_has_nothing_but_openais_chunks_unless_events_are_asked_for() -> None:
+    async with chatting(
+        WEATHER, {"text": "Sunny."}, WEATHER, {"text": "Sunny."}, servers=weather()
+    ) as place:
+        plain = await place.stream("The forecast?", stream_options={"include_usage": True})
+        told = await place.stream("The forecast?", **{"x-toolgate-events": "1"})
+
+        assert {name for name, _ in plain} == {"data", "done"}
+        assert plain[-2][1]["choices"] == []
+        assert plain[-2][1]["usage"]["total_tokens"] > 0
+        assert all(chunk["usage"] is None for name, chunk in plain[:-2])
+        statuses = [event["status"] for name, event in told if name == "toolgate.mcp_tool"]
+        assert statuses == ["started", "completed"]
+        assert streamed_text(told) == "Sunny."
+
+
+@pytest.mark.anyio
+async def test_runs_can_be_read_again_from_any_event_on() -> None:
+    async with chatting(WEATHER, {"text": "Sunny."}, servers=weather()) as place:
+        answer = await place.say("The forecast?")
+        run = answer["id"].removeprefix("chatcmpl-")
+        async with place.session.get(f"{place.url}/v1/runs/{run}/events") as whole:
+            everything = await whole.text()
+        blocks = [block for block in everything.split("\n\n") if block]
+        async with place.session.get(
+            f"{place.url}/v1/runs/{run}/events", headers={"last-event-id": str(len(blocks) - 2)}
+        ) as rest:
+            left = await rest.text()
+        status, _ = await place.get("/v1/runs/nothing/events")
+
+        assert blocks[0].startswith("id: 1\nevent: turn\n")
+        assert [block for block in left.split("\n\n") if block] == blocks[-2:]
+        assert "event: completion" in blocks[-1]
+        assert status == 404
+
+
+@pytest.mark.anyio
+async def test_a_silent_stream_says_that_it_is_alive() -> None:
+    step = {"text": "Now.", "delay_s": 0.4}
+    async with chatting(step, chat={"heartbeat_s": 0.05}) as place:
+        body = {
+            "model": "main",
+            "stream": True,
+            "messages": [{"role": "user", "content": "Hello"}],
+        }
+        async with place.session.post(f"{place.url}/v1/chat/completions", json=body) as answer:
+            text = await answer.text()
+
+        assert text.startswith(": keep-alive\n\n")
+        assert "Now." in text
+
+
+@pytest.mark.anyio
+async def test_responses_answer_whole_and_in_pieces() -> None:
+    call = {"tool_calls": [{"name": "open_window", "arguments": {"wide": True}}]}
+    async with chatting({"text": "Hello."}, {"text": "Hello."}, call) as place:
+        _, whole = await place.post(
+            "/v1/responses", {"model": "main", "input": "Hi", "instructions": "Be brief."}
+        )
+        async with place.session.post(
+            f"{place.url}/v1/responses", json={"model": "main", "input": "Hi", "stream": True}
+        ) as answer:
+            streamed = await answer.text()
+        tool = {"type": "function", "name": "open_window", "parameters": {"type": "object"}}
+        _, called = await place.post(
+            "/v1/responses", {"model": "main", "input": "Open it", "tools": [tool]}
+        )
+
+        assert whole["output"][0]["content"][0]["text"] == "Hello."
+        assert "Be brief." in contents(place.model.chats[0], "system")[0]
+        kinds = [line[7:] for line in streamed.splitlines() if line.startswith("event: ")]
+        assert kinds[0] == "response.created"
+        assert kinds[-1] == "response.completed"
+        assert called["output"][0]["type"] == "function_call"
+        assert called["output"][0]["name"] == "open_window"
+
+
+@pytest.mark.anyio
+async def test_settings_of_threads_and_projects_hold_from_the_next_turn_on() -> None:
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await place.say("One", thread="t")
+        url = f"{place.url}/api/v1/threads/t/settings"
+        async with place.session.patch(url, json={"history": False}) as answer:
+            assert answer.status == 200
+        await place.say("Two", thread="t")
+        async with place.session.patch(url, json={"history": None, "top_k": 0}) as answer:
+            refused = answer.status
+        async with place.session.patch(
+            f"{place.url}/api/v1/chat/settings", json={"retrieval": "forced"}
+        ) as answer:
+            project = await answer.json()
+        _, settings = await place.get("/api/v1/threads/t/settings")
+
+        assert roles(place.model.last) == ["system", "user"]
+        assert refused == 400
+        assert project["in_force"]["retrieval"] == "forced"
+        assert settings["set"] == {"history": False}
+        assert settings["in_force"]["retrieval"] == "forced"
+
+
+@pytest.mark.anyio
+async def test_a_call_that_needs_approval_waits_and_goes_on_once_it_is_given() -> None:
+    guard = GuardTable(tools=("weather:*",), approval="user")
+    async with chatting(
+        WEATHER, {"text": "Sunny."}, servers=weather(), settings=Settings(guard=(guard,))
+    ) as place:
+        first = await place.text("The forecast?", thread="t")
+        waiting = (await place.history("t"))["pending"]
+        still, _ = await place.post("/v1/chat/resume", {}, x_toolgate_thread="t")
+        again = (await place.history("t"))["pending"]
+        status, _ = await place.post(f"/api/v1/approvals/{waiting[0]['approval_id']}/approve", {})
+        _, resumed = await place.post("/v1/chat/resume", {}, x_toolgate_thread="t")
+
+        assert "approval" in first
+        assert waiting[0]["tool"] == "weather:forecast"
+        assert (still, status) == (200, 200)
+        assert again[0]["approval_id"] == waiting[0]["approval_id"]
+        assert resumed["choices"][0]["message"]["content"] == "Sunny."
+        check_pairs(place.model.last)
+        assert contents(place.model.last, "tool") == ["Sunny"]
+        assert (await place.history("t"))["pending"] == []
+
+
+@pytest.mark.anyio
+async def test_a_model_that_fails_before_its_first_word_is_asked_again_and_then_another() -> None:
+    async with chatting(
+        {"status": 500},
+        {"text": "Second."},
+        {"status": 429, "retry_after": 30},
+        {"text": "From the other."},
+        model={"retries": 1, "fallbacks": ("other",)},
+        models={"other": ModelTable(url="http://127.0.0.1:9/v1", model="x", retries=0)},
+    ) as place:
+        table = ModelTable(url=place.model.url, model="other", retries=0)
+        assert place.app.chat is not None
+        await place.app.chat.models.become(
+            {"main": place.app.settings.models["main"], "other": table}, ""
+        )
+        text = await place.text("Hello")
+        events = await place.stream("Hello", **{"x-toolgate-events": "1"})
+
+        assert text == "Second."
+        assert streamed_text(events) == "From the other."
+        assert place.model.last["model"] == "other"
+        retries = [event for name, event in events if name == "toolgate.retry"]
+        assert retries[0]["next"] == "other"
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_breaks_off_is_not_repeated_and_the_thread_goes_on() -> None:
+    async with chatting(
+        {"text": "The answer is forty-two.", "drop_after": 3}, {"text": "Sorry."}
+    ) as place:
+        events = await place.stream("Hello", thread="t")
+        text = await place.text("Again?", thread="t")
+        history = await place.history("t")
+
+        errors = [event for name, event in events if name == "data" and "error" in event]
+        assert streamed_text(events)
+        assert errors[0]["error"]["message"].startswith("I'm sorry, I've run into a problem")
+        assert text == "Sorry."
+        assert len(place.model.chats) == 2
+        assert history["messages"][1]["additional_kwargs"]["partial"] == "failed"
+
+
+@pytest.mark.anyio
+async def test_policies_of_threads_decide_about_a_second_turn() -> None:
+    slow = {"when": {"user": "slow"}, "reply": {"text": "word " * 40, "chunk_delay_s": 0.03}}
+    async with chatting(slow, fallback={"text": "Quick."}) as place:
+        results: list[str] = []
+
+        async def turn(text: str, policy: str) -> None:
+            status, _ = await place.post(
+                "/v1/chat/completions",
+                {
+                    "model": "main",
+                    "messages": [{"role": "user", "content": text}],
+                    "toolgate": {"thread_policy": policy},
+                },
+                x_toolgate_thread="t",
+            )
+            results.append(f"{text} {status}")
+
+        async def second(policy: str) -> None:
+            results.clear()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(turn, "slow", "enqueue")
+                with anyio.fail_after(20):
+                    while not (await place.history("t")).get("running"):
+                        await anyio.sleep(0.01)
+                await turn("quick", policy)
+
+        await second("reject")
+        assert sorted(results) == ["quick 409", "slow 200"]
+        await second("enqueue")
+        assert results == ["slow 200", "quick 200"]
+        before = len((await place.history("t"))["messages"])
+        await second("rollback")
+        assert "quick 200" in results
+        assert len((await place.history("t"))["messages"]) == before + 2
+
+
+@pytest.mark.anyio
+async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
+    async with chatting(fallback={"text": "Yes."}) as place:
+        url = f"{place.url}/api/v1/prompts/basic-default"
+        async with place.session.patch(url, json={"instructions": "Speak {like} a pirate."}) as one:
+            changed = await one.json()
+        await place.say("Hello", toolgate={"tools_enabled": []}, tool_choice="none")
+        async with place.session.patch(url, json={"instructions": " "}) as empty:
+            refused = empty.status
+        async with place.session.patch(url, json={}) as missing:
+            nothing = missing.status
+        unknown, _ = await place.get("/api/v1/prompts/none-such")
+        listed = await place.app.gateway.list_prompts(_caller())
+        async with place.session.delete(f"{place.url}/api/v1/prompts") as cleared:
+            names = (await cleared.json())["cleared"]
+
+        assert changed["version"] == 1
+        assert contents(place.model.last, "system") == ["Speak {like} a pirate."]
+        assert (refused, nothing, unknown) == (400, 400, 404)
+        assert b"toolgate_basic-default" in listed
+        assert names == ["basic-default"]
+
+
+def _caller() -> object:
+    from toolgate.types import Caller
+
+    return Caller()

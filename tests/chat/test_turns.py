@@ -1,0 +1,98 @@
+"""Whole turns through the HTTP door, asserted on what the model was sent."""
+
+import anyio
+import pytest
+
+from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
+from toolgate.testing import FakeUpstream, text_result
+
+
+def weather(**tools: object) -> FakeUpstream:
+    return FakeUpstream(tools={"forecast": lambda _: text_result("Sunny, 21 degrees")})
+
+
+CALL = {"tool_calls": [{"name": "weather__forecast", "arguments": {"city": "Bonn"}}]}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("engine", ["plain", "langgraph"])
+async def test_a_tool_is_found_called_and_its_result_is_sent_on(engine: str) -> None:
+    async with chatting(
+        CALL, {"text": "It is sunny."}, servers={"weather": weather()}, chat={"engine": engine}
+    ) as place:
+        text = await place.text("What is the weather forecast in Bonn?")
+
+        assert text == "It is sunny."
+        assert "weather__forecast" in offered(place.model.chats[0])
+        assert roles(place.model.last) == ["system", "user", "assistant", "tool"]
+        assert contents(place.model.last, "tool") == ["Sunny, 21 degrees"]
+
+
+@pytest.mark.anyio
+async def test_a_thread_remembers_and_the_stored_text_is_what_was_streamed() -> None:
+    async with chatting(
+        {**CALL, "text": "Let me look."},
+        {"text": "It is sunny."},
+        {"text": "Still sunny."},
+        servers={"weather": weather()},
+    ) as place:
+        events = await place.stream("What is the weather forecast in Bonn?", thread="t")
+        await place.say("And tomorrow?", thread="t")
+
+        history = await place.history("t")
+        said = [m["content"] for m in history["messages"] if m["role"] == "assistant"]
+        assert streamed_text(events) == "Let me look.\n\nIt is sunny."
+        assert said == ["Let me look.", "It is sunny.", "Still sunny."]
+        assert roles(place.model.last) == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "user",
+        ]
+        check_pairs(place.model.last)
+
+
+@pytest.mark.anyio
+async def test_without_a_thread_the_messages_sent_are_the_history_and_nothing_is_kept() -> None:
+    async with chatting({"text": "Hello Mike."}, {"text": "Mike."}) as place:
+        await place.say("I am Mike.")
+        messages = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "I am Mike."},
+            {"role": "assistant", "content": "Hello Mike."},
+            {"role": "user", "content": "Who am I?"},
+        ]
+        status, _ = await place.post(
+            "/v1/chat/completions", {"model": "main", "messages": messages}
+        )
+
+        assert status == 200
+        assert roles(place.model.last) == ["system", "user", "assistant", "user"]
+        assert await place.app.store.threads("default", None) == []
+
+
+@pytest.mark.anyio
+async def test_the_model_stops_when_its_client_leaves() -> None:
+    async with chatting({"text": "word " * 200, "chunk_delay_s": 0.05}) as place:
+        request = place.session.post(
+            f"{place.url}/v1/chat/completions",
+            json={
+                "model": "main",
+                "messages": [{"role": "user", "content": "Go on"}],
+                "stream": True,
+            },
+            headers={"x-toolgate-thread": "t"},
+        )
+        async with request as answer:
+            await answer.content.readuntil(b"word")
+            answer.close()
+        with anyio.fail_after(10):
+            while place.model.ends != ["client_disconnected"]:
+                await anyio.sleep(0.01)
+            while (await place.history("t"))["running"]:
+                await anyio.sleep(0.01)
+        history = await place.history("t")
+        assert history["messages"][-1]["additional_kwargs"] == {"partial": "cancelled"}
+        assert history["messages"][-1]["content"].startswith("word")

@@ -61,7 +61,7 @@ from toolgate.metatools import (
     read_process_prompt,
     read_result_read,
 )
-from toolgate.observe import observe, sent_requests, trace_of
+from toolgate.observe import observe, sent_requests, take_trace, trace_of
 from toolgate.prompts import Prompts
 from toolgate.reach import Reach
 from toolgate.rules import CALL_FIRST
@@ -373,6 +373,7 @@ class Gateway:
             UnknownToolError: No such tool for this caller.
             RpcError: The server answered with a JSON-RPC error.
         """
+        take_trace(json_object(params.get("_meta")).get("traceparent"))
         name = str(params.get("name"))
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None and self.settings.expose != "flat" and name in DEFINITIONS:
@@ -552,7 +553,8 @@ class Gateway:
         down = self._catalog.down()
         with self._receipts.refusals(caller, "discover", request.group):
             group = await self._group(caller, request.group)
-        mask = self.reach.mask(caller, strategy.keys, snapshot, request.servers, down, notices)
+        with observe("decision", tools=len(strategy.keys)):
+            mask = self.reach.mask(caller, strategy.keys, snapshot, request.servers, down, notices)
         servers = request.servers
         if group is not None:
             within = np.fromiter((key in group for key in strategy.keys), np.bool_)

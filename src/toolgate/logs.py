@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from toolgate.errors import SettingError
+from toolgate.observe import current_trace
 from toolgate.settings import LogSettings, expand_home
 
 __all__ = ["REQUEST_ID", "set_up", "tail", "take_over"]
@@ -183,6 +184,9 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     request_id = REQUEST_ID.get()
     if request_id:
         found.setdefault("request_id", request_id)
+    trace = current_trace()
+    if trace is not None:
+        found.setdefault("trace_id", trace.trace_id)
     return found
 
 

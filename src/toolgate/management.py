@@ -489,6 +489,11 @@ class Management:
     def _may(self, caller: Caller, right: str) -> bool:
         return self._access.decide(caller, "right", right).allowed
 
+    @property
+    def menu_tokens(self) -> int:
+        """Estimated tokens of all definitions."""
+        return self._catalog.snapshot.menu_tokens
+
     async def index_status(self, caller: Caller) -> Json:
         """How the vectors of the tools stand, for each search that has some."""
         snapshot = self._catalog.snapshot

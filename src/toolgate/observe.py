@@ -6,6 +6,8 @@ Nobody watches by default, and then a stage costs less than a microsecond more.
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
+from secrets import token_hex
 from time import perf_counter
 from types import TracebackType
 from typing import Any, cast
@@ -13,10 +15,17 @@ from typing import Any, cast
 __all__ = [
     "Observation",
     "Observer",
+    "Trace",
+    "begin_traces_with",
+    "current_trace",
+    "join_trace",
     "note_sent",
     "observe",
+    "parse_trace",
     "sent_requests",
+    "take_trace",
     "trace_of",
+    "traceparent",
     "watch_stages",
 ]
 
@@ -30,7 +39,16 @@ _within: ContextVar["Observation | None"] = ContextVar("toolgate_observation", d
 class Observation:
     """One run of one stage."""
 
-    __slots__ = ("_began", "_token", "duration_ms", "failed", "fields", "parent", "stage")
+    __slots__ = (
+        "_began",
+        "_span_id",
+        "_token",
+        "duration_ms",
+        "failed",
+        "fields",
+        "parent",
+        "stage",
+    )
 
     def __init__(self, stage: str, fields: dict[str, Any]) -> None:
         self.stage = stage
@@ -43,6 +61,19 @@ class Observation:
         """Whether it ended in an exception."""
         self.duration_ms = 0.0
         """Milliseconds it took."""
+        self._span_id = ""
+
+    @property
+    def span_id(self) -> str:
+        """Its name within a trace (W3C): 16 hex digits, made when somebody first asks."""
+        if not self._span_id:
+            self._span_id = token_hex(8)
+        return self._span_id
+
+    @property
+    def began_s(self) -> float:
+        """Reading of `perf_counter` when it began."""
+        return self._began
 
     def __enter__(self) -> "Observation":
         self.parent = _within.get()
@@ -106,14 +137,88 @@ def note_sent(request_id: int) -> None:
         found.append(request_id)
 
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The trace that what runs now belongs to (W3C trace context)."""
+
+    trace_id: str
+    """32 hex digits."""
+
+    parent_id: str
+    """The span that it is part of, of whoever asked; empty: it begins here."""
+
+    flags: str = "01"
+    """Two hex digits; the last bit says that it is recorded."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether whoever began it wants it recorded."""
+        return bool(int(self.flags, 16) & 1)
+
+
+_trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)
+
+
+def parse_trace(traceparent: object) -> Trace | None:
+    """The trace that a `traceparent` names; None where it is none."""
+    found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+    if found is None or found[1] == "0" * 32 or found[2] == "0" * 16:
+        return None
+    return Trace(trace_id=found[1], parent_id=found[2], flags=found[3])
+
+
+def join_trace(trace: Trace | None) -> None:
+    """Let what runs from here on belong to a trace."""
+    _trace.set(trace)
+
+
+def current_trace() -> Trace | None:
+    """The trace that what runs now belongs to."""
+    return _trace.get()
+
+
+_begin: list[Callable[[], Trace]] = []
+
+
+def begin_traces_with(begin: Callable[[], Trace]) -> Callable[[], None]:
+    """Have traces begin here where none came with a request; gives what ends that."""
+    _begin.append(begin)
+    return lambda: _begin.remove(begin)
+
+
+def take_trace(given: object) -> None:
+    """Let what runs from here on belong to the trace that a request names.
+
+    Without one it stays in that of the request around it; else one begins, if any begin here.
+    """
+    trace = parse_trace(given)
+    if trace is not None:
+        _trace.set(trace)
+    elif _begin and _trace.get() is None:
+        _trace.set(_begin[-1]())
+
+
+def traceparent() -> str | None:
+    """What is passed on to whoever is asked from here; None outside of any trace.
+
+    Where no spans are recorded here, the span of whoever asked us is named.
+    """
+    trace = _trace.get()
+    if trace is None:
+        return None
+    within = _within.get() if _begin else None
+    span = trace.parent_id if within is None else within.span_id
+    return f"00-{trace.trace_id}-{span}-{trace.flags}" if span else None
 
 
 def trace_of(params: Mapping[str, Any]) -> str | None:
-    """The trace that a request belongs to, as `_meta.traceparent` of its parameters says (W3C)."""
+    """The id of the trace of a request: as `_meta.traceparent` says (W3C), else the present one."""
     meta = params.get("_meta")
     given = (
         cast("Mapping[str, object]", meta).get("traceparent") if isinstance(meta, dict) else None
     )
-    found = _TRACEPARENT.fullmatch(given) if isinstance(given, str) else None
-    return found[1] if found is not None else None
+    trace = parse_trace(given) or _trace.get()
+    return trace.trace_id if trace is not None else None

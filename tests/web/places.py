@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
@@ -108,7 +108,8 @@ async def opened(
     servers: dict[str, object] | None = None, settings: Settings | None = None
 ) -> AsyncGenerator[Place]:
     """A console over a gateway in memory."""
-    async with memory_app({"notes": notes()} if servers is None else servers, settings) as app:
+    wanted = replace(settings or Settings(), local_open=True)
+    async with memory_app({"notes": notes()} if servers is None else servers, wanted) as app:
         door = build_app(app)
         transport = httpx2.ASGITransport(app=door)  # pyright: ignore[reportArgumentType]
         async with httpx2.AsyncClient(

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 from toolgate.authn import Authenticator
 from toolgate.errors import CredentialError, ForbiddenError
 from toolgate.names import UNASSIGNED
+from toolgate.observe import observe
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
 
 __all__ = ["Admission", "Shown"]
@@ -94,7 +95,8 @@ class Admission:
             CredentialError: A credential is needed and none came, or it is worth nothing.
             ForbiddenError: The project does not exist, or is not the caller's.
         """
-        return self.caller_of(await self.identify(shown), shown)
+        with observe("identity"):
+            return self.caller_of(await self.identify(shown), shown)
 
     def caller_of(self, identity: Identity, shown: Shown) -> Caller:
         """Somebody who is known, in the project that a request names.

@@ -1,6 +1,6 @@
 """Records to several places at once: each with a writer of its own, so none waits for another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 
@@ -15,9 +15,20 @@ class Fan:
 
     def __init__(self, recorders: Sequence[Recorder]) -> None:
         self._recorders = tuple(recorders)
+        self._listeners: list[Callable[[AuditRecord], None]] = []
+
+    def on_record(self, listener: Callable[[AuditRecord], None]) -> Callable[[], None]:
+        """Have a function called with each record, also where nothing is kept; gives what ends it.
+
+        It must be quick and must not raise.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def record(self, record: AuditRecord) -> None:
         """Take a record; it is written everywhere soon. Never waits, never raises."""
+        for listener in self._listeners:
+            listener(record)
         for one in self._recorders:
             one.record(record)
 

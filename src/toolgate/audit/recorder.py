@@ -11,6 +11,7 @@ import anyio
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
+from toolgate.observe import observe
 from toolgate.types import AuditRecord
 
 __all__ = ["Recorder", "RecorderStatus"]
@@ -200,7 +201,8 @@ class Recorder:
         through = batch[-1][0] if batch else self._taken
         self._in_flight = len(batch)
         try:
-            await self._store.append_audit([record for _, record in batch])
+            with observe("audit", records=len(batch)):
+                await self._store.append_audit([record for _, record in batch])
         except Exception as error:  # noqa: BLE001 - whatever a store does, calls go on
             self._put_back(batch)
             self._note_failure(error)

@@ -15,8 +15,9 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -26,9 +27,10 @@ from anyio.abc import TaskStatus
 
 from toolgate.access import Shown
 from toolgate.app import App
-from toolgate.errors import AccessError, CredentialError, PortTakenError
+from toolgate.errors import AccessError, CredentialError, PortTakenError, StoreError
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
+from toolgate.observe import join_trace, observe, take_trace
 from toolgate.serve._asgi import (
     DisconnectedError,
     Message,
@@ -83,6 +85,7 @@ from toolgate.types import Caller, Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.serve.mcp import Front
+    from toolgate.telemetry import Metrics
     from toolgate.web import Console
 
 __all__ = ["Door", "build_app", "serve"]
@@ -224,6 +227,11 @@ class Door:
         self._idle = anyio.Event()
         self._is_draining = False
         self._is_ending = False
+        logs = app.settings.log
+        self._logs_requests = logs.requests == "on" or (
+            logs.requests == "auto" and logs.format == "json"
+        )
+        self._metrics: Metrics | None = None
         self._trimming: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | asyncio.TimerHandle | None = None
         self.key = key
@@ -240,7 +248,8 @@ class Door:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Hold what serves requests; needed around any of them."""
-        async with anyio.create_task_group() as tasks:
+        async with AsyncExitStack() as watching, anyio.create_task_group() as tasks:
+            self._watch(watching)
             tasks.start_soon(self._load)
             forget = self._gateway.on_access_change(self._look_soon)
             try:
@@ -254,6 +263,23 @@ class Door:
                     tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await self._catalog_search.aclose()
+
+    def _watch(self, watching: AsyncExitStack) -> None:
+        """Count and trace what happens until the end, as the settings say."""
+        settings = self._app.settings
+        if not settings.metrics.enabled and not settings.traces.endpoint:
+            return
+        telemetry: Any = import_module("toolgate.telemetry")
+        if settings.metrics.enabled:
+            metrics: Metrics = telemetry.Metrics(self._app, running=lambda: len(self._running))
+            watching.enter_context(metrics.counting())
+            self._metrics = metrics
+            if settings.metrics.endpoint:
+                otlp = telemetry.part("_otlp", "metrics.endpoint")
+                watching.enter_context(otlp.sending(settings.metrics, metrics))
+        if settings.traces.endpoint:
+            traces = telemetry.part("_traces", "traces.endpoint")
+            watching.enter_context(traces.Tracer(settings.traces).recording())
 
     async def tell_loaded(self, tell: Callable[[], None]) -> None:
         """Call a function once nothing is left to import."""
@@ -289,14 +315,19 @@ class Door:
         elif scope["type"] == "http":
             request_id = request_id_of(header(scope["headers"], b"x-request-id"))
             REQUEST_ID.set(request_id)
+            join_trace(None)
+            take_trace(header(scope["headers"], b"traceparent"))
+            CALLER.set(None)
+            began = perf_counter()
             response = _Response(send)
             page = self._guard.page_of(scope["headers"])
             try:
-                if page is not None and scope["method"] == "OPTIONS":
-                    await _preflight(scope, response, page)
-                else:
-                    answer = response if page is None else _readable(response, page)
-                    await self._route(scope, receive, answer, request_id)
+                with observe("request", method=scope["method"], path=_place_of(scope["path"])):
+                    if page is not None and scope["method"] == "OPTIONS":
+                        await _preflight(scope, response, page)
+                    else:
+                        answer = response if page is None else _readable(response, page)
+                        await self._route(scope, receive, answer, request_id)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is not None and task in self._revoked:
@@ -314,6 +345,8 @@ class Door:
                 await self._fail(response, scope, 500, _FAILED, "internal")
             finally:
                 self._revoked.discard(asyncio.current_task())
+                if self._logs_requests:
+                    _log_request(scope, response, perf_counter() - began)
                 if response.sent_bytes + scope.get(_SIZE, 0) > _MUCH_BYTES:
                     self._trim_soon()
 
@@ -362,6 +395,8 @@ class Door:
             await self._api(self._chat, scope, receive, send)
         elif path == "/catalog/search":
             await self._api(self._catalog_search, scope, receive, send)
+        elif path == "/metrics" and self._metrics is not None:
+            await self._tell_metrics(self._metrics, scope, send)
         elif path == "/console" or path.startswith("/console/"):
             await self._page(scope, receive, send)
         elif path == "/" and "text/html" in (header(scope["headers"], b"accept") or ""):
@@ -385,6 +420,30 @@ class Door:
         else:
             with self._counted():
                 await answer(scope, receive, send)
+
+    async def _tell_metrics(self, metrics: Metrics, scope: Scope, send: Send) -> None:
+        """Answer a scrape."""
+        refusal = self._guard.check(scope["headers"])
+        if refusal is not None:
+            await _say(send, refusal.status, refusal.message)
+            return
+        if not self._app.settings.metrics.open:
+            shown = shown_by(scope, {}, is_relay=False)
+            try:
+                self._gateway.reach.must_manage(await self._gateway.admission.admit(shown))
+            except AccessError as error:
+                headers = authenticate(error, scope, self._authn.resource)
+                body = {"error": {"code": error.code, "message": str(error)}}
+                await send_json(send, refusal_status(error), body, headers=headers)
+                return
+        try:
+            kind, body = await metrics.text()
+        except StoreError as error:
+            await _say(send, 503, str(error))
+            return
+        headers = [(b"content-type", kind.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a browser; the console is loaded when the first one comes."""
@@ -696,6 +755,28 @@ def _readable(send: Send, page: bytes) -> Send:
     return send
 
 
+def _place_of(path: str) -> str:
+    """A path as metrics and spans may name it: without names in it."""
+    parts = path.split("/")
+    return "/".join(parts[:3]) if path.startswith("/api/") else f"/{parts[1]}"[:40]
+
+
+def _log_request(scope: Scope, response: _Response, took_s: float) -> None:
+    """One line about a request that was answered: nothing of what it asked."""
+    caller = CALLER.get()
+    log.info(
+        "request",
+        extra={
+            "method": scope["method"],
+            "path": scope["path"][:200],
+            "status": response.status,
+            "duration_ms": round(took_s * 1000, 1),
+            "response_bytes": response.sent_bytes,
+            "caller": caller.caller_id if caller is not None else None,
+        },
+    )
+
+
 async def _say(send: Send, status: int, text: str) -> None:
     """Answer somebody who looks with a browser."""
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
@@ -739,6 +820,8 @@ class _Response:
         self._send = send
         self.has_begun = False
         """Whether it is too late for another status."""
+        self.status = 0
+        """Of the answer; 0 while there is none."""
         self.is_stream = False
         """Whether it is a stream of events."""
         self.is_within_event = False
@@ -752,6 +835,7 @@ class _Response:
         """Send (ASGI)."""
         self.has_begun = True
         if message["type"] == "http.response.start":
+            self.status = message["status"]
             message = {**message, "headers": _guarded(message.get("headers", ()))}
             kind = header(message.get("headers", ()), b"content-type") or ""
             self.is_stream = kind.startswith("text/event-stream")

@@ -29,6 +29,7 @@ __all__ = [
     "LimitSettings",
     "LogLevel",
     "LogSettings",
+    "MetricSettings",
     "ModelTable",
     "OutboundSettings",
     "PackSettings",
@@ -44,6 +45,7 @@ __all__ = [
     "TlsSettings",
     "ToolLimitTable",
     "ToolTable",
+    "TraceSettings",
     "UpstreamTlsTable",
     "UsageSettings",
 ]
@@ -566,8 +568,50 @@ class LogSettings:
     file: str = ""
     """Path of a log file, rotated at 10 MB, 5 kept; empty: standard error."""
 
+    requests: Literal["auto", "on", "off"] = "auto"
+    """Whether each request over HTTP is a line: with its id, trace, caller, status and time,
+    without what it asked. `auto`: with `format = "json"`."""
+
     servers: Mapping[str, LogLevel] = field(default_factory=dict[str, LogLevel])
     """Level by server name: `debug`, `info`, `warning` or `error`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSettings:
+    """Table `[metrics]`: numbers for operators at `/metrics`.
+
+    See [operations.md](operations.md).
+    """
+
+    enabled: bool = True
+    """Whether anything is counted, and `/metrics` answered."""
+
+    open: bool = False
+    """Whether `/metrics` is answered without a token where `auth = "required"`; otherwise a token
+    with the right `manage` is needed. Names of servers are in it."""
+
+    endpoint: str = ""
+    """Where the same numbers are sent by OpenTelemetry (OTLP over HTTP), such as
+    `http://127.0.0.1:4318/v1/metrics`; empty: nowhere. Needs the extra `otel`."""
+
+    every_s: float = _between(30.0, 1, 3_600)
+    """Seconds from one time to the next; 1 to 3,600."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceSettings:
+    """Table `[traces]`: where requests spent their time. See [operations.md](operations.md)."""
+
+    endpoint: str = ""
+    """Where spans are sent by OpenTelemetry (OTLP over HTTP), such as
+    `http://127.0.0.1:4318/v1/traces`; empty: none are made. Needs the extra `otel`."""
+
+    share: float = _between(100.0, 0, 100)
+    """Per cent of the traces that begin here that are recorded; others do as their traceparent
+    says. 0 to 100."""
+
+    arguments: bool = False
+    """Whether spans of calls hold the arguments. WARNING: they then stand in another system."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1210,6 +1254,12 @@ class Settings:
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""
+
+    metrics: MetricSettings = MetricSettings()
+    """Table `[metrics]`: numbers for operators at `/metrics`."""
+
+    traces: TraceSettings = TraceSettings()
+    """Table `[traces]`: where requests spent their time."""
 
     config_file: Path | None = field(default=None, metadata=_DERIVED)
     """The `toolgate.toml` that was read; None when there is none."""

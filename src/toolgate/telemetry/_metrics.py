@@ -1,0 +1,155 @@
+"""Counting what happens, and telling it in the words of Prometheus.
+
+Counting is a few additions to a dictionary; the format, and the library for it, are there once
+somebody asks. Labels are bounded: of names that others choose so many are told apart, the rest is
+`other`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from toolgate.app import App
+from toolgate.observe import Observation, watch_stages
+from toolgate.telemetry._names import BUCKETS
+from toolgate.types import LOCAL, AuditRecord, Caller, Json
+
+__all__ = ["MANAGER", "OTHER", "Counts", "Labels", "Metrics", "Times"]
+
+_MOST_NAMES = 200
+"""Servers, stages, statuses and actions that are told apart, of each."""
+
+OTHER = "other"
+_FINE = frozenset({"ok", "input_required"})
+MANAGER = Caller(client="metrics", identity=LOCAL)
+"""Numbers are about all of the gateway; who may see them was decided before."""
+
+Labels = tuple[str, ...]
+
+
+class Counts:
+    """A counter with labels."""
+
+    def __init__(self) -> None:
+        self.values: dict[Labels, float] = {}
+
+    def add(self, labels: Labels, amount: float = 1) -> None:
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+
+class Times:
+    """A histogram with one label."""
+
+    def __init__(self) -> None:
+        self.buckets: dict[str, list[int]] = {}
+        self.sums: dict[str, float] = {}
+
+    def add(self, label: str, seconds: float) -> None:
+        counts = self.buckets.get(label)
+        if counts is None:
+            counts = self.buckets[label] = [0] * (len(BUCKETS) + 1)
+            self.sums[label] = 0.0
+        counts[bisect_left(BUCKETS, seconds)] += 1
+        self.sums[label] += seconds
+
+
+class _Names:
+    """Names that others choose, as many as there may be."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def bounded(self, name: str) -> str:
+        if name in self._known:
+            return name
+        if len(self._known) >= _MOST_NAMES:
+            return OTHER
+        self._known.add(name)
+        return name
+
+
+class Metrics:
+    """The numbers of one gateway."""
+
+    def __init__(self, app: App, *, running: Callable[[], int] = lambda: 0) -> None:
+        """Make them; they count within `counting`.
+
+        Args:
+            app: The gateway.
+            running: How many requests are being answered.
+        """
+        self.app = app
+        self.running = running
+        self.requests, self.calls, self.refusals = Counts(), Counts(), Counts()
+        self.bytes, self.failures = Counts(), Counts()
+        self.durations, self.stages = Times(), Times()
+        self.fallbacks = self.empty = self.tokens = 0.0
+        self.servers, self._words = _Names(), _Names()
+        self.index: Json = {}
+        self.held = self.waiting = 0
+        self._told: Any = None
+
+    @property
+    def told(self) -> Any:
+        """The numbers in the words of Prometheus: `Told`, loaded when it is first needed."""
+        if self._told is None:
+            self._told = import_module("toolgate.telemetry._format").Told(self)
+        return self._told
+
+    @contextmanager
+    def counting(self) -> Generator[None]:
+        """Count what happens within."""
+        forget = [self.app.recorder.on_record(self.note), watch_stages(self.note_stage)]
+        try:
+            yield
+        finally:
+            for one in forget:
+                one()
+
+    async def text(self) -> tuple[str, bytes]:
+        """All of it, as Prometheus reads it: the type of the answer, and the answer."""
+        await self.refresh()
+        return self.told.content_type, self.told.text()
+
+    async def refresh(self) -> None:
+        """Look at what cannot be seen without waiting."""
+        manage = self.app.gateway.manage
+        self.index = await manage.index_status(MANAGER)
+        self.held = len([one for one in await manage.held_tools(MANAGER) if one.state == "held"])
+        waiting = await manage.approvals(MANAGER, state="waiting", limit=1000)
+        self.waiting = len(waiting)
+
+    # Counting
+
+    def note(self, record: AuditRecord) -> None:
+        """Count a record of the audit."""
+        if record.phase != "outcome":
+            return
+        action, status = self._words.bounded(record.action), self._words.bounded(record.status)
+        self.requests.add((action, status))
+        if record.duration_ms is not None:
+            self.durations.add(action, record.duration_ms / 1000)
+        if record.action == "call":
+            if record.server is None:
+                self.refusals.add((status,))
+            else:
+                server = self.servers.bounded(record.server)
+                self.calls.add((server, status))
+                if record.response_bytes:
+                    self.bytes.add((server,), record.response_bytes)
+        elif record.action == "discover" and record.status in _FINE:
+            detail = record.detail
+            self.tokens += detail.get("tokens", 0)
+            self.fallbacks += bool(detail.get("fallback"))
+            self.empty += not detail.get("shown")
+        elif record.status not in _FINE and record.server is None:
+            self.refusals.add((status,))
+
+    def note_stage(self, one: Observation) -> None:
+        """Count a run of a stage."""
+        stage = self._words.bounded(one.stage)
+        self.stages.add(stage, one.duration_ms / 1000)
+        if one.failed:
+            self.failures.add((stage,))

@@ -1,0 +1,128 @@
+"""What operators read at `/metrics` is what happened, exactly."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from toolgate.app import App
+from toolgate.errors import UnknownToolError
+from toolgate.serve.http import build_app
+from toolgate.settings import MetricSettings, Settings
+from toolgate.telemetry import METRICS
+from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller()
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings | None = None,
+) -> AsyncGenerator[tuple[App, httpx2.AsyncClient]]:
+    tools: dict[str, Any] = {
+        "good": lambda _: text_result("ten bytes!"),
+        "bad": lambda _: text_result("no", isError=True),
+    }
+    wanted = replace(settings or Settings(), local_open=True)
+    async with memory_app({"a": FakeUpstream(tools), "b": FakeUpstream(tools)}, wanted) as app:
+        door = build_app(app)
+        transport = httpx2.ASGITransport(app=door)  # pyright: ignore[reportArgumentType]
+        async with (
+            door.running(),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+        ):
+            yield app, client
+
+
+async def scraped(client: httpx2.AsyncClient) -> dict[tuple[str, ...], float]:
+    """Values by name and labels."""
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+async def test_the_numbers_are_those_of_a_scripted_load() -> None:
+    async with opened(Settings(optimization="bm25")) as (app, client):
+        for _ in range(7):
+            await app.gateway.execute(ME, "a:good", {})
+        for _ in range(3):
+            await app.gateway.execute(ME, "b:bad", {})
+        for _ in range(2):
+            with pytest.raises(UnknownToolError):
+                await app.gateway.execute(ME, "a:gone", {})
+        for _ in range(4):
+            await client.post("/api/v1/discover", json={"query": "good"})
+        found = await scraped(client)
+
+        assert found["toolgate_calls_total", "a", "ok"] == 7
+        assert found["toolgate_calls_total", "b", "tool_error"] == 3
+        assert found["toolgate_refusals_total", "unknown_tool"] == 2
+        assert found["toolgate_requests_total", "call", "ok"] == 7
+        assert found["toolgate_requests_total", "call", "tool_error"] == 3
+        assert found["toolgate_requests_total", "discover", "ok"] == 4
+        assert found["toolgate_request_duration_seconds_count", "call"] == 12
+        assert found["toolgate_stage_duration_seconds_count", "server"] == 10
+        assert found["toolgate_stage_duration_seconds_count", "search"] == 4
+        assert found["toolgate_stage_duration_seconds_count", "decision"] == 4
+        assert found["toolgate_stage_duration_seconds_count", "identity"] == 5
+        assert found["toolgate_stage_duration_seconds_bucket", "+Inf", "server"] == 10
+        assert found["toolgate_search_fallbacks_total",] == 0
+        assert found["toolgate_discovery_tokens_total",] > 0
+        assert found["toolgate_servers", "ready"] == 2
+        assert found["toolgate_server_up", "a"] == 1
+        assert found["toolgate_tools",] == 4
+        assert found["toolgate_menu_tokens",] == app.gateway.manage.menu_tokens
+        assert found["toolgate_info", "0.1.0"] == 1
+        again = await scraped(client)
+        assert again["toolgate_calls_total", "a", "ok"] == 7
+
+
+async def test_every_metric_is_described_and_every_described_one_is_there() -> None:
+    async with opened() as (app, client):
+        await app.gateway.execute(ME, "a:good", {})
+        await client.post("/api/v1/discover", json={"query": "good"})
+        with pytest.raises(UnknownToolError):
+            await app.gateway.execute(ME, "a:gone", {})
+        families = {
+            family.name
+            for family in text_string_to_metric_families((await client.get("/metrics")).text)
+            if family.name.startswith("toolgate_")
+        }
+        assert families == set(METRICS)
+
+
+async def test_names_of_others_cannot_fill_the_memory() -> None:
+    """Issue 8: bounded label cardinality."""
+    async with opened() as (app, client):
+        for number in range(250):
+            with pytest.raises(UnknownToolError):
+                await app.gateway.execute(ME, f"x{number}:y", {})
+        found = await scraped(client)
+        assert len([key for key in found if key[0] == "toolgate_refusals_total"]) == 1
+        assert not any("x7" in part for key in found for part in key)
+
+
+async def test_numbers_need_the_right_to_manage_unless_they_are_open() -> None:
+    async with opened(Settings(auth="required")) as (app, client):
+        assert (await client.get("/metrics")).status_code == 401
+        member = await app.gateway.admin.create_token(ME, "ben", roles=["member"])
+        admin = await app.gateway.admin.create_token(ME, "anna", roles=["admin"])
+        for secret, status in ((member.secret, 403), (admin.secret, 200)):
+            answer = await client.get("/metrics", headers={"authorization": f"Bearer {secret}"})
+            assert answer.status_code == status
+    async with opened(Settings(auth="required", metrics=MetricSettings(open=True))) as (_, client):
+        assert (await client.get("/metrics")).status_code == 200
+    async with opened(Settings(metrics=MetricSettings(enabled=False))) as (_, client):
+        assert (await client.get("/metrics")).status_code == 404

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import ssl
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -464,6 +465,17 @@ def project_header() -> dict[str, str]:
     return {"X-Toolgate-Project": project} if project else {}
 
 
+def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+    """A connection to a gateway of the same user on this machine, which its run file names."""
+    if scheme != "https":
+        return http.client.HTTPConnection(host, port, timeout=_CONNECT_S)
+    # Its certificate is for the name by which others know it; who it is, the run file says.
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, port, timeout=_CONNECT_S, context=context)
+
+
 def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:
     """Requests to a gateway in another process."""
     place = urlsplit(run.address)
@@ -475,9 +487,7 @@ def over_http(run: RunFile, *, answer_s: float = _ANSWER_S) -> Exchange:
     }
 
     async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(
-            place.hostname or "127.0.0.1", place.port, timeout=_CONNECT_S
-        )
+        connection = _connection(place.scheme, place.hostname or "127.0.0.1", place.port)
 
         def work() -> tuple[int, bytes]:
             connection.connect()

@@ -165,7 +165,7 @@ def _address(scope: Scope, resource: str) -> str:
     if resource:
         return resource.removesuffix("/").removesuffix("/mcp")
     host = header(scope["headers"], b"host") or "localhost"
-    return f"{scope.get('scheme', 'http')}://{host}"
+    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
 
 
 def _quotable(text: str) -> str:

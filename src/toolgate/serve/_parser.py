@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-__all__ = ["MOST_HEAD_BYTES", "HttpParser"]
+__all__ = ["CONNECTION", "MOST_HEAD_BYTES", "HttpParser"]
+
+CONNECTION = "toolgate.connection"
+"""Member of a scope: what is remembered of the connection that a request came over."""
 
 MOST_HEAD_BYTES = 256 * 2**10
 """Bytes that request line and headers may have, which the library does not limit by itself."""
@@ -39,6 +42,7 @@ class HttpParser(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's own
         """A client connected."""
         super().connection_made(transport)
+        self._about: dict[str, Any] = {}
         self.transport = cast("asyncio.Transport", _Joined(transport))
 
     def data_received(self, data: bytes) -> None:
@@ -60,6 +64,7 @@ class HttpParser(HttpToolsProtocol):
         self._is_in_head = True
         self._head_bytes = 0
         super().on_message_begin()
+        self.scope[CONNECTION] = self._about  # pyright: ignore[reportGeneralTypeIssues] - ours
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header without the blanks around it; those that come after the body are none."""

@@ -13,6 +13,7 @@ import hmac
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +28,7 @@ from anyio.abc import TaskStatus
 
 from toolgate.access import Shown
 from toolgate.app import App
-from toolgate.errors import AccessError, CredentialError, PortTakenError, StoreError
+from toolgate.errors import AccessError, CredentialError, PortTakenError, SettingError, StoreError
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
 from toolgate.observe import join_trace, observe, take_trace
@@ -71,8 +72,10 @@ from toolgate.serve._message import (
     read_aside,
     too_long,
 )
-from toolgate.serve._parser import HttpParser
+from toolgate.serve._neighbours import has_neighbours, is_same_user
+from toolgate.serve._parser import CONNECTION, HttpParser
 from toolgate.serve._prepared import with_prepared
+from toolgate.serve._proxied import Proxied
 from toolgate.serve._shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
 from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
@@ -81,6 +84,7 @@ from toolgate.serve.catalog_search import CatalogSearch
 from toolgate.serve.chat import ChatDoor
 from toolgate.serve.lane import Lane
 from toolgate.serve.rest import Rest
+from toolgate.settings import TlsSettings
 from toolgate.types import Caller, Json, json_object
 
 if TYPE_CHECKING:
@@ -111,6 +115,8 @@ _UNKNOWN_MAX_BYTES = 4 * 2**20
 _LOOK_S = 30.0
 """Seconds between two looks whether those who have streams open may still have them."""
 _SESSIONS = 100_000
+_OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""What anybody may ask."""
 _IN_URL = (
     " A token in the address is not read: addresses stand in logs. Send it as a header instead."
 )
@@ -158,6 +164,9 @@ async def serve(
     """
     settings = app.settings.serve
     host, port = host or settings.host, settings.port if port is None else port
+    tls = app.settings.tls
+    if tls.cert:
+        check_certificate(tls)
     listener = _listen(host, port)
     door = build_app(app, host=host)
     config = uvicorn.Config(
@@ -169,7 +178,9 @@ async def serve(
         log_level="critical",  # what goes wrong in a request is logged here
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing here asks where a request comes from
+        proxy_headers=False,  # `Proxied` reads them
+        ssl_certfile=tls.cert or None,
+        ssl_keyfile=tls.key or None,
         timeout_graceful_shutdown=CLOSE_S,  # pyright: ignore[reportArgumentType] - a number of s
     )
     server = _Server(config)
@@ -177,7 +188,7 @@ async def serve(
         stopper = _Stopper(door, server, drain_s=settings.drain_s, on_reload=on_reload)
         tasks.start_soon(stopper.run)
         await server.open([listener])
-        address = _address(host, listener)
+        address = _address(host, listener, is_safe=bool(tls.cert))
         app.logins.base = public_address(app.settings, address)
         if on_ready is not None:
             door.key = on_ready(address) or ""
@@ -203,6 +214,10 @@ class Door:
             host=host,
             hosts=self._settings.allowed_hosts,
             origins=self._settings.allowed_origins,
+        )
+        self._proxied = Proxied(self._settings.trusted_proxies, self._settings.root_path)
+        self._is_open = app.settings.auth != "local" or (
+            not has_neighbours() if app.settings.local_open is None else app.settings.local_open
         )
         self._authn = app.settings.authn
         self._lane = Lane(app.gateway)
@@ -313,6 +328,7 @@ class Door:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
+            scope = self._proxied.seen(scope)
             request_id = request_id_of(header(scope["headers"], b"x-request-id"))
             REQUEST_ID.set(request_id)
             join_trace(None)
@@ -374,7 +390,44 @@ class Door:
             event = b"event: message\r\ndata: " + body + b"\r\n\r\n"
             await response({"type": "http.response.body", "body": event})
 
+    async def _is_stranger(self, scope: Scope) -> bool:
+        """Whether another user of this machine asks, who has not shown the key of the run file."""
+        if self._is_open or scope["path"] in _OPEN_PATHS or self._shows_key(scope["headers"]):
+            return False
+        about: dict[str, bool] | None = scope.get(CONNECTION)
+        client, server = scope.get("client"), scope.get("server")
+        if about is None:
+            return False  # a program that embeds the gateway decides who reaches it
+        if client is None or server is None:
+            return True
+        if "stranger" not in about:
+            same = await anyio.to_thread.run_sync(is_same_user, tuple(client), tuple(server))
+            about["stranger"] = same is not True
+        return about["stranger"]
+
+    def _shows_key(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        shown = header(headers, b"x-toolgate-key") or ""
+        return self._is_relay(headers) or (
+            bool(self.key) and hmac.compare_digest(shown.encode(), self.key.encode())
+        )
+
+    async def _send_away(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer another user of this machine."""
+        error = CredentialError(
+            "This gateway is for the user that runs it, and another user of this machine asks.",
+            came=False,
+            hint='Whoever runs it can set local_open = true, or auth = "required" and give tokens.',
+        )
+        if path_project(scope["path"]) is not None:
+            await self._turn_away(scope, draining(send, scope, receive), error, None)
+        else:
+            answer = draining(send, scope, receive)
+            await self._rest.refuse(answer, 401, error.code, error.failed, hint=error.hint)
+
     async def _route(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        if await self._is_stranger(scope):
+            await self._send_away(scope, receive, send)
+            return
         path: str = scope["path"]
         if path_project(path) is not None:
             await self._mcp(scope, receive, send, request_id)
@@ -942,6 +995,24 @@ def _no_listener(host: str, port: int, error: OSError) -> PortTakenError:
     )
 
 
-def _address(host: str, listener: socket.socket) -> str:
+def check_certificate(tls: TlsSettings) -> None:
+    """Try the certificate before anything listens.
+
+    Raises:
+        SettingError: It cannot be used.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key or None)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        raise SettingError(
+            f"tls.cert {tls.cert!r} cannot be used:"
+            f" {getattr(error, 'strerror', None) or getattr(error, 'reason', None) or error}.",
+            allowed="Expected: a certificate and its key, both in PEM form.",
+            hint="Correct tls.cert and tls.key.",
+        ) from error
+
+
+def _address(host: str, listener: socket.socket, *, is_safe: bool = False) -> str:
     port = listener.getsockname()[1]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if is_safe else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

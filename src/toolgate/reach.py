@@ -61,9 +61,9 @@ class Reach:
                 f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
             )
         state = next((s for s in self._catalog.statuses() if s.name == server), None)
-        if state is not None and state.state in {"down", "degraded"} and not state.tools:
+        if state is not None and state.state == "down" and not state.tools:
             raise ServerDownError(
-                f"Server {server!r} is {state.state}, and its tools were never listed. "
+                f"Server {server!r} is down, and its tools were never listed. "
                 f"Last error: {state.last_error}",
                 hint="It is being tried again. See: toolgate doctor",
             )

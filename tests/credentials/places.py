@@ -7,14 +7,15 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
+import anyio
 
 from toolgate.app import App, open_app
 from toolgate.credentials import LoginView
 from toolgate.settings import Settings, StoreSettings
-from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
+from toolgate.testing.authorization import ProtectedServer
 from toolgate.types import Caller, CredentialSpec, Identity, ServerSpec
 
-__all__ = ["HERE", "browse", "caller", "gateway", "log_in", "said", "spec_of"]
+__all__ = ["HERE", "browse", "caller", "gateway", "log_in", "said", "spec_of", "until_listed"]
 
 HERE = "http://127.0.0.1:9/callback"
 """An address on the machine of who logs in; nobody listens there, answers are read off."""
@@ -30,11 +31,13 @@ def spec_of(server: ProtectedServer, **credentials: Any) -> ServerSpec:
     )
 
 
-def caller(user: str = "", **fields: Any) -> Caller:
+def caller(user: str = "", *, roles: tuple[str, ...] = (), **fields: Any) -> Caller:
     """Somebody known; without a name, the person at this machine."""
     if not user:
         return Caller(**fields)
-    identity = Identity(caller_id=f"id-{user}", kind="token", user=user, projects=("*",))
+    identity = Identity(
+        caller_id=f"id-{user}", kind="token", user=user, projects=("*",), roles=roles
+    )
     return Caller(caller_id=identity.caller_id, identity=identity, **fields)
 
 
@@ -49,18 +52,31 @@ async def gateway(
 
 async def browse(url: str) -> dict[str, str]:
     """Open an address, say yes, and give what the answer brings back."""
-    async with aiohttp.ClientSession() as browser:
-        async with browser.get(url, allow_redirects=False) as response:
-            assert response.status == 302, await response.text()
-            return dict(parse_qsl(urlsplit(response.headers["location"]).query))
+    async with (
+        aiohttp.ClientSession() as browser,
+        browser.get(url, allow_redirects=False) as response,
+    ):
+        assert response.status == 302, await response.text()
+        return dict(parse_qsl(urlsplit(response.headers["location"]).query))
 
 
-async def log_in(app: App, who: Caller, authorization: AuthorizationServer, **of: Any) -> LoginView:
+async def log_in(app: App, who: Caller, **of: Any) -> LoginView:
     """A whole login, with an answer that comes back to the caller's machine."""
     begun = await app.logins.begin(who, "notes", redirect=HERE, **of)
-    answer = await browse(begun.url)
-    del authorization
-    return await app.logins.finish(caller=who, **answer)
+    return await app.logins.finish(caller=who, **await browse(begun.url))
+
+
+async def until_listed(app: App, who: Caller | None = None) -> None:
+    """Wait until the server has said what it offers."""
+    changed = anyio.Event()
+    forget = app._catalog.on_change(lambda _: changed.set())
+    try:
+        with anyio.fail_after(60):
+            while not app.gateway.tools(who or caller()):
+                await changed.wait()
+                changed = anyio.Event()
+    finally:
+        forget()
 
 
 def said(result: dict[str, Any]) -> str:

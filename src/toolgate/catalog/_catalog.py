@@ -212,9 +212,13 @@ class Catalog:
         return [self._status(server) for server in self._fleet.servers.values()]
 
     def down(self) -> frozenset[str]:
-        """Names of servers that do not answer."""
+        """Names of servers that do not answer; one that waits for logins answers who has one."""
         if self._down is None:
-            self._down = frozenset(n for n, s in self._fleet.servers.items() if s.state == "down")
+            self._down = frozenset(
+                name
+                for name, server in self._fleet.servers.items()
+                if server.state == "down" and not server.waits_for_login
+            )
         return self._down
 
     def knows(self, name: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from aiohttp import web
 
@@ -270,7 +270,7 @@ class AuthorizationServer:
         header = request.headers.get("authorization", "")
         if header.startswith("Basic "):
             both = base64.b64decode(header.removeprefix("Basic ")).decode()
-            client_id, _, secret = both.partition(":")
+            client_id, secret = map(unquote, both.partition(":")[::2])
             method = "client_secret_basic"
         else:
             client_id, secret = form.get("client_id", ""), form.get("client_secret", "")

@@ -204,6 +204,11 @@ class UpstreamServer:
         """Its name."""
         return self.spec.name
 
+    @property
+    def waits_for_login(self) -> bool:
+        """Whether it is down only because nobody has logged in, where each caller does so."""
+        return self._crowd is not None and self._login is not None and self.state == "down"
+
     def status(self) -> ServerStatus:
         """What is known of it; the catalog adds the counts."""
         leg = self.main
@@ -245,8 +250,7 @@ class UpstreamServer:
                 self.last_error = reason
                 if lasted_s == 0:  # it could not be reached or greeted: an outage
                     failed += 1
-                    waits_for_login = self._login is not None and self._crowd is not None
-                    self._set_state("degraded" if waits_for_login else "down")
+                    self._set_state("down")
                     self._settled.set()
                     await self._pause(_BACKOFF_FIRST_S * 2 ** min(failed, 10))
                 else:  # it was there: callers wait for it, however often it dies

@@ -238,3 +238,21 @@ def test_arguments_nested_too_deeply_end_nothing() -> None:
     assert guard is not None
     with pytest.raises(GuardError, match="nested deeper"):
         guard.arguments("files:read", deep)
+
+
+async def test_sql_in_an_argument_has_to_be_one_statement_that_reads() -> None:
+    """Issue: the guard of the pack sql can be put before any foreign SQL upstream."""
+    table = GuardTable(tools=("files:*",), sql={"to.query": "postgres"}, reason="Read-only.")
+    async with guarded(table) as (gateway, arrived):
+        fine = await say(gateway, "read", to={"query": "select 1"})
+        attack = await say(gateway, "read", to={"query": "select 1; commit; delete from orders"})
+        long = await say(gateway, "read", to={"query": "select " + "1" * 30_000})
+
+    assert fine == "done"
+    assert attack == (
+        "error: The SQL in the argument 'to.query' of files:read is not let through: There is more "
+        "than one statement; only one is run. Read-only. Only one statement that reads and changes "
+        "nothing is. Correct it (rule: several)."
+    )
+    assert "has 30,007 characters, and 20,000 are looked at." in long
+    assert len(arrived) == 1

@@ -125,7 +125,8 @@ async def test_a_broken_module_is_skipped_and_named(tmp_path: Path) -> None:
     assert [problem.partition(". ")[0].rstrip(".") for problem in problems] == [
         "a_broken.py:1: ModuleNotFoundError: No module named 'no_such_module_here'",
         "b_odd.py: The tool 'odd' cannot be described: all cannot be passed by name",
-        "d_empty.py: it has neither a function marked with @tool nor a function register",
+        "d_empty.py: it has neither a function marked with @tool nor a function register or "
+        "servers",
         "e_twice.py: the tool 'order' is in c_good.py already; the first counts",
         "f_fails.py:2: ValueError: no luck",
     ]

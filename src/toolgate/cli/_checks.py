@@ -343,21 +343,31 @@ async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
 
 async def _connections(loaded: Settings) -> AsyncIterator[Check]:
     """Databases: whether each can be read."""
-    connections = import_module("toolgate.connections").Connections(loaded.connections)
+    library = import_module("toolgate.connections")
+    connections = library.Connections(loaded.connections)
     try:
         for name, connection in connections.items():
             try:
                 schema = await connection.schema()
+                rights: list[str] = await connection.reading(library.write_privileges)
             except ToolgateError as error:
                 yield _failed(f"connection {name}", error)
                 continue
             count = counted(len(schema.tables), "table")
             unread = f", {len(schema.unread)} not readable" if schema.unread else ""
+            # Files are opened for reading only; a user of a server can lose the rights themselves.
+            is_server = connection.dialect not in {"sqlite", "duckdb"}
+            shown = f" Its user may still write: {'; '.join(rights)}." if rights else ""
             yield Check(
                 name=f"connection {name}",
-                state="ok",
-                found=f"Can be read ({connection.dialect}): {count}{unread}.",
-                details={"dialect": connection.dialect, "tables": len(schema.tables)},
+                state="warning" if rights and is_server else "ok",
+                found=f"Can be read ({connection.dialect}): {count}{unread}.{shown}",
+                hint="Take these rights away, see docs/sql.md." if rights and is_server else "",
+                details={
+                    "dialect": connection.dialect,
+                    "tables": len(schema.tables),
+                    "write_privileges": rights,
+                },
             )
     finally:
         await connections.aclose()

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 from anyio import to_thread
@@ -92,9 +92,9 @@ class PackServer:
         """Run the code of the pack once; what cannot be used is left out and is a problem."""
         async with self._loading:
             if self._parts is None:
-                gathered = _Gathered(self.pack, self._modules)
+                gathered = _Gathered(self.pack, self._modules, self._services)
                 await gathered.run()
-                self._parts = gathered.parts(self._services)
+                self._parts = gathered.parts()
                 self.problems = tuple(gathered.problems)
                 self.added = gathered.added
                 if self.added or self.problems:
@@ -122,11 +122,12 @@ class PackHost:
 class _Gathered:
     """What the modules of a pack register."""
 
-    def __init__(self, pack: Pack, modules: PackModules) -> None:
+    def __init__(self, pack: Pack, modules: PackModules, services: ToolServices) -> None:
         self.problems: list[str] = []
         self.added: dict[str, Json] = {}
         self._pack = pack
         self._modules = modules
+        self._services = services
         self._tools: dict[str, tuple[FunctionTool, Path]] = {}
         self._server: Any = None
         self._registered: dict[str, Path] = {}
@@ -148,7 +149,7 @@ class _Gathered:
                 log.debug("module of a pack not loaded", exc_info=True)
                 self._left_out(path, _reason(error, self._pack.folder), line=_line(error, path))
 
-    def parts(self, services: ToolServices) -> LocalParts:
+    def parts(self) -> LocalParts:
         """All that was found."""
         pack = self._pack
         return LocalParts(
@@ -156,18 +157,19 @@ class _Gathered:
             tools=tuple(each for each, _ in self._tools.values()),
             prompts=tuple(_prompt(name, text, pack) for name, text in pack.texts.items()),
             resources=tuple(_resource(path, pack) for path in pack.resources),
-            services=services,
+            services=self._services,
             server=self._server,
         )
 
     async def _take(self, module: ModuleType, path: Path) -> None:
         own = tools_of(module)
         register: object = getattr(module, "register", None)
-        if not own and not callable(register):
+        servers: object = getattr(module, "servers", None)
+        if not own and not callable(register) and not callable(servers):
             self._left_out(
                 path,
-                "it has neither a function marked with @tool nor a function register. Let its name "
-                "begin with _ if others import it",
+                "it has neither a function marked with @tool nor a function register or servers. "
+                "Let its name begin with _ if others import it",
             )
             return
         for each in own:
@@ -177,6 +179,10 @@ class _Gathered:
                 self._twice("tool", each.name, path, self._tools[each.name][1])
                 continue
             self._tools[each.name] = (each, path)
+        if callable(servers):
+            with anyio.fail_after(_MODULE_S):
+                brought = await to_thread.run_sync(servers, self._services, abandon_on_cancel=True)
+            self._bring(cast("Mapping[str, Json]", brought), path)
         if callable(register):
             await self._register(register, path)
 
@@ -197,12 +203,7 @@ class _Gathered:
                 found = await to_thread.run_sync(call, abandon_on_cancel=True)
                 if inspect.isawaitable(found):
                     await found
-        for name, config in added.items():
-            server_spec(name, config)  # raises for a key that is none
-            if name in self.added:
-                self._left_out(path, f"there is a server {name!r} already")
-            else:
-                self.added[name] = config
+        self._bring(added, path)
         for name in [each.name for each in await server.list_tools()]:
             if name in self._tools or name in self._registered:
                 other = self._registered.get(name) or self._tools[name][1]
@@ -213,6 +214,14 @@ class _Gathered:
         if self._server is None:
             self._server = library.new_server(self._pack.name, added.__setitem__)
         self._server.mount(server)
+
+    def _bring(self, added: Mapping[str, Json], path: Path) -> None:
+        for name, config in added.items():
+            server_spec(name, config)  # raises for a key that is none
+            if name in self.added:
+                self._left_out(path, f"there is a server {name!r} already")
+            else:
+                self.added[name] = config
 
     def _twice(self, kind: str, name: str, path: Path, other: Path) -> None:
         self._left_out(path, f"the {kind} {name!r} is in {other.name} already; the first counts")

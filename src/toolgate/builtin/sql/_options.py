@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolgate.connections import Limits
 from toolgate.errors import SettingError
@@ -93,8 +93,9 @@ def _checked(key: str, value: Any, usual: Any) -> Any:
             return type(usual)(value)
         allowed = f"a number from {least:g} to {most:g}"
     elif isinstance(usual, tuple):
-        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
-            return tuple(value)
+        texts = cast("list[object]", value) if isinstance(value, list | tuple) else [None]
+        if all(isinstance(each, str) for each in texts):
+            return tuple(texts)
         allowed = "a list of texts"
     else:
         if isinstance(value, str):

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, cast
 
 import typer
 
@@ -71,7 +71,7 @@ def check(
                 continue
             verdict = judge(sql, dialect, functions=functions or ())
             shown = {"id": key, "allowed": verdict.allowed, "reason": verdict.reason}
-            typer.echo(json.dumps(shown, ensure_ascii=False))
+            typer.echo(json.dumps(shown))
     return 2 if bad else 0
 
 
@@ -88,15 +88,19 @@ def _statement(line: bytes) -> tuple[object, str]:
     if len(line) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST:,} bytes")
     try:
-        found = json.loads(line)
+        found: object = json.loads(line)
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"it is no JSON ({str(error)[:100]})") from None
-    if not isinstance(found, dict):
-        raise ValueError('it is no object; expected {"id": …, "sql": …}')  # noqa: TRY004
-    if not isinstance(found.get("sql"), str):
+    row: dict[str, object] | None = (
+        cast("dict[str, object]", found) if isinstance(found, dict) else None
+    )
+    if row is None:
+        raise ValueError('it is no object; expected {"id": …, "sql": …}')
+    sql = row.get("sql")
+    if not isinstance(sql, str):
         raise ValueError('it has no text "sql"')  # noqa: TRY004
-    if "id" not in found:
+    if "id" not in row:
         raise ValueError('it has no "id"')
-    return found["id"], found["sql"]
+    return row["id"], sql

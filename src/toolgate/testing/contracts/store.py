@@ -42,6 +42,7 @@ from toolgate.store import (
     StoredSearch,
     StoredServer,
     StoredSnapshot,
+    StoredStatement,
     StoredToken,
     StoredUse,
     Upkeep,
@@ -691,6 +692,37 @@ class StoreContract:
         await store.append_detections([_detection(1)])
         pruned = await store.prune(Retention(detection_days=1), now="2026-08-19T12:00:00.000Z")
         assert pruned == Pruned(detections=1)
+
+    async def test_statements_come_back_newest_first_for_whom_they_are(self, store: Store) -> None:
+        """By project, caller and time; old ones are forgotten."""
+        first = StoredStatement(
+            statement_id="1",
+            at="2026-07-01T10:00:00.000Z",
+            project_id=DEFAULT_PROJECT,
+            caller_id="ann",
+            conversation="t",
+            connection="shop",
+            dialect="sqlite",
+            statement=f"SELECT '{HOSTILE}'",
+            outcome="refused",
+            reason="Because.",
+        )
+        second = replace(
+            first, statement_id="2", at="2026-07-02T10:00:00.000Z", outcome="done", rows=3
+        )
+        other = replace(second, statement_id="3", caller_id="bob", elapsed_ms=1.5)
+        for each in (first, second, other, second):
+            await store.append_statement(each)
+
+        assert await store.statements(DEFAULT_PROJECT) == [other, second, first]
+        assert await store.statements(DEFAULT_PROJECT, caller_id="ann", limit=1) == [second]
+        assert await store.statements(DEFAULT_PROJECT, since=second.at) == [other, second]
+        assert await store.statements("other") == []
+
+        pruned = await store.prune(Retention(statement_days=1), now="2026-07-03T00:00:00.000Z")
+        assert pruned == Pruned(statements=1)
+        pruned = await store.prune(Retention(statement_max_bytes=0), now=NOW)
+        assert pruned == Pruned(statements=2)
 
     async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
         """The last one with its content, lists without."""

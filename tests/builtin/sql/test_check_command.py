@@ -1,0 +1,71 @@
+"""`toolgate pack sql check`: statements judged without any database."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Command, Run
+
+pytest_plugins = ()
+
+
+def lines(*rows: object) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def test_statements_from_standard_input_get_a_line_each_in_their_order(toolgate: Run) -> None:
+    rows = lines({"id": "a", "sql": "select 1"}, {"id": 2, "sql": "delete from t"})
+
+    done = toolgate("pack", "sql", "check", "--dialect", "postgres", "--json", stdin=rows)
+
+    assert done.returncode == 0
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"id": "a", "allowed": True, "reason": "One statement that only reads."},
+        {
+            "id": 2,
+            "allowed": False,
+            "reason": "The statement begins with DELETE; allowed are queries.",
+        },
+    ]
+
+
+def test_statements_come_from_a_file_too(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "statements.jsonl"
+    path.write_text(lines({"id": "x", "sql": "select é from t"}) + "\n", encoding="utf-8")
+
+    done = command("pack", "sql", "check", "--dialect", "sqlite", str(path))
+
+    assert (done.status, json.loads(done.out)["allowed"]) == (0, True)
+
+
+def test_lines_that_are_none_are_named_and_the_others_are_judged(
+    command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "statements.jsonl"
+    path.write_bytes(
+        b"nonsense\n[1]\n"
+        + lines({"id": 1}, {"sql": "select 1"}, {"id": 3, "sql": 5}).encode()
+        + b'\xff\xfe\n{"id": 4, "sql": "select 1"}\n'
+    )
+
+    done = command("pack", "sql", "check", "--dialect", "any", str(path))
+
+    assert done.status == 2
+    assert [json.loads(line)["id"] for line in done.out.splitlines()] == [4]
+    said = done.err.splitlines()
+    assert said[0].startswith("Line 1 cannot be read: it is no JSON (")
+    assert said[1:] == [
+        'Line 2 cannot be read: it is no object; expected {"id": …, "sql": …}.',
+        'Line 3 cannot be read: it has no text "sql".',
+        'Line 4 cannot be read: it has no "id".',
+        'Line 5 cannot be read: it has no text "sql".',
+        "Line 6 cannot be read: it is not UTF-8.",
+    ]
+
+
+def test_a_dialect_or_a_file_that_is_none_is_named(command: Command) -> None:
+    dialect = command("pack", "sql", "check", "--dialect", "cobol")
+    path = command("pack", "sql", "check", "--dialect", "oracle", "nowhere.jsonl")
+
+    assert dialect.status == 2
+    assert "There is no dialect 'cobol'. Dialects: postgres, sqlite, oracle" in dialect.err
+    assert "There is no file 'nowhere.jsonl'." in path.err

@@ -1,0 +1,139 @@
+"""SQLcl as a server, with a program in its place: no SQLcl is at hand in tests."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolgate.app import open_app
+from toolgate.builtin.sql._sqlcl import sqlcl_servers
+from toolgate.connections import Connections
+from toolgate.errors import GuardError, ToolgateError
+from toolgate.settings import ConnectionTable, load
+from toolgate.types import Caller
+from toolgate.upstream import ToolServices
+
+SECRET = 'Pa"ss; word'
+URL = "oracle+oracledb://scott:Pa%22ss%3B%20word@db.example.org:1522/?service_name=FREEPDB1"
+PROGRAM = """#!{python}
+import json, pathlib, sys
+home = pathlib.Path(sys.argv[sys.argv.index("-home") + 1])
+if "-mcp" not in sys.argv:
+    (home / "saved.txt").write_text(sys.stdin.read())
+    (home / "arguments.txt").write_text(repr(sys.argv))
+    sys.exit({status})
+TOOLS = [
+    {{"name": name, "inputSchema": {{"type": "object"}}}}
+    for name in ("run-sql", "run-sqlcl", "list-connections")
+]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answer = {{"tools": TOOLS}}
+    if message["method"] == "initialize":
+        version = message["params"]["protocolVersion"]
+        answer = {{"protocolVersion": version, "capabilities": {{"tools": {{}}}},
+                  "serverInfo": {{"name": "sqlcl", "version": "26"}}}}
+    elif message["method"] == "tools/call":
+        answer = {{"content": [{{"type": "text", "text": "ran " + json.dumps(message["params"])}}]}}
+    elif message["method"] not in ("tools/list", "ping"):
+        error = {{"code": -32601, "message": "no"}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "error": error}}), flush=True)
+        continue
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": answer}}), flush=True)
+"""
+
+
+def program(folder: Path, *, status: int = 0) -> Path:
+    path = folder / "sql"
+    path.write_text(PROGRAM.format(python=sys.executable, status=status), encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def services(command: object, url: str = URL) -> ToolServices:
+    return ToolServices(
+        settings={"sqlcl": True, "sqlcl_command": str(command)},
+        connections=Connections({"hr": ConnectionTable(url=url)}),
+    )
+
+
+def test_each_oracle_connection_gets_a_server_with_a_store_of_its_own(tmp_path: Path) -> None:
+    """PX-2: a saved connection per database; the password goes in through standard input."""
+    path = program(tmp_path)
+
+    found = sqlcl_servers(services(path), home=tmp_path / "stores")
+
+    store = tmp_path / "stores" / "hr"
+    assert found == {
+        "sqlcl-hr": {
+            "command": str(path),
+            "args": ["-home", str(store), "-mcp"],
+            "tool_permissions": {"run-sqlcl": False},
+        }
+    }
+    assert (store / "saved.txt").read_text(encoding="utf-8") == (
+        'connect -savepwd -save "TOOLGATE_HR" -replace -user "scott" '
+        '-password "Pa""ss; word" -url "//db.example.org:1522/FREEPDB1"\nexit\n'
+    )
+    assert SECRET not in (store / "arguments.txt").read_text(encoding="utf-8")
+    assert store.stat().st_mode & 0o077 == 0
+
+
+def test_a_missing_program_is_a_warning_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PX-1: without the binary the rest works."""
+    assert sqlcl_servers(services("no-such-program"), home=tmp_path) == {}
+    assert "SQLcl is left out: there is no program 'no-such-program'." in caplog.text
+
+
+def test_a_store_that_cannot_be_made_leaves_that_connection_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = program(tmp_path, status=3)
+
+    with caplog.at_level(logging.WARNING):
+        assert sqlcl_servers(services(path), home=tmp_path / "stores") == {}
+
+    assert [record.message for record in caplog.records] == ["SQLcl is left out"]
+    assert SECRET not in caplog.text
+
+
+def test_a_password_cannot_end_the_line_that_it_stands_in(tmp_path: Path) -> None:
+    url = "oracle://a:x%0Ahost%20ls%0A@db/?service_name=s"
+
+    sqlcl_servers(services(program(tmp_path), url), home=tmp_path / "stores")
+
+    saved = (tmp_path / "stores" / "hr" / "saved.txt").read_text(encoding="utf-8")
+    assert len(saved.splitlines()) == 2
+    assert '-password "x host ls "' in saved
+
+
+@pytest.mark.anyio
+async def test_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A-SQL-3: read-only is enforced by the gateway, not assumed from the upstream."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "toolgate.toml").write_text(
+        f'[store]\nurl = "sqlite:///{tmp_path}/store.db"\n[packs]\nenable = ["sql"]\n'
+        f'[packs.options.sql]\nsqlcl = true\nsqlcl_command = "{program(tmp_path)}"\n'
+        f'[connections.hr]\nurl = "{URL}"\nsnapshot_every_minutes = 0\n',
+        encoding="utf-8",
+    )
+    settings = load(cwd=tmp_path, environ={"HOME": str(tmp_path)})
+    async with open_app(settings, wait_s=30) as app:
+        await app.packs.load()
+        await app.gateway.wait_ready(30)
+        fine = await app.gateway.execute(
+            Caller(), "sqlcl-hr:run-sql", {"sql": "/* LLM in use is x */ select 1 from dual"}
+        )
+        with pytest.raises(GuardError, match="begins with DELETE"):
+            await app.gateway.execute(Caller(), "sqlcl-hr:run-sql", {"sql": "delete from orders"})
+        with pytest.raises(ToolgateError, match="run-sqlcl"):
+            await app.gateway.execute(Caller(), "sqlcl-hr:run-sqlcl", {"sqlcl": "host ls"})
+
+    assert fine["content"][0]["text"].startswith("ran ")

@@ -401,6 +401,7 @@ async def open_app(
         if hold:
             fleet.hold()
         await permissions.open()
+        await following.look()
         await _search_for_projects(gateway, searching, permissions)
         searches: set[asyncio.Task[None]] = set()
 

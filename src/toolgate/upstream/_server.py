@@ -41,6 +41,7 @@ from toolgate.upstream._envelope import HeaderParams, header_params
 from toolgate.upstream._functions import acting_for
 from toolgate.upstream._jsonrpc import excerpt
 from toolgate.upstream._leg import Leg
+from toolgate.upstream._login import asked_to_log_in, without_login
 from toolgate.upstream.base import Wire
 
 __all__ = ["Listing", "ServerObserver", "UpstreamServer"]
@@ -56,6 +57,8 @@ _BACKOFF_FIRST_S = 0.25
 _BACKOFF_MAX_S = 30.0
 _RESTART_MAX_S = 2.0
 _STABLE_S = 10.0
+_LOGIN_WAIT_S = 120.0
+"""How long a call waits whose caller has opened the page of a login."""
 _DEGRADED_AFTER = 2
 _BROKEN_AFTER = 4
 _TAIL_LINES = 50
@@ -158,6 +161,7 @@ class UpstreamServer:
         self._connections = 0
         self._ended = False
         self._login: LoginNeededError | None = None
+        self._relogged = asyncio.Event()
         self._crowd: Crowd[UpstreamServer] | None = None
         self._whose: Callable[[ServerSpec, Caller], str] | None = None
 
@@ -182,6 +186,8 @@ class UpstreamServer:
 
     def relogin(self, subject: str) -> None:
         """Somebody has another credential now: connections that show the old one end."""
+        self._relogged.set()
+        self._relogged = asyncio.Event()
         if self._crowd is not None:
             self._crowd.drop(subject)
             if self.main is None or not subject:
@@ -402,10 +408,7 @@ class UpstreamServer:
         target = str(params.get("name") or params.get("uri") or "")
         caller = caller or Caller()
         if self._crowd is not None and self._whose is not None:
-            member = self._crowd.of(self._whose(self.spec, caller))
-            return await member.request(
-                method, params, caller=caller, peer=peer, repeatable=repeatable
-            )
+            return await self._as_caller(method, params, caller, peer, repeatable)
         if peer is not None and self._bridge.resumes(params):
             return await self._bridge.resume(
                 params, peer, caller=caller, server=self.name, target=target
@@ -430,6 +433,37 @@ class UpstreamServer:
                 params, call, send, caller=caller, server=self.name, target=target
             )
         return await send(params, call)
+
+    async def _as_caller(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        caller: Caller,
+        peer: Peer | None,
+        repeatable: bool,  # noqa: FBT001 -- as it came
+    ) -> Json:
+        """Send a request by the connection of its caller, who is asked to log in if need be."""
+        assert self._crowd is not None
+        assert self._whose is not None
+        subject = self._whose(self.spec, caller)
+        params, is_back = without_login(params)
+        while True:
+            changed = self._relogged
+            member = self._crowd.of(subject)
+            try:
+                return await member.request(
+                    method, params, caller=caller, peer=peer, repeatable=repeatable
+                )
+            except LoginNeededError as needed:
+                if is_back:  # they opened the page, and may still be at it
+                    is_back = False
+                    with anyio.move_on_after(_LOGIN_WAIT_S):
+                        await changed.wait()
+                        continue
+                question = asked_to_log_in(needed, peer)
+                if question is None:
+                    raise
+                return question
 
     async def _send(
         self, method: str, params: Mapping[str, Any], call: Call, *, repeatable: bool, target: str

@@ -11,24 +11,38 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
 from toolgate.builtin.sql._options import read_options
 from toolgate.settings import data_dir
 from toolgate.types import Json
-from toolgate.upstream import ToolServices
 
-__all__ = ["sqlcl_servers"]
+__all__ = ["Services", "sqlcl_servers"]
 
 log = logging.getLogger(__name__)
+
+
+class Services(Protocol):
+    """What the pack may use, as far as it matters here."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The options of the pack."""
+        ...
+
+    @property
+    def connections(self) -> Mapping[str, Any]:
+        """Databases by name."""
+        ...
+
 
 _SAVING_S: Final = 25.0
 _LINE: Final = re.compile(r"[\r\n\0]+")
 
 
-def sqlcl_servers(services: ToolServices, *, home: Path | None = None) -> dict[str, Json]:
+def sqlcl_servers(services: Services, *, home: Path | None = None) -> dict[str, Json]:
     """A server `sqlcl-NAME` for each Oracle connection; what is missing is a warning.
 
     Args:

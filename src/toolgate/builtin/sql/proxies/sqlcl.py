@@ -1,12 +1,11 @@
 """Oracle SQLcl, where `[packs.options.sql] sqlcl = true`."""
 
-from toolgate.builtin.sql._sqlcl import sqlcl_servers
+from toolgate.builtin.sql._sqlcl import Services, sqlcl_servers
 from toolgate.types import Json
-from toolgate.upstream import ToolServices
 
 __all__ = ["servers"]
 
 
-def servers(services: ToolServices) -> dict[str, Json]:
+def servers(services: Services) -> dict[str, Json]:
     """The servers that the pack brings along."""
     return sqlcl_servers(services)

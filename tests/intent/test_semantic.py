@@ -227,6 +227,23 @@ def test_examples_of_what_is_not_offered_are_turned_away() -> None:
     assert asked(stage, "i want a refund").intent == "refunds"
 
 
+def test_a_message_that_stands_among_what_is_not_offered_is_turned_away() -> None:
+    """However much it is like the prompts: whoever adds it there wants no answer to it."""
+    stage = SemanticStage()
+    alike = "i want a refund for my gift card"
+
+    async def learn(*unsupported: str) -> None:
+        await stage.update(intents_of(FEW), unsupported=unsupported, limits=Limits(threshold=0.0))
+
+    anyio.run(learn)
+    before = asked(stage, alike)
+    anyio.run(learn, alike)
+    after = asked(stage, alike.upper().replace(" ", "  "))
+
+    assert (before.intent, after.intent) == ("refunds", NONE)
+    assert after.reason == "This very message is known as one that is not answered."
+
+
 def test_before_anything_is_learned_the_answer_is_none_with_that_reason() -> None:
     found = asked(SemanticStage(), "i want a refund")
     assert (found.intent, found.use_mcp, found.confidence) == (NONE, False, 0.0)

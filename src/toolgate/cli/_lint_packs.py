@@ -16,13 +16,16 @@ from toolgate.packs import Pack, taught_by
 from toolgate.packs.lint import Lint, lint
 from toolgate.plugins import make
 from toolgate.rules import STANDARD
-from toolgate.settings import PackSettings, Settings, learned_dir
+from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_dir
 from toolgate.store import Upkeep, make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
 
 __all__ = ["checked"]
 
 _LISTED_S = 30.0
+
+_A_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
+"""Packs that go by databases have tools only where there is one; this one is never asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,7 @@ async def _tools(
         servers=(),
         expose="prefixed",
         store=replace(settings.store, url="sqlite://"),
+        connections=_A_DATABASE,
         packs=PackSettings(
             paths=(str(pack.folder),), enable=(pack.name,), options=settings.packs.options
         ),

@@ -95,6 +95,7 @@ class SemanticStage:
         self._pack_limits: Mapping[str, Limits] = {}
         self._own_limits: Mapping[str, Limits] = {}
         self._names: frozenset[str] = frozenset()
+        self._unsupported: frozenset[str] = frozenset()
         self._languages: Mapping[str, str] = {}
         self._asked = self._found = 0
         self._remembered: OrderedDict[str, Judgement] = OrderedDict()
@@ -164,6 +165,11 @@ class SemanticStage:
             self._limits, self._own_limits = limits or Limits(), dict(own_limits or {})
             self._pack_limits = dict(pack_limits or {})
             self._names = frozenset(lessons.intents) - {UNSUPPORTED}
+            self._unsupported = frozenset(
+                plain(text)
+                for text, owner in zip(lessons.texts, lessons.owners, strict=True)
+                if lessons.intents[owner] == UNSUPPORTED
+            )
             self._languages = {
                 text: language
                 for intent in intents
@@ -179,6 +185,8 @@ class SemanticStage:
         if not self._names:
             return _nothing("No intent has example prompts.")
         text = request.text
+        if plain(text) in self._unsupported:
+            return _nothing("This very message is known as one that is not answered.")
         pieces = parts(text)
         whole, *others = await self._judgements([text, *(pieces if len(pieces) > 1 else ())])
         if again := self._continued(request, whole):

@@ -163,12 +163,12 @@ async def rephrase(
     question: Annotated[str, Field(min_length=1, max_length=8000)],
     history: list[Entry],
 ) -> Json:
-    """Make a question whole by the conversation that it belongs to.
+    """Rewrite a question so that it is understood by itself.
 
     Args:
         context: Given by Toolgate.
         question: The last question.
-        history: All messages of user and assistant, the question included.
+        history: The turns before, oldest first; the question is the last entry.
     """
     said = [Said(role=each.role, text=each.content) for each in history]
     try:

@@ -23,7 +23,7 @@ def get_context(context: Context) -> object:
 @tool(name="setContext", annotations=CHOOSES, required=("context",))
 @answering
 def set_context(call: Context, context: Text = "") -> object:
-    """Choose the solution or module in which objects are created, changed and deleted from now on.
+    """Choose the solution that the tools change: the active one, or one of its modules.
 
     Args:
         context: "active" for the active solution, or the name of one of its modules.

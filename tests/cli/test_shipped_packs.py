@@ -1,0 +1,33 @@
+"""The packs that ship: what holds for packs of others holds for them first."""
+
+import pytest
+
+from tests.cli.conftest import Command
+from toolgate.packs import shipped_names
+from toolgate.settings import ConnectionTable, PackSettings, Settings
+from toolgate.testing.memory import memory_app
+from toolgate.types import Caller
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_lint_finds_nothing_in_a_pack_that_ships(command: Command, name: str) -> None:
+    """Regression: 36 warnings for `schema`, whose tools are only there with a database."""
+    done = command("pack", "lint", name, "--json")
+
+    found = [f"{each['file']}:{each['line']} {each['text']}" for each in done.json["findings"]]
+    assert (found, done.status) == ([], 0)
+
+
+@pytest.mark.anyio
+async def test_no_tool_of_a_pack_that_ships_is_held_back() -> None:
+    """Regression: the scanner took the description of `servoy:setContext` for an order."""
+    settings = Settings(
+        packs=PackSettings(enable=tuple(shipped_names())),
+        connections={"shop": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)},
+    )
+    async with memory_app({}, settings, wait_s=30) as app:
+        servers = {tool.server for tool in app.gateway.tools(Caller())}
+        held = await app.gateway.manage.held_tools(Caller())
+
+    assert {"schema", "servoy"} <= servers
+    assert [(each.key, each.reason) for each in held] == []

@@ -48,13 +48,18 @@ __all__ = [
     "write_model",
 ]
 
-FOREIGN = 0.05
-"""How many messages from outside are expected for each one from inside."""
+FOREIGN = 0.025
+"""How many messages from outside are expected for each one from inside.
+
+With ten prompts an intent the calibration error, mean of three draws, is 0.048 on clinc150 with its
+messages from outside, 0.049 on hwu64 and 0.028 on banking77, which have none. More makes it smaller
+on the first (0.05: 0.036) and larger on the others (0.061, 0.033).
+"""
 
 UNSUPPORTED = ""
 """The class of the examples of what is known and not offered; no intent is called so."""
 
-_FORMAT = "3"
+_FORMAT = "4"
 
 _STEPS = 25
 """Steps of the fit to all prompts at most."""

@@ -1,6 +1,8 @@
 """Identifiers sort by time and never repeat; times are one kind of text."""
 
 import re
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta, timezone
@@ -31,6 +33,19 @@ def test_ids_made_by_threads_at_once_never_repeat() -> None:
 
     assert len({each for some in made for each in some}) == 8000
     assert all(some == sorted(some) for some in made)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_forked_process_has_randomness_of_its_own() -> None:
+    work = (
+        "import os\nfrom toolgate import ids\nids.new_id()\nids.time.time_ns = lambda: 10**18\n"
+        "ids._last = 0\nchild = os.fork()\nos.write(1, ids.new_id().encode() + b'\\n')\n"
+        "os.waitpid(child, 0) if child else os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, check=True)
+
+    made = done.stdout.split()
+    assert len(made) == len(set(made)) == 2
 
 
 def test_ids_go_on_when_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:

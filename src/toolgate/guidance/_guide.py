@@ -99,7 +99,8 @@ class Guide:
             for at, message in enumerate(request.messages):
                 if at % _WITHOUT_PAUSE == _WITHOUT_PAUSE - 1:
                     await anyio.lowlevel.checkpoint()
-                remembered = self.recognizer.remembers(message)
+                by_meaning = request.deciding != "keyword"
+                remembered = by_meaning and self.recognizer.remembers(message)
                 one = await self.recognizer.detect(
                     message,
                     today=request.today,

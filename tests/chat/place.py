@@ -13,10 +13,11 @@ import uvicorn
 
 from tests.vendored import llm_double
 from toolgate.app import App
+from toolgate.documents import NewDocument
 from toolgate.serve.http import serve
-from toolgate.settings import ChatSettings, ModelTable, Settings
+from toolgate.settings import ChatSettings, ModelTable, PackSettings, Settings
 from toolgate.testing import memory_app
-from toolgate.types import Json, json_array, json_object
+from toolgate.types import Caller, Json, json_array, json_object
 
 
 class Scripted:
@@ -259,3 +260,37 @@ def check_pairs(body: Json) -> None:
             assert messages[at]["role"] == "tool", messages
             assert messages[at]["tool_call_id"] == json_object(call)["id"]
             at += 1
+
+
+GUIDE = """# Vector index accuracy
+
+The accuracy of a vector index is determined with the function INDEX_ACCURACY_QUERY. It compares the
+result of the index with an exact search.
+
+# Patching
+
+The database is patched with the tool opatch while it is shut down.
+"""
+
+RETRIEVER = "documents__retriever"
+LOOK_UP: Json = {
+    "tool_calls": [{"name": RETRIEVER, "arguments": {"question": "what the model says"}}]
+}
+WITH_DOCUMENTS = Settings(packs=PackSettings(enable=("documents",)))
+
+
+async def add_guide(place: Place, text: str = GUIDE, name: str = "GUIDES") -> None:
+    """A collection with one document."""
+    documents = place.app.gateway.documents
+    await documents.make(Caller(), name, description="Guides of the database")
+    await documents.add(Caller(), name, NewDocument(source="guide.md", text=text, sha256=name))
+
+
+def grading(answer: str) -> Json:
+    """A step that answers the question whether documents help."""
+    return {"when": {"user": "Do the documents below help"}, "reply": {"text": answer}}
+
+
+def answers(body: Json) -> bool:
+    """Whether a request is for the answer, and not for a helper."""
+    return body.get("temperature") != 0

@@ -100,7 +100,7 @@ def family_of(entry: Entry) -> str:
     """`Vector Search`, `NL2SQL`, or nothing, by mark, else by server."""
     if b'"toolgate/kind"' in entry.raw:
         return str(_meta(entry.definition).get(KIND_MARK, ""))
-    return _FAMILIES.get(entry.server, "")
+    return _FAMILIES.get(entry.server.partition("-")[0], "")  # sqlcl-NAME is one for a database
 
 
 def offer_of(entry: Entry, hidden: Collection[str]) -> Offer | None:

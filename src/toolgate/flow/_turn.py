@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolgate.flow._budget import Budget
-from toolgate.flow._offer import Offer, Offers
+from toolgate.flow._offer import Offer, Offers, family_of, offer_of
 from toolgate.flow.base import Choices, Event, Policy, TurnRequest
 from toolgate.gateway import Gateway
 from toolgate.llm import Attempt, ChatRequest, Message, Models, Purpose, Reply, Usage
@@ -195,8 +195,18 @@ class Turn:
         return policy_by_pattern(self.settings.results, key)
 
     def offer(self, name: str) -> Offer | None:
-        """What is behind a name that the model calls."""
-        return self.offers.by_name.get(name)
+        """What is behind a name that the model calls.
+
+        A tool that was not offered in this turn counts too, if the caller may use it: models know
+        names from earlier turns and from what they searched.
+        """
+        found = self.offers.by_name.get(name)
+        if found is not None or not self.offers.by_name:
+            return found
+        entry = self.gateway.reach.known_by(self.caller, name)
+        if entry is None or family_of(entry) not in {"", *self.choices.tools_enabled}:
+            return None
+        return offer_of(entry, self.settings.injected)
 
 
 def policy_by_pattern(patterns: Mapping[str, str], key: str) -> Policy:

@@ -37,8 +37,8 @@ class GraphState(TypedDict, total=False):
 
     messages: Annotated[list[Message], add]
     """Only ever added to."""
-    cleaned_messages: list[Message]
-    """What the model was sent last."""
+    cleaned_messages: Annotated[list[Message], UntrackedValue]
+    """What the model was sent last, documents included; in this run alone."""
     context_input: str
     """What was searched for."""
     documents: Annotated[str, UntrackedValue]

@@ -38,7 +38,6 @@ ToolgateError
   StoreError
   EmbedderError
   DatabaseError
-  DocumentError
   StatementError
   ModelError
     ModelAuthError
@@ -48,6 +47,7 @@ ToolgateError
     ModelRequestError
     ModelUnavailableError
     UnknownModelError
+  DocumentError
   ThreadBusyError
 ```
 

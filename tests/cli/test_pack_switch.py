@@ -57,7 +57,7 @@ def test_a_pack_that_is_not_there_cannot_be_switched(place: Path, command: Comma
     done = command("pack", "enable", "sevroy")
 
     assert done.status == 2
-    assert done.err.startswith("toolgate: There is no pack 'sevroy'. Found: sales, schema, servoy.")
+    assert done.err.startswith("toolgate: There is no pack 'sevroy'. Found: sales, documents, ")
     assert table(place) == {}
 
 
@@ -101,6 +101,6 @@ def test_what_code_of_a_pack_prints_is_no_answer(place: Path, command: Command) 
     listed = command("pack", "list", "--json")
     called = command("call", "sales:order", "--arg", "number=7")
 
-    assert {row["name"] for row in listed.json} == {"sales", "schema", "servoy"}
+    assert {row["name"] for row in listed.json} == {"sales", "documents", "schema", "servoy", "sql"}
     assert called.out == "order 7\n"
     assert "LOUD" in called.err

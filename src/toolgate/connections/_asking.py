@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from importlib import import_module
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 import sqlalchemy as sa
@@ -160,9 +160,9 @@ def _taken(
         if left < 0 and taken:
             return taken, True
         taken.append(values)
-        for value, seen in zip(row, kinds, strict=True):
+        for value, seen in zip(cast("Sequence[object]", row), kinds, strict=True):
             seen.add(type(value))
-            if isinstance(value, str | bytes | memoryview) and len(value) > longest:
+            if isinstance(value, str | bytes) and len(value) > longest:
                 truncated = True
     return taken, truncated
 
@@ -208,7 +208,7 @@ def _ask_sqlite(
     driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _SQLITE_LARGEST)
     driver.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     # Text that is not UTF-8 is shown as far as it can be instead of failing the whole answer.
-    driver.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    driver.text_factory = _text
     _connect_virtual_tables(driver, statement)
     driver.set_authorizer(_allowed)
     try:
@@ -217,6 +217,10 @@ def _ask_sqlite(
             yield from cursor
     finally:
         driver.set_authorizer(None)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def _connect_virtual_tables(driver: sqlite3.Connection, statement: str) -> None:

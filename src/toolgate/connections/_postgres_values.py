@@ -1,20 +1,24 @@
 """Values of PostgreSQL that Python has no place for, as their texts instead of errors."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from psycopg import Connection, DataError
 from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.types.datetime import DateLoader, IntervalLoader, TimestampLoader, TimestamptzLoader
 from psycopg.types.json import JsonLoader
 
 __all__ = ["forgive"]
 
 
-def _forgiving(loader: type[Any]) -> type[Any]:
+def _forgiving(loader: type[Loader]) -> type[Loader]:
+    usual: Callable[[Loader, Buffer], Any] = loader.load
+
     class Forgiving(loader):
         def load(self, data: Buffer) -> Any:
             try:
-                return super().load(data)
+                return usual(self, data)
             except (DataError, ValueError, OverflowError, RecursionError):
                 return bytes(data).decode("utf-8", "replace")
 

@@ -43,7 +43,7 @@ def plain(value: object, *, most: int, depth: int = 0) -> Any:
     if isinstance(value, timedelta):
         return _interval(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return _base64(bytes(value), most)
+        return _base64(bytes(cast("bytes", value)), most)
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, Enum):

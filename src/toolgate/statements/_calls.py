@@ -193,7 +193,8 @@ def _refuse_without_brackets(tree: Tree, allowed: frozenset[str]) -> None:
                 )
         elif name[-2].lower() not in tree.relations and full not in _PURE_MEMBERS:
             raise RefusedError(
-                "function", f"The name {full[:80]} belongs to no table of the query; it may be a function"
+                "function",
+                f"The name {full[:80]} belongs to no table of the query; it may be a function",
             )
         elif _OWN_PACKAGES.fullmatch(name[-2].lower()) and full not in _PURE_MEMBERS:
             raise RefusedError("function", f"The name {full[:80]} belongs to a package")

@@ -62,7 +62,11 @@ class Dialect:
     @cached_property
     def functions(self) -> frozenset[str]:
         """Functions that only compute, in lower case; others may do anything."""
-        text = files(__package__).joinpath("functions", f"{self.name}.txt").read_text("utf-8")
+        text = (
+            files("toolgate.statements")
+            .joinpath("functions", f"{self.name}.txt")
+            .read_text("utf-8")
+        )
         lines = (line.partition("#")[0] for line in text.splitlines())
         return frozenset(word for line in lines for word in line.split())
 

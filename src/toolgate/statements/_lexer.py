@@ -39,7 +39,6 @@ _MOST_INDEXES: Final = 12
 """Brackets right behind brackets: `a[1][2]`. The parser's time grows with their square."""
 
 
-
 class UnclearError(ValueError):
     """The text cannot be read in one certain way; the message says why."""
 

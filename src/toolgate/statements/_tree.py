@@ -47,8 +47,12 @@ _PARTS: Final = words(
 )
 """Nodes besides functions and operators that a query is made of."""
 
+_CHANGES: Final = (
+    *(exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Copy, exp.Create, exp.Drop, exp.Alter),
+)
+
 _NO_PARTS: Final = (
-    *(exp.Command, exp.DML, exp.DDL, exp.Into, exp.Lock, exp.Property, exp.NextValueFor),
+    *(exp.Command, *_CHANGES, exp.Into, exp.Lock, exp.Property, exp.NextValueFor),
     *(exp.Placeholder, exp.Set, exp.Pragma, exp.ReadCSV, exp.Use, exp.Kill),
 )
 
@@ -81,7 +85,7 @@ def parse(text: str, pieces: Sequence[Piece], dialect: Dialect) -> Tree:
     return _walked(root, dialect)
 
 
-def _is_from_first(root: exp.Expression, dialect: Dialect) -> bool:
+def _is_from_first(root: exp.Expr, dialect: Dialect) -> bool:
     return dialect.name == "duckdb" and isinstance(root, exp.From | exp.Table)
 
 
@@ -121,7 +125,7 @@ def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[Piec
             )
 
 
-def _walked(root: exp.Expression, dialect: Dialect) -> Tree:
+def _walked(root: exp.Expr, dialect: Dialect) -> Tree:
     aliases: Counter[str] = Counter()
     relations: set[str] = set()
     tables: list[tuple[str, ...]] = []
@@ -143,8 +147,8 @@ def _walked(root: exp.Expression, dialect: Dialect) -> Tree:
             tables.append((node.this.name,))
         elif isinstance(node, exp.Column | exp.Dot) and not isinstance(node.parent, exp.Dot):
             columns.append(_dotted(node))
-    found = tuple(name for name in tables if len(name) > 1 or name[0].lower() not in ctes)
-    only_dual = bool(found) and all(name[-1].lower() == "dual" for name in found)
+    found = tuple(name for name in tables if len(name) != 1 or name[0].lower() not in ctes)
+    only_dual = bool(found) and all("dual" in {part.lower() for part in name} for name in found)
     return Tree(
         aliases=aliases,
         relations=frozenset(relations),
@@ -169,10 +173,10 @@ def _dotted(node: exp.Column | exp.Dot) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _refuse_part(node: exp.Expression) -> None:
+def _refuse_part(node: exp.Expr) -> None:
     if isinstance(node, _NO_PARTS):
         raise RefusedError(
-            "writes" if isinstance(node, exp.DML | exp.DDL | exp.Into) else "unknown",
+            "writes" if isinstance(node, (*_CHANGES, exp.Into)) else "unknown",
             f"{_words(node)} is no reading",
         )
     if isinstance(node, exp.Func | exp.Binary | exp.Unary):
@@ -181,7 +185,7 @@ def _refuse_part(node: exp.Expression) -> None:
         raise RefusedError("unknown", f"{_words(node)} is not known to be harmless")
 
 
-def _words(node: exp.Expression) -> str:
+def _words(node: exp.Expr) -> str:
     name = type(node).__name__
     return "".join(
         f" {sign}" if sign.isupper() and at else sign for at, sign in enumerate(name)

@@ -59,10 +59,9 @@ class SqlStatements:
 
 
 def _from(row: RowMapping) -> StoredStatement:
-    return StoredStatement(
-        **{
-            name: kept(value) if isinstance(value, str) else value
-            for name, value in row.items()
-            if name != "size_bytes"
-        }
-    )
+    values: dict[str, Any] = {
+        name: kept(value) if isinstance(value, str) else value
+        for name, value in row.items()
+        if name != "size_bytes"
+    }
+    return StoredStatement(**values)

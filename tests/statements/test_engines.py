@@ -37,7 +37,7 @@ async def shop(tmp_path: Path) -> AsyncGenerator[Connection]:
     await connection.aclose()
 
 
-async def test_sqlite_changes_nothing_whatever_is_asked(
+async def test_a_sql_3_sqlite_changes_nothing_whatever_is_asked(
     tmp_path: Path, shop: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue: each dangerous statement also tried on the real engine with the parser off."""
@@ -176,7 +176,7 @@ STATE = (
 
 
 @pytest.mark.parametrize("role", ["reader", "owner"])
-async def test_postgresql_changes_nothing_whatever_is_asked(
+async def test_a_sql_3_postgresql_changes_nothing_whatever_is_asked(
     warehouse: PostgresServer, role: str
 ) -> None:
     """Issue: each dangerous statement also tried on the real engine with the parser off."""

@@ -13,7 +13,7 @@ BAD = [each for each in ALL if not each.allowed]
 NAMES = [each.name for each in DIALECTS]
 
 
-def test_no_dangerous_statement_passes() -> None:
+def test_a_sql_3_no_dangerous_statement_passes() -> None:
     """Issue: no unsafe pass."""
     passed = [(each.key, each.sql) for each in BAD if judge(each.sql, each.dialect).allowed]
 

@@ -54,7 +54,7 @@ async def call(
     return (f"ERROR {text}" if result["isError"] else text), result.get("structuredContent", {})
 
 
-async def test_rows_come_with_types_the_statement_and_a_table_for_people(
+async def test_a_sql_1_rows_come_with_types_the_statement_and_a_table_for_people(
     tmp_path: Path, shop: Path
 ) -> None:
     """A-SQL-1; issue: JSON with types that survive, a table for people, executed SQL reported."""
@@ -182,7 +182,7 @@ async def test_plans_tables_connections_and_sessions_are_told(tmp_path: Path, sh
     assert cursor.startswith("ERROR 'x' is no cursor of list_tables.")
 
 
-async def test_each_statement_is_noted_for_who_asked(tmp_path: Path, shop: Path) -> None:
+async def test_a_sql_2_each_statement_is_noted_for_who_asked(tmp_path: Path, shop: Path) -> None:
     """A-SQL-2: an audit row per statement; others' rows only with the right to manage."""
     ann = Caller(
         caller_id="ann", conversation="t1", identity=Identity(caller_id="ann", kind="token")
@@ -317,7 +317,7 @@ async def test_values_of_postgresql_survive(tmp_path: Path, postgres: PostgresSe
     assert text.startswith("1 row of store.")
 
 
-async def test_sessions_of_postgresql_are_tagged_plans_are_json_and_limits_hold(
+async def test_a_sql_2_sessions_of_postgresql_are_tagged_plans_are_json_and_limits_hold(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """A-SQL-2: the session is tagged; the plan is that of the engine, and nothing is run."""

@@ -60,7 +60,7 @@ def services(command: object, url: str = URL) -> ToolServices:
     )
 
 
-def test_each_oracle_connection_gets_a_server_with_a_store_of_its_own(tmp_path: Path) -> None:
+def test_px_2_each_oracle_connection_gets_a_server_with_a_store_of_its_own(tmp_path: Path) -> None:
     """PX-2: a saved connection per database; the password goes in through standard input."""
     path = program(tmp_path)
 
@@ -82,7 +82,7 @@ def test_each_oracle_connection_gets_a_server_with_a_store_of_its_own(tmp_path: 
     assert store.stat().st_mode & 0o077 == 0
 
 
-def test_a_missing_program_is_a_warning_and_nothing_else(
+def test_px_1_a_missing_program_is_a_warning_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """PX-1: without the binary the rest works."""
@@ -102,7 +102,7 @@ def test_a_store_that_cannot_be_made_leaves_that_connection_out(
     assert SECRET not in caplog.text
 
 
-def test_a_password_cannot_end_the_line_that_it_stands_in(tmp_path: Path) -> None:
+def test_px_2_a_password_cannot_end_the_line_that_it_stands_in(tmp_path: Path) -> None:
     url = "oracle://a:x%0Ahost%20ls%0A@db/?service_name=s"
 
     sqlcl_servers(services(program(tmp_path), url), home=tmp_path / "stores")
@@ -113,7 +113,7 @@ def test_a_password_cannot_end_the_line_that_it_stands_in(tmp_path: Path) -> Non
 
 
 @pytest.mark.anyio
-async def test_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
+async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A-SQL-3: read-only is enforced by the gateway, not assumed from the upstream."""

@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from toolgate.errors import (
     UnreachableError,
 )
 from toolgate.ids import new_id, utc_now, utc_text_of
+from toolgate.loading import load
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec
 
@@ -86,9 +86,7 @@ class Desk:
     async def oauth(self) -> Any:
         """The client of authorization servers, loaded with its library when it is first needed."""
         if self._oauth is None:
-            module = await anyio.to_thread.run_sync(
-                lambda: import_module("toolgate.credentials._oauth")
-            )
+            module = await load("toolgate.credentials._oauth")
             self._oauth = module.OAuth(self._outbound())
         return self._oauth
 
@@ -289,7 +287,7 @@ class Desk:
             raise
 
     async def _ask_for_fresh(self, spec: ServerSpec, kept: Kept) -> str:
-        module = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         oauth = await self.oauth()
         secret = kept.secret
         try:
@@ -327,13 +325,13 @@ class Desk:
 
     async def place(self, spec: ServerSpec, secret: Json) -> Any:
         """Where the tokens of a login come from."""
-        module = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         outbound = self._outbound()
         way = module.way_of(spec)
         url = str(secret["token_url"])
         own = spec.credentials
         if own.token_url == url:
-            reach = import_module("toolgate.outbound").WRITTEN
+            reach = (await load("toolgate.outbound")).WRITTEN
         else:
             reach = await outbound.reach_from(own.issuer or str(spec.options["url"]), way)
         return module.TokenPlace(
@@ -406,7 +404,7 @@ class Desk:
             task = asyncio.create_task(work(), name="toolgate-token")
             self._getting[key] = task
             task.add_done_callback(lambda _: self._getting.pop(key, None))
-        module = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         try:
             token = await asyncio.shield(task)
         except module.GrantRefusedError as error:
@@ -429,11 +427,11 @@ class Desk:
 
     async def _token_place(self, spec: ServerSpec) -> tuple[Any, str, str]:
         """Where tokens of the gateway itself come from, for whom, and with which scopes."""
-        module = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         own = spec.credentials
         client = module.client_of(own)
         if own.token_url:
-            reach = import_module("toolgate.outbound").WRITTEN
+            reach = (await load("toolgate.outbound")).WRITTEN
             place = module.TokenPlace(
                 token_url=own.token_url,
                 client=client,

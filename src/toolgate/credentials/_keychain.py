@@ -8,7 +8,6 @@ is given up last, after nothing needs it any more.
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any
 
 import anyio.to_thread
@@ -16,6 +15,7 @@ import anyio.to_thread
 from toolgate.credentials._sources import KeySource, MasterKey, new_key
 from toolgate.errors import SettingError
 from toolgate.ids import new_id, utc_now
+from toolgate.loading import load
 from toolgate.store import CredentialKey, CredentialRows, StoredCredential, WrappedKey
 
 __all__ = ["Keychain", "Rotated", "place_of"]
@@ -181,7 +181,7 @@ class Keychain:
 
     async def _load_cipher(self) -> None:
         if self._cipher is None:
-            self._cipher = await _in_thread(lambda: import_module("toolgate.credentials._cipher"))
+            self._cipher = await load("toolgate.credentials._cipher")
 
 
 def place_of(key: CredentialKey) -> bytes:

@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from toolgate.credentials._vault import Kept
 from toolgate.credentials._whose import EVERYBODY, key_of, subject_named, subject_of
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
 from toolgate.ids import new_id, utc_now
+from toolgate.loading import load
 from toolgate.settings import CredentialSettings
 from toolgate.signing import Signer
 from toolgate.types import Caller, Json, ServerSpec, json_object
@@ -396,7 +396,7 @@ class Logins:
     ) -> Begun:
         settings = self._settings()
         oauth = await self._desk.oauth()
-        module: Any = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         found = await oauth.find(spec)
         found = _with_scopes(found, self._desk.wanted_scopes.get((spec.name, subject), ""))
         client = await self._client(spec, found, redirect)
@@ -451,7 +451,7 @@ class Logins:
     async def _check_answer(
         self, spec: ServerSpec, error: str, iss: str | None, secret: Json, code: str
     ) -> None:
-        module: Any = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         module.check_iss(iss, json_object(secret["metadata"]))
         if error or not code:
             word = error if re.fullmatch(r"[a-z_]{1,60}", error) else "no code"
@@ -468,7 +468,7 @@ class Logins:
             )
 
     async def _keep(self, spec: ServerSpec, subject: str, pending: Json, code: str) -> LoginView:
-        module: Any = import_module("toolgate.credentials._oauth")
+        module = await load("toolgate.credentials._oauth")
         oauth = await self._desk.oauth()
         metadata = json_object(pending["metadata"])
         secret: Json = {

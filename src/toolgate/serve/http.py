@@ -29,6 +29,7 @@ from anyio.abc import TaskStatus
 from toolgate.access import Shown
 from toolgate.app import App
 from toolgate.errors import AccessError, CredentialError, PortTakenError, SettingError, StoreError
+from toolgate.loading import load
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
 from toolgate.observe import join_trace, observe, take_trace
@@ -760,7 +761,7 @@ class Door:
 
     async def _load(self) -> None:
         """Import the SDK beside the first requests and keep its sessions until the end."""
-        module: Any = await anyio.to_thread.run_sync(import_module, "toolgate.serve.mcp")
+        module = await load("toolgate.serve.mcp")
         self._front = front = cast("Front", module.Front(self._gateway))
         manager = front.http(max_body_bytes=self._settings.max_body_bytes)
         async with manager.run():

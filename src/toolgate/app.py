@@ -35,14 +35,13 @@ from toolgate.connections import Connections, SchemaHistory
 from toolgate.credentials import (
     Desk,
     Keychain,
-    KeySource,
     Logins,
     LoginWatch,
     Presented,
     Rights,
     SealedConfigs,
     Vault,
-    key_source,
+    source_of,
 )
 from toolgate.documents import Library
 from toolgate.embed import Embedder
@@ -69,8 +68,6 @@ from toolgate.settings import (
     audit_files,
     audit_key,
     base_environment,
-    credential_key,
-    credential_key_file,
     default_store_url,
     home_dir,
     learned_dir,
@@ -259,7 +256,7 @@ async def open_app(
         services = _Services(wires or {}, lambda: gateway.settings)
         stack.push_async_callback(services.aclose)
         desk = Desk(
-            Vault(store, Keychain(store, _key_source(settings))),
+            Vault(store, Keychain(store, source_of(settings))),
             services.outbound,
             is_local=lambda: not permissions.admission.required,
             login_url=lambda server, subject: logins.login_url(server, subject),
@@ -680,16 +677,6 @@ _SERVICES = (
     "proxy_for",
     "credential",
 )
-
-
-def _key_source(settings: Settings) -> KeySource:
-    """Where the key is that credentials of servers are encrypted with."""
-    return key_source(
-        settings.credentials.key,
-        variables=credential_key(),
-        file=credential_key_file(),
-        store_url=settings.store.url or default_store_url(),
-    )
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

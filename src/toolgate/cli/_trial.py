@@ -6,10 +6,19 @@ from pathlib import Path
 
 from toolgate.cli._door import store_url, unknown_server
 from toolgate.cli._local import quiet
+from toolgate.credentials import (
+    EVERYBODY,
+    Keychain,
+    SealedConfigs,
+    Vault,
+    key_of,
+    shown_now,
+    source_of,
+)
 from toolgate.settings import Settings, expand_home, server_spec
 from toolgate.store import make_store
 from toolgate.trial import try_server
-from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec
+from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
 __all__ = ["each_server", "known_servers", "try_servers"]
 
@@ -42,13 +51,26 @@ async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
         return known
     store = make_store(url)
     await store.open()
+    vault = Vault(store, Keychain(store, source_of(loaded)))
+    sealed = SealedConfigs(vault)
     try:
-        for stored in await store.servers(DEFAULT_PROJECT):
+        for row in await store.servers(DEFAULT_PROJECT):
+            stored = await sealed.opened(row)
             spec = server_spec(stored.name, stored.config, server_id=stored.server_id)
             known.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))
+        known = {name: await _with_login(vault, spec) for name, spec in known.items()}
     finally:
         await store.close()
     return known
+
+
+async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
+    """The server with what it is shown of everybody, if there is anything."""
+    shown = shown_now(await vault.get(key_of(spec.name, EVERYBODY)), spec)
+    options = dict(spec.options)
+    for name, values in shown.items():
+        options[name] = {**json_object(options.get(name)), **values}
+    return replace(spec, options=options)
 
 
 def _is_absent(url: str) -> bool:

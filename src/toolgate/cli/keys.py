@@ -8,8 +8,7 @@ import typer
 from toolgate.cli._door import load_settings, store_url
 from toolgate.cli._exit import FINE
 from toolgate.cli._output import counted, note, print_json, print_text
-from toolgate.credentials import Keychain, KeySource, key_source
-from toolgate.settings import Settings, credential_key, credential_key_file
+from toolgate.credentials import Keychain, source_of
 from toolgate.store import make_store
 
 __all__ = ["app"]
@@ -41,7 +40,7 @@ def rotate(as_json: AsJson = False) -> int:
 
 async def _show(as_json: bool) -> int:
     loaded = load_settings()
-    source = _source(loaded)
+    source = source_of(loaded)
     keys = [key.key_id for key in source.read()]
     store = make_store(store_url(loaded))
     await store.open()
@@ -66,7 +65,7 @@ async def _rotate(as_json: bool) -> int:
     store = make_store(store_url(loaded))
     await store.open()
     try:
-        done = await Keychain(store, _source(loaded)).rotate()
+        done = await Keychain(store, source_of(loaded)).rotate()
     finally:
         await store.close()
     if as_json:
@@ -77,12 +76,3 @@ async def _rotate(as_json: bool) -> int:
             f" The key is called {done.key_id} now, in {done.source}."
         )
     return FINE
-
-
-def _source(loaded: Settings) -> KeySource:
-    return key_source(
-        loaded.credentials.key,
-        variables=credential_key(),
-        file=credential_key_file(),
-        store_url=store_url(loaded),
-    )

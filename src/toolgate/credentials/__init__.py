@@ -4,7 +4,7 @@ Knows no wire: `upstream` asks a `Presented` for headers and variables.
 """
 
 from toolgate.credentials._configs import SealedConfigs, is_open
-from toolgate.credentials._desk import Desk, Presented
+from toolgate.credentials._desk import Desk, Presented, shown_now
 from toolgate.credentials._keychain import Keychain, Rotated
 from toolgate.credentials._logins import (
     CALLBACK,
@@ -16,7 +16,7 @@ from toolgate.credentials._logins import (
     LoginView,
     Rights,
 )
-from toolgate.credentials._sources import KeySource, key_source
+from toolgate.credentials._sources import KeySource, key_source, source_of
 from toolgate.credentials._vault import Kept, Vault
 from toolgate.credentials._watch import LoginWatch
 from toolgate.credentials._whose import EVERYBODY, key_of, shown_subject, subject_of
@@ -43,6 +43,8 @@ __all__ = [
     "is_open",
     "key_of",
     "key_source",
+    "shown_now",
     "shown_subject",
+    "source_of",
     "subject_of",
 ]

@@ -26,7 +26,7 @@ from toolgate.loading import load
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec
 
-__all__ = ["Desk", "Presented", "origin_of", "shown_of", "with_tokens"]
+__all__ = ["Desk", "Presented", "origin_of", "shown_now", "shown_of", "with_tokens"]
 
 log = logging.getLogger(__name__)
 
@@ -494,6 +494,17 @@ def origin_of(spec: ServerSpec) -> str | None:
         return None
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
+def shown_now(kept: Kept | None, spec: ServerSpec) -> dict[str, dict[str, str]]:
+    """Headers and variables of a credential as it is, without renewing it."""
+    if kept is None or kept.secret.get("origin") not in {None, origin_of(spec)}:
+        return {}
+    if kept.secret.get("form") == "static":
+        given = {"headers": kept.secret["headers"], "env": kept.secret["env"]}
+        return {name: dict(values) for name, values in given.items() if values}
+    token = kept.secret.get("access_token")
+    return {"headers": _bearer(str(token))} if token else {}
 
 
 def with_tokens(secret: Json, tokens: Any, now: float) -> Json:

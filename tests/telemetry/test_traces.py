@@ -49,7 +49,7 @@ async def test_a_trace_is_passed_on_unchanged_where_none_are_recorded() -> None:
 
 async def test_spans_of_a_call_belong_together_and_to_whoever_asked() -> None:
     exporter = InMemorySpanExporter()
-    tracer = Tracer(TraceSettings(), processor=SimpleSpanProcessor(exporter))
+    tracer = Tracer(TraceSettings(share=100), processor=SimpleSpanProcessor(exporter))
     async with opened(Settings(optimization="bm25")) as (_, client):
         with tracer.recording():
             answer = await client.post(
@@ -71,7 +71,7 @@ async def test_spans_of_a_call_belong_together_and_to_whoever_asked() -> None:
 async def test_the_server_is_told_which_span_asks_it() -> None:
     join_trace(None)
     exporter = InMemorySpanExporter()
-    tracer = Tracer(TraceSettings(), processor=SimpleSpanProcessor(exporter))
+    tracer = Tracer(TraceSettings(share=100), processor=SimpleSpanProcessor(exporter))
     server = FakeUpstream()
     async with memory_app({"a": server}) as app:
         with tracer.recording():

@@ -606,9 +606,9 @@ class TraceSettings:
     """Where spans are sent by OpenTelemetry (OTLP over HTTP), such as
     `http://127.0.0.1:4318/v1/traces`; empty: none are made. Needs the extra `otel`."""
 
-    share: float = _between(100.0, 0, 100)
-    """Per cent of the traces that begin here that are recorded; others do as their traceparent
-    says. 0 to 100."""
+    share: float = _between(10.0, 0, 100)
+    """Per cent of the traces that begin here that are recorded; 0 to 100. One that comes with a
+    request is recorded where its traceparent says so."""
 
     arguments: bool = False
     """Whether spans of calls hold the arguments. WARNING: they then stand in another system."""

@@ -129,10 +129,10 @@ class Told(Collector):
     def _histogram(self, name: str, times: Times) -> Metric:
         about = METRICS[name]
         family = HistogramMetricFamily(name, about.says, labels=about.labels)
-        for label, counts in times.buckets.items():
-            below, told = 0, list[tuple[str, float]]()
+        for label, (*counts, total) in times.by_label.items():
+            below, told = 0.0, list[tuple[str, float]]()
             for end, count in zip((*BUCKETS, "+Inf"), counts, strict=True):
                 below += count
                 told.append((str(end), below))
-            family.add_metric((label,), told, sum_value=times.sums[label])
+            family.add_metric((label,), told, sum_value=total)
         return family

@@ -43,16 +43,18 @@ class Times:
     """A histogram with one label."""
 
     def __init__(self) -> None:
-        self.buckets: dict[str, list[int]] = {}
-        self.sums: dict[str, float] = {}
+        self.by_label: dict[str, list[float]] = {}
+        """Of each label how many ended in each bucket, beyond the last, and their sum."""
 
     def add(self, label: str, seconds: float) -> None:
-        counts = self.buckets.get(label)
+        """Count one."""
+        counts = self.by_label.get(label)
         if counts is None:
-            counts = self.buckets[label] = [0] * (len(BUCKETS) + 1)
-            self.sums[label] = 0.0
+            if len(self.by_label) >= _MOST_NAMES:
+                label = OTHER
+            counts = self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
         counts[bisect_left(BUCKETS, seconds)] += 1
-        self.sums[label] += seconds
+        counts[-1] += seconds
 
 
 class _Names:
@@ -60,6 +62,9 @@ class _Names:
 
     def __init__(self) -> None:
         self._known: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
 
     def bounded(self, name: str) -> str:
         if name in self._known:
@@ -127,15 +132,17 @@ class Metrics:
         """Count a record of the audit."""
         if record.phase != "outcome":
             return
-        action, status = self._words.bounded(record.action), self._words.bounded(record.status)
+        action, status, server = record.action, record.status, record.server
+        if status not in self._words or action not in self._words:
+            action, status = self._words.bounded(action), self._words.bounded(status)
         self.requests.add((action, status))
         if record.duration_ms is not None:
             self.durations.add(action, record.duration_ms / 1000)
         if record.action == "call":
-            if record.server is None:
+            if server is None:
                 self.refusals.add((status,))
             else:
-                server = self.servers.bounded(record.server)
+                server = self.servers.bounded(server)
                 self.calls.add((server, status))
                 if record.response_bytes:
                     self.bytes.add((server,), record.response_bytes)
@@ -149,7 +156,6 @@ class Metrics:
 
     def note_stage(self, one: Observation) -> None:
         """Count a run of a stage."""
-        stage = self._words.bounded(one.stage)
-        self.stages.add(stage, one.duration_ms / 1000)
+        self.stages.add(one.stage, one.duration_ms / 1000)
         if one.failed:
-            self.failures.add((stage,))
+            self.failures.add((self._words.bounded(one.stage),))

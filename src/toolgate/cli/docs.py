@@ -400,14 +400,17 @@ async def _search(body: Json, whole: bool, as_json: bool) -> int:
 async def _remove(named: list[str], origins: list[str], name: str, as_json: bool) -> int:
     path = f"collections/{quote(name, safe='')}"
     async with open_door(load_settings(), connect=()) as door:
-        if not named:
-            gone = await door.rest("DELETE", path)
-            if as_json:
-                print_json(gone)
-            else:
-                print_text(f"Removed {name} with {counted(gone['documents'], 'document')}.")
-            return FINE
-        answer = await door.rest("POST", f"{path}/remove", {"sources": named, "origins": origins})
+        if named:
+            wanted = {"sources": named, "origins": origins}
+            answer = await door.rest("POST", f"{path}/remove", wanted)
+        else:
+            answer = await door.rest("DELETE", path)
+    if not named:
+        if as_json:
+            print_json(answer)
+        else:
+            print_text(f"Removed {name} with {counted(answer['documents'], 'document')}.")
+        return FINE
     removed = cast("list[str]", answer["removed"])
     if as_json:
         print_json(answer)

@@ -1,7 +1,6 @@
 """Documents in the REST door: asking them, and looking after collections."""
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, cast
@@ -174,7 +173,7 @@ async def _converted(gateway: Gateway, given: Json) -> NewDocument:
     settings = gateway.settings.documents
     try:
         data = base64.b64decode(given["content"], validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ArgumentError("Member 'content' is not base64.", allowed="It is a file.") from error
     if len(data) > settings.max_file_mb * 2**20:
         raise DocumentError(

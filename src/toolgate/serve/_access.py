@@ -103,7 +103,7 @@ async def _projects(gateway: Gateway, caller: Caller, _names: tuple[str, ...], _
 async def _create_project(
     gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json
 ) -> Any:
-    """`POST projects`: `name`, and what it sets."""
+    """`POST projects`: make one, with `name` and what it sets."""
     settings = _project_settings(body)
     name = settings.pop("name", None)
     if not isinstance(name, str):
@@ -143,7 +143,7 @@ async def _permissions(
 async def _add_permissions(
     gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json
 ) -> Any:
-    """`POST permissions`: `effect`, `patterns`, `to`, `hint`."""
+    """`POST permissions`: add rules, by `effect`, `patterns`, `to`, `hint`."""
     given = _read(body, effect="text", patterns="texts", to="texts", hint="text")
     rules = await gateway.admin.add_permissions(
         caller,
@@ -164,7 +164,7 @@ async def _remove_permission(
 
 
 async def _explain(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
-    """`POST explain`: `tool`, `token`, `project`, `query`; a token may be given itself."""
+    """`POST explain`: why somebody sees a tool; `tool`, `token` (by name or itself), `project`."""
     given = _read(body, tool="text", token="text", project="text", query="text")  # noqa: S106
     if not given.get("tool"):
         raise ArgumentError("Member 'tool' is missing.", allowed="It is the key of a tool.")

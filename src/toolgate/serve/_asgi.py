@@ -123,12 +123,17 @@ def with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 async def send_json(
-    send: Send, status: int, body: object, *, headers: tuple[tuple[bytes, bytes], ...] = ()
+    send: Send,
+    status: int,
+    body: object,
+    *,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    kind: bytes = b"application/json",
 ) -> None:
     """Answer with JSON; bytes are taken as JSON that is ready."""
     data = body if isinstance(body, bytes) else dumps(body)
     all_headers = [
-        (b"content-type", b"application/json"),
+        (b"content-type", kind),
         (b"content-length", str(len(data)).encode()),
         *headers,
     ]

@@ -7,13 +7,16 @@ snake case with units. Errors are `{"error": {code, message, hint, retryable, re
 import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import toolgate
 from toolgate.app import App
+from toolgate.audit import verify_audit
 from toolgate.credentials import Logins
 from toolgate.errors import (
+    ApprovalError,
     ArgumentError,
     CredentialError,
     LimitError,
@@ -43,6 +46,7 @@ from toolgate.serve._asgi import (
     send_json,
     with_header,
 )
+from toolgate.serve._audit import audit_page
 from toolgate.serve._caller import CALLER, authenticate, refusal_status, shown_by
 from toolgate.serve._detection import read_detect, report
 from toolgate.serve._documents import DOCUMENTS
@@ -50,7 +54,9 @@ from toolgate.serve._guard import header
 from toolgate.serve._json_body import RefusedError, json_body
 from toolgate.serve._logins import LOGINS, LoginAnswer
 from toolgate.serve._message import BadMessageError
+from toolgate.serve._openapi import PAGED, openapi_document
 from toolgate.serve._optimization import optimization, or_null
+from toolgate.serve._pages import paged
 from toolgate.serve._turns import TURNS, TurnAnswer
 from toolgate.types import Caller, Json, json_object
 
@@ -192,6 +198,7 @@ class Rest:
                 " ".join(part for part in (error.failed, error.allowed) if part) or str(error),
                 hint=error.hint,
                 retryable=error.retryable,
+                approval=_approval_of(error),
             )
         except Exception:
             log.exception("request failed")
@@ -210,8 +217,9 @@ class Rest:
         hint: str = "",
         retryable: bool = False,
         rpc: Json | None = None,
+        approval: Json | None = None,
     ) -> None:
-        """Answer with an error."""
+        """Answer with an error, as a problem (RFC 9457); `error` says the same in one place."""
         error: Json = {
             "code": code,
             "message": message,
@@ -221,7 +229,17 @@ class Rest:
         }
         if rpc is not None:
             error["rpc"] = rpc
-        await send_json(send, status, {"error": error})
+        if approval is not None:
+            error["approval"] = approval
+        problem: Json = {
+            "type": f"urn:toolgate:error:{code}",
+            "title": code.replace("_", " ").capitalize(),
+            "status": status,
+            "detail": f"{message} {hint}".strip(),
+            "instance": f"urn:toolgate:request:{REQUEST_ID.get()}",
+            "error": error,
+        }
+        await send_json(send, status, problem, kind=b"application/problem+json")
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, object]:
         method: str = scope["method"]
@@ -234,7 +252,12 @@ class Rest:
         if method in {"PATCH", "POST"}:
             body = await self._body(scope, receive)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        return await handler(self, _Call(caller=caller, names=names, query=query, body=body))
+        status, answer = await handler(
+            self, _Call(caller=caller, names=names, query=query, body=body)
+        )
+        if method in {"GET", "HEAD"} and path in PAGED:
+            answer = paged(cast("Json", answer), PAGED[path], query)
+        return status, answer
 
     async def _body(self, scope: Scope, receive: Receive) -> Json:
         """The JSON object of a request; empty when there is no body."""
@@ -428,6 +451,23 @@ class Rest:
         """`GET approvals`: calls that wait for a person; `?state=`, `?limit=`, `?cursor=`."""
         return await approval_list(self._gateway, call.caller, call.query)
 
+    # The audit
+
+    async def audit(self, call: _Call) -> tuple[int, object]:
+        """`GET audit`: records, newest first.
+
+        Takes `?action=`, `server`, `status`, `failed=true`, `since`, `until`, `tool`, `caller`,
+        `project`, `phase` (`outcome`, `intent` or `all`), `limit`, `cursor`.
+        """
+        self._gateway.reach.must_manage(call.caller)
+        return 200, await audit_page(self._app.store, call.query)
+
+    async def verify_audit(self, call: _Call) -> tuple[int, object]:
+        """`GET audit/verify`: whether any record was changed, removed or moved."""
+        self._gateway.reach.must_manage(call.caller)
+        found = await verify_audit(self._app.store, self._app.sealer)
+        return 200, {**dataclasses.asdict(found), "whole": found.is_whole}
+
     # The index
 
     async def index(self, call: _Call) -> tuple[int, object]:
@@ -445,6 +485,12 @@ class Rest:
         """`DELETE index/NAME`: remove what is kept of a server's vectors."""
         tools = await self._gateway.manage.index_remove(call.caller, call.names[0])
         return 200, {"server": call.names[0], "tools": tools}
+
+    async def openapi(self, _call: _Call) -> tuple[int, object]:
+        """`GET openapi.json`: this interface as a document of OpenAPI 3.1."""
+        return 200, openapi_document(
+            {place: handler.__doc__ or "" for place, handler in _ROUTES.items()}
+        )
 
     async def status(self, call: _Call) -> tuple[int, object]:
         """`GET status`: the gateway in a few numbers."""
@@ -496,6 +542,7 @@ def _of_access(
 ) -> _Handler:
     """A handler of what lies in a module of its own."""
 
+    @wraps(answer)
     async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
         return await answer(rest.gateway, call.caller, call.names, call.body)
 
@@ -505,6 +552,7 @@ def _of_access(
 def _of_turns(answer: TurnAnswer) -> _Handler:
     """A handler of threads and prompts."""
 
+    @wraps(answer)
     async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
         return await answer(rest.app, call.caller, call.names, call.body)
 
@@ -514,6 +562,7 @@ def _of_turns(answer: TurnAnswer) -> _Handler:
 def _of_logins(answer: LoginAnswer) -> _Handler:
     """A handler of what is shown to servers."""
 
+    @wraps(answer)
     async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
         return await answer(rest.logins, call.caller, call.names, call.query, call.body)
 
@@ -544,6 +593,9 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("GET", "approvals/*"): _of_access(approval_one),
     ("POST", "approvals/*/approve"): _of_access(approve),
     ("POST", "approvals/*/reject"): _of_access(reject),
+    ("GET", "audit"): Rest.audit,
+    ("GET", "audit/verify"): Rest.verify_audit,
+    ("GET", "openapi.json"): Rest.openapi,
     ("GET", "groups"): Rest.groups,
     ("POST", "mark"): Rest.mark,
     ("GET", "usage"): Rest.usage,
@@ -688,3 +740,10 @@ def _status_of(error: ToolgateError) -> int:
         if issubclass(kind, ToolgateError) and kind.code in _STATUS:
             return _STATUS[kind.code]
     return 500
+
+
+def _approval_of(error: ToolgateError) -> Json | None:
+    """What a call waits for."""
+    if not isinstance(error, ApprovalError):
+        return None
+    return {"id": error.approval_id, "state": error.state, "expires_at": error.expires_at}

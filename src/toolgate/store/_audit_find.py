@@ -1,9 +1,10 @@
 """The records of the audit that are wanted, found among a million.
 
-What is common has no index: records that went well, calls, the default project, the local user. The
-indexes over the rest are small, and cost nothing when a call is written. A database uses one of
-them only if the statement says that the rest is meant, so that is said. SQLite keeps no figures of
-how rare a value is: where several indexes fit, it is counted before which of them has the fewest.
+What is common has no index: records that went well, calls, the default project, the local user,
+what is about to begin. The indexes over the rest are small, and cost little when a call is written.
+A database uses one of them only if the statement says that the rest is meant, so that is said.
+SQLite keeps no figures of how rare a value is: where several indexes fit, it is counted before
+which of them has the fewest.
 """
 
 from collections.abc import Mapping
@@ -67,11 +68,11 @@ def _indexed(wanted: AuditFilter) -> dict[str, ColumnElement[bool]]:
             found[name] = (table.c[name] == keepable(value)) & _tables.audit_rest(name)
     if wanted.failed and wanted.status is None:
         found["status"] = _tables.audit_rest("status")
-    server = wanted.server
-    if server is None and wanted.target is not None and ":" in wanted.target:
-        server = wanted.target.partition(":")[0]  # a tool is found among those of its server
-    if server is not None:
-        found["server"] = table.c.server == keepable(server)
+    if wanted.phase == "outcome":
+        for name in ("server", "target"):
+            value = getattr(wanted, name)
+            if value is not None:
+                found[name] = (table.c[name] == keepable(value)) & _tables.audit_outcome()
     return found
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "approvals",
     "audit",
     "audit_anchors",
+    "audit_outcome",
     "audit_rest",
     "audit_state",
     "credential_keys",
@@ -184,7 +185,6 @@ audit = Table(
     Column("chain", _TEXT),
     Index(None, "at", "record_id"),
     Index(None, "seq", unique=True),
-    Index("ix_audit_server", "server", "at", "record_id"),
 )
 
 AUDIT_COMMON = {"status": "ok", "action": "call", "project_id": "default", "caller_id": "local"}
@@ -195,6 +195,21 @@ def audit_rest(name: str) -> ColumnElement[bool]:
     """That a record does not say what most do."""
     return audit.c[name] != text(f"'{AUDIT_COMMON[name]}'")
 
+
+def audit_outcome() -> ColumnElement[bool]:
+    """That a record says how something ended: what people list."""
+    return audit.c.phase == text("'outcome'")
+
+
+for _name in ("server", "target"):
+    Index(
+        f"ix_audit_{_name}",
+        audit.c[_name],
+        audit.c.at,
+        audit.c.record_id,
+        sqlite_where=audit_outcome(),
+        postgresql_where=audit_outcome(),
+    )
 
 for _name in AUDIT_COMMON:
     Index(

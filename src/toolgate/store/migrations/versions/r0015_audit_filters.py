@@ -15,15 +15,16 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Index servers, and of other columns what most records do not say."""
-    op.create_index("ix_audit_server", "audit", ["server", "at", "record_id"])
-    for name, common in (
-        ("status", "ok"),
-        ("action", "call"),
-        ("project_id", "default"),
-        ("caller_id", "local"),
+    """Index where things ended, and of other columns what most records do not say."""
+    for name, condition in (
+        ("server", "phase = 'outcome'"),
+        ("target", "phase = 'outcome'"),
+        ("status", "status != 'ok'"),
+        ("action", "action != 'call'"),
+        ("project_id", "project_id != 'default'"),
+        ("caller_id", "caller_id != 'local'"),
     ):
-        rest = sa.text(f"{name} != '{common}'")
+        rest = sa.text(condition)
         op.create_index(
             f"ix_audit_{name}",
             "audit",

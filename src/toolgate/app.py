@@ -309,6 +309,7 @@ async def open_app(
                 schemas=schemas,
                 store=store,
                 documents=gateway.documents,
+                chat=lambda: None if app.chat is None else app.chat.models.usual,
                 may=lambda caller, right: permissions.policy.decide(caller, "right", right).allowed,
             )
 
@@ -401,6 +402,7 @@ async def open_app(
         await following.look()
         await _search_for_projects(gateway, searching, permissions)
         searches: set[asyncio.Task[None]] = set()
+        stack.push_async_callback(_end_all, searches)
 
         def access_changed() -> None:
             gateway.access_changed()
@@ -412,6 +414,19 @@ async def open_app(
 
         permissions.on_change(access_changed)
         permissions.on_change(following.look_soon)
+
+        async def follow() -> None:
+            try:
+                await keeper.follow(gateway.settings)
+            except (ConfigError, StoreError) as error:
+                log.warning("stored servers not taken over", extra={"error": str(error)})
+
+        def servers_changed() -> None:
+            task = asyncio.create_task(follow())
+            searches.add(task)
+            task.add_done_callback(searches.discard)
+
+        permissions.on_change(servers_changed)
         stack.callback(catalog.on_change(lambda _: permissions.warn()))
         await packs.look()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
@@ -677,6 +692,11 @@ _SERVICES = (
     "proxy_for",
     "credential",
 )
+
+
+async def _end_all(tasks: set["asyncio.Task[None]"]) -> None:
+    for task in list(tasks):
+        await _end(task)
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

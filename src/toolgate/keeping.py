@@ -6,6 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
+
 from toolgate.catalog import Catalog
 from toolgate.credentials import SealedConfigs, is_open
 from toolgate.errors import SettingError, StoreError, UnknownServerError
@@ -38,6 +40,8 @@ class Keeper:
         """Bring servers of their own along."""
         self._store = store
         self._catalog = catalog
+        self._rows: list[StoredServer] = []
+        self._changing = anyio.Lock()
 
     async def specs(self, settings: Settings) -> list[ServerSpec]:
         """The servers of the settings and of the store.
@@ -48,7 +52,7 @@ class Keeper:
         specs = list(settings.servers)
         places = {spec.name: spec.source for spec in specs}
         try:
-            stored = await self._store.servers(None)
+            stored = self._rows = await self._store.servers(None)
         except StoreError as error:
             log.warning("stored servers cannot be read", extra={"error": str(error)})
             stored = []
@@ -70,6 +74,17 @@ class Keeper:
             )
         return specs
 
+    async def follow(self, settings: Settings) -> None:
+        """Take over what other processes have changed in the store.
+
+        Raises:
+            ConfigError: The servers do not fit together any more.
+            StoreError: The store cannot be read.
+        """
+        if await self._store.servers(None) != self._rows:
+            async with self._changing:
+                await self._catalog.become(await self.specs(settings))
+
     async def _opened_spec(self, row: StoredServer) -> ServerSpec:
         """The server of a row; one whose secrets cannot be read is disabled, and says why."""
         try:
@@ -84,6 +99,10 @@ class Keeper:
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server and start it."""
+        async with self._changing:
+            await self._add(project_id, name, config, save=save)
+
+    async def _add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         if is_toolgate(config, port=self.settings.serve.port):
             raise SettingError(
                 f"Server {name!r} is Toolgate itself.",
@@ -118,48 +137,52 @@ class Keeper:
 
     async def remove(self, project_id: str, name: str) -> None:
         """Remove a server where it is kept, and end it; of a file, a copy is left beside it."""
-        row = await self._stored(project_id, name)
-        if row is not None:
-            await self._store.delete_server(row.server_id)
-            await self._store.delete_credentials(name)
-        else:
-            path = self._file_of(name)
-            await asyncio.to_thread(_remove_from_file, path, name)
-        await self._catalog.remove(name)
+        async with self._changing:
+            row = await self._stored(project_id, name)
+            if row is not None:
+                await self._store.delete_server(row.server_id)
+                await self._store.delete_credentials(name)
+            else:
+                path = self._file_of(name)
+                await asyncio.to_thread(_remove_from_file, path, name)
+            await self._catalog.remove(name)
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
         """Switch a server on or off where it is kept."""
-        row = await self._stored(project_id, name)
-        if row is not None:
-            changed = replace(row, enabled=enabled)
-            await self._store.save_server(await self._sealed.closed(changed))
-            await self._catalog.replace(_stored_spec(changed))
-            return
-        source = self._spec(name).source
-        raise SettingError(
-            f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
-            hint=f"Set enabled = {str(enabled).lower()} under [server.{name}] there.",
-        )
-
-    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Take a tool away from everybody, or give it back, where its server is kept."""
-        row = await self._stored(project_id, name)
-        if row is None:
+        async with self._changing:
+            row = await self._stored(project_id, name)
+            if row is not None:
+                changed = replace(row, enabled=enabled)
+                await self._store.save_server(await self._sealed.closed(changed))
+                await self._catalog.replace(_stored_spec(changed))
+                return
             source = self._spec(name).source
             raise SettingError(
                 f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
-                hint=f"Write there: [server.{name}.tool_permissions] and below it"
-                f' "{tool}" = {str(allowed).lower()}',
+                hint=f"Set enabled = {str(enabled).lower()} under [server.{name}] there.",
             )
-        switches = {**json_object(row.config.get("tool_permissions")), tool: allowed}
-        if allowed:
-            del switches[tool]
-        config = {k: v for k, v in row.config.items() if k != "tool_permissions"}
-        changed = replace(
-            row, config={**config, "tool_permissions": switches} if switches else config
-        )
-        await self._store.save_server(await self._sealed.closed(changed))
-        await self._catalog.replace(_stored_spec(changed))
+
+    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
+        """Take a tool away from everybody, or give it back, where its server is kept."""
+        async with self._changing:
+            row = await self._stored(project_id, name)
+            if row is None:
+                source = self._spec(name).source
+                raise SettingError(
+                    f"Server {name!r} is configured in {source}, which stays as its owner wrote"
+                    " it.",
+                    hint=f"Write there: [server.{name}.tool_permissions] and below it"
+                    f' "{tool}" = {str(allowed).lower()}',
+                )
+            switches = {**json_object(row.config.get("tool_permissions")), tool: allowed}
+            if allowed:
+                del switches[tool]
+            config = {k: v for k, v in row.config.items() if k != "tool_permissions"}
+            changed = replace(
+                row, config={**config, "tool_permissions": switches} if switches else config
+            )
+            await self._store.save_server(await self._sealed.closed(changed))
+            await self._catalog.replace(_stored_spec(changed))
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import anyio
 import pytest
+from yarl import URL
 
 from tests.credentials.places import caller, gateway, log_in, spec_of, until_listed
 from tests.serve.doors import headers_for, modern, post
@@ -93,7 +94,7 @@ async def test_a_login_over_rest_begins_ends_and_is_listed_without_a_secret(
         )
         assert status == 200
         async with browser.get(begun["url"], allow_redirects=False) as response:
-            answer = dict(aiohttp.client.URL(response.headers["location"]).query)
+            answer = dict(URL(response.headers["location"]).query)
         status, view = await place.ask("POST", "servers/notes/login/finish", answer)
         assert (status, view["state"]) == (200, "good")
         assert await place.ask("GET", "credentials") == (200, {"credentials": [view]})

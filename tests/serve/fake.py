@@ -266,4 +266,6 @@ class FakeGateway:
 
 def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
     settings = replace(gateway.settings, serve=ServeSettings(**serve_settings))
-    return SimpleNamespace(gateway=gateway, settings=settings, store=None)
+    return SimpleNamespace(
+        gateway=gateway, settings=settings, store=None, logins=SimpleNamespace(base="")
+    )

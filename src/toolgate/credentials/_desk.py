@@ -24,7 +24,7 @@ from toolgate.errors import (
 from toolgate.ids import new_id, utc_now, utc_text_of
 from toolgate.loading import load
 from toolgate.store import CredentialKey
-from toolgate.types import Caller, Json, ServerSpec
+from toolgate.types import Caller, Json, ServerSpec, json_object
 
 __all__ = ["Desk", "Presented", "origin_of", "shown_now", "shown_of", "with_tokens"]
 
@@ -551,9 +551,8 @@ def _is_bearer(challenge: str) -> bool:
 
 def _has_own(spec: ServerSpec) -> bool:
     """Whether its configuration has an Authorization of its own."""
-    headers = spec.options.get("headers")
-    names = headers if isinstance(headers, Mapping) else {}
-    return any(str(name).lower() == "authorization" for name in names)
+    names = json_object(spec.options.get("headers"))
+    return any(name.lower() == "authorization" for name in names)
 
 
 def _resource_of(spec: ServerSpec) -> str:

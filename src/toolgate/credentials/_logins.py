@@ -17,6 +17,7 @@ from toolgate.ids import new_id, utc_now
 from toolgate.loading import load
 from toolgate.settings import CredentialSettings
 from toolgate.signing import Signer
+from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
 __all__ = ["Begun", "LoginPage", "LoginView", "Logins", "Rights"]
@@ -325,11 +326,11 @@ class Logins:
             "epoch": new_id(),
         }
         key = key_of(spec.name, subject)
-        await self._desk.vault.save(key, secret, shown)
+        view = await self._saved(key, secret, shown)
         detail: Json = {"server": spec.name, "subject": subject, "names": names}
         self._record(caller, "credentials", detail)
         await self._changed()
-        return _view(Kept(key=key, version=0, secret={}, shown={**shown, "updated_at": utc_now()}))
+        return view
 
     async def remove(
         self, caller: Caller, server: str, *, user: str = "", project: str = ""
@@ -495,9 +496,13 @@ class Logins:
             raise
         complete = with_tokens(secret, tokens, self._desk.clock())
         shown = {**shown_of(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
-        key = key_of(spec.name, subject)
-        await self._desk.vault.save(key, complete, shown)
-        return _view(Kept(key=key, version=0, secret={}, shown={**shown, "updated_at": utc_now()}))
+        return await self._saved(key_of(spec.name, subject), complete, shown)
+
+    async def _saved(self, key: CredentialKey, secret: Json, shown: Json) -> LoginView:
+        await self._desk.vault.save(key, secret, shown)
+        kept = await self._desk.vault.get(key, fresh=True)
+        assert kept is not None
+        return _view(kept)
 
     async def _forget_client(self, spec: ServerSpec, pending: Json) -> None:
         """A registration that is not accepted any more is made anew the next time."""

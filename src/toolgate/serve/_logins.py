@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from toolgate.credentials import Logins, LoginView
 from toolgate.errors import ArgumentError
-from toolgate.types import Caller, Json
+from toolgate.types import Caller, Json, json_object
 
 __all__ = ["LOGINS", "LoginAnswer"]
 
@@ -116,11 +116,8 @@ def _texts(body: Json, *names: str, allowed: tuple[str, ...] = ()) -> dict[str, 
 
 
 def _pairs(body: Json, name: str) -> dict[str, str]:
-    value = body.get(name)
-    if value is None:
-        return {}
-    if isinstance(value, dict):
-        pairs: dict[object, object] = value
-        if all(isinstance(one, str) for one in (*pairs.keys(), *pairs.values())):
-            return {str(key): str(text) for key, text in pairs.items()}
-    raise ArgumentError(f"Member {name!r} is no object of texts.")
+    value: object = body.get(name)
+    pairs = json_object(value)
+    if (value is not None and not pairs) or not all(isinstance(one, str) for one in pairs.values()):
+        raise ArgumentError(f"Member {name!r} is no object of texts.")
+    return pairs

@@ -206,16 +206,18 @@ class AuthorizationServer:
                 return _error(400, "unsupported_grant_type")
 
     def _for_code(self, form: dict[str, str], client_id: str) -> web.Response:
-        grant, asked = self.codes.pop(form.get("code", ""), (None, {}))
+        known = self.codes.pop(form.get("code", ""), None)
+        if known is None:
+            return _error(400, "invalid_grant")
+        grant, asked = known
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         fits = (
-            grant is not None
-            and grant.client_id == client_id
+            grant.client_id == client_id
             and asked["code_challenge"] == challenge
             and asked["redirect_uri"] == form.get("redirect_uri")
         )
-        if grant is None or not fits:
+        if not fits:
             return _error(400, "invalid_grant")
         return self._give(grant, renews=True)
 

@@ -90,8 +90,8 @@ class ToolServices:
     """The history of their schemas, a `toolgate.connections.SchemaHistory`; None where nothing is
     kept."""
 
-    chat: object = None
-    """The chat model that is configured; None where there is none."""
+    chat: Callable[[], object] = lambda: None
+    """Gives the configured chat model, a `toolgate.llm.ChatModel`; None where there is none."""
 
     store: object = None
     """The gateway's own store; None where nothing is kept."""
@@ -156,8 +156,12 @@ class ToolContext:
 
     @property
     def chat(self) -> Any:
-        """The chat model that is configured; None where there is none."""
-        return self._services.chat
+        """The chat model that is configured, a `toolgate.llm.ChatModel`; None where there is none.
+
+        `reply = await complete(context.chat, ChatRequest(messages=(Message(role="user",
+        content="..."),)))`, with the names of `toolgate.llm`, asks it for one answer.
+        """
+        return self._services.chat()
 
     @property
     def store(self) -> Any:

@@ -130,10 +130,10 @@ class StdioWire(DuplexWire):
         """
         self._events = events
         options = self._options
-        given = {} if self._credential is None else await self._credential.environment()
-        self._child = await Child.start(
-            options.command, options.args, env={**self._env, **given}, cwd=options.cwd
-        )
+        env = dict(self._env)
+        if self._credential is not None:
+            env.update(await self._credential.environment())
+        self._child = await Child.start(options.command, options.args, env=env, cwd=options.cwd)
         self._guard.watch(self._child.pid)
         self._watching = asyncio.create_task(self._watch(self._child), name="toolgate-stdio")
 

@@ -505,7 +505,8 @@ def _sealer(settings: Settings, installation_key: bytes) -> Sealer:
     if (settings.store.url or default_store_url()) == "sqlite://":
         return Sealer(installation_key)
     try:
-        return Sealer(audit_key(), file=audit_files()[1])
+        most = settings.audit.signed_max_mb * 2**20
+        return Sealer(audit_key(), file=audit_files()[1], max_bytes=most)
     except SettingError as error:
         if not isinstance(error.__cause__, OSError):
             raise

@@ -227,3 +227,22 @@ async def test_records_from_before_the_chain_are_counted(
 def test_the_hash_is_what_the_documentation_says() -> None:
     assert chain.following("", b"x") == hashlib.sha256(b"x").hexdigest()
     assert chain.following("ab", b"x") == hashlib.sha256(b"abx").hexdigest()
+
+
+async def test_the_file_of_signed_places_stays_within_its_size_and_proves_on(
+    store: Store, file: Path, tmp_path: Path
+) -> None:
+    signed = tmp_path / "small.signed"
+    sealer = Sealer(KEY, file=signed, max_bytes=4_000)
+    through = 0
+    for _ in range(60):
+        await store.append_audit(records(1))
+        through = await seal(store, sealer, after=through)
+    assert signed.stat().st_size <= 4_400
+    places = [anchor.seq for anchor in sealer.written()]
+    assert places == sorted(places)
+    assert places[-1] == 60
+    assert places[0] == 1
+    change(file, "DELETE FROM audit_anchors")
+    change(file, "DELETE FROM audit WHERE seq > 40")
+    assert "missing" in {kind for kind, _ in await kinds(store, sealer)}

@@ -32,16 +32,21 @@ _MOST_FAULTS: Final = 100
 class Sealer:
     """Signs places of the chain."""
 
-    def __init__(self, key: bytes, *, file: Path | None = None) -> None:
+    def __init__(
+        self, key: bytes, *, file: Path | None = None, max_bytes: int = 16 * 2**20
+    ) -> None:
         """Make one.
 
         Args:
             key: 32 secret bytes that do not lie in the database.
             file: Where signed places are written a second time, a line each: who removes them from
                 the database does not remove them there.
+            max_bytes: Largest size of that file. Places of records that a clean-up has removed go
+                first, then every second one of the older half.
         """
         self._key = key
         self._file = file
+        self._max_bytes = max_bytes
         self.key_id = hashlib.sha256(b"toolgate audit" + key).hexdigest()[:16]
 
     def sign_end(self, seq: int, chain: str) -> AuditAnchor:
@@ -96,8 +101,24 @@ class Sealer:
         try:
             with self._file.open("a", encoding="utf-8") as opened:
                 opened.write(json.dumps(asdict(anchor)) + "\n")
+                is_full = opened.tell() > self._max_bytes
+            if is_full:
+                self._thin_out(self._file)
         except OSError as error:
             log.warning("signed place not written", extra={"error": str(error)})
+
+    def _thin_out(self, file: Path) -> None:
+        """Keep the file within its size; every place that stays proves all before it."""
+        anchors = self.written()
+        cut = max((one.seq for one in anchors if one.kind == "cut"), default=0)
+        kept = [one for one in anchors if one.seq >= cut]
+        half = len(kept) // 2
+        kept = [*kept[:half:2], *kept[half:]]
+        text = "".join(json.dumps(asdict(anchor)) + "\n" for anchor in kept)
+        partial = file.with_name(f"{file.name}.partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.chmod(0o600)
+        partial.replace(file)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ NAMES = (
     "fallback",
     "intents",
     "turns",
+    "documents",
 )
 
 

@@ -94,6 +94,25 @@ async def test_vs_12_irrelevant_documents_are_kept_and_not_injected() -> None:
     assert found.artifact()["documents"][0]["page_content"] == "abc"
 
 
+async def test_vs_11_documents_stay_injected_when_grading_fails() -> None:
+    async with library_in() as (library, _):
+        await fill(library, "one", "abc")
+        found = await ask_for(library, "abc", ask=Asked(grade=RuntimeError("boom")))
+    assert (found.relevant, found.grading_performed) == ("yes", False)
+    assert "abc" in found.injected
+
+
+async def test_mt_10_what_was_searched_and_what_failed_is_told() -> None:
+    models = {"letters": Letters(), "other": Letters("other", dim=13)}
+    async with library_in(embedders=models) as (library, _):
+        await fill(library, "one", "abc")
+        await fill(library, "two", "abc", model="other")
+        models["other"].fails = True
+        shown = (await ask_for(library, "abc")).shown()
+    assert (shown["searched_tables"], shown["failed_tables"]) == (["one"], ["two"])
+    assert shown["failures"] == {"two": "other failed."}
+
+
 async def test_vs_15_metadata_is_told_before_grading_and_counts_what_is_graded_out() -> None:
     told: list[Any] = []
     ask = Asked(grade="no")

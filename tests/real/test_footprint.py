@@ -10,7 +10,20 @@ from tests.real.processes import PROBE_SERVER, gateway
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
 
-NEVER = {"alembic", "typer", "rich", "jinja2", "fastmcp", "requests"}
+NEVER = {
+    *(
+        "alembic",
+        "typer",
+        "rich",
+        "jinja2",
+        "fastmcp",
+        "requests",
+        "openai",
+        "langgraph",
+        "sqlglot",
+    ),
+    *("cryptography", "httpx2", "mcp.client", "mcp.server.mcpserver"),
+}
 
 
 async def test_the_serving_process_never_loads_what_only_commands_need(tmp_path: Path) -> None:

@@ -1,0 +1,304 @@
+"""What whole turns cost, how fast they stream, and how much of requests is sent again the same.
+
+    python -m benchmarks.turns [--quick] [--json]
+
+The model is a script in a process of its own (`vendored/llm_double.py`), the client another; the
+gateway runs here, so that its processor time can be read. Behind it stand 200 real tools
+(`data/real_tools.jsonl`) whose server answers in this process, and a collection of documents.
+"""
+
+import asyncio
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import psutil
+
+from benchmarks._report import Report, Target, main
+from toolgate.app import App, open_app
+from toolgate.documents import NewDocument
+from toolgate.ids import utc_now
+from toolgate.serve.http import serve
+from toolgate.settings import (
+    ChatSettings,
+    ModelTable,
+    PackSettings,
+    Settings,
+    StoreSettings,
+)
+from toolgate.store import StoredMessage, StoredThread
+from toolgate.testing import FakeUpstream, text_result
+from toolgate.tokens import estimate_tokens
+from toolgate.types import Caller, Json, ServerSpec
+
+HERE = Path(__file__).parent
+TOOLS = HERE / "data" / "real_tools.jsonl"
+TURNS = 20
+
+PLAIN = {"when": {"user": "plain"}, "reply": {"text": "It is said in a few words, no more."}}
+TOOL = {
+    "when": {"user": "tool", "has_tool_results": False},
+    "reply": {"tool_calls": [{"name": "bench__clock", "arguments": {}}]},
+}
+TOOL_DONE = {"when": {"user": "tool"}, "reply": {"text": "It is noon."}}
+SLOW = {
+    "when": {"user": "slow"},
+    "reply": {"text": "word " * 60, "chunk": 5, "chunk_delay_s": 0.05},
+}
+GRADE = {"when": {"user": "Do the documents below help"}, "reply": {"text": "yes"}}
+REPHRASE = {
+    "when": {"user": "Write the question alone"},
+    "reply": {"text": "What does the guide say of the next step?"},
+}
+LOOK = {
+    "when": {"user": "guide", "has_tool_results": False},
+    "reply": {"tool_calls": [{"name": "documents__retriever", "arguments": {"question": "q"}}]},
+}
+LOOKED = {"when": {"user": "guide"}, "reply": {"text": "The guide says so. " * 6}}
+
+
+def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+    """All of it."""
+    return anyio.run(_measure, quick)
+
+
+async def _measure(quick: bool) -> Report:  # noqa: FBT001
+    count = 20 if quick else 100
+    with tempfile.TemporaryDirectory() as folder:
+        async with double(Path(folder)) as model, gateway(Path(folder), model) as (app, url):
+            warm = {"mode": "turns", "count": 5, "text": "tool", "thread": "warm"}
+            await client(url, warm)
+            rows, firsts = [], {}
+            for name, wanted, place in (
+                ("plain, nothing kept", {"text": "plain"}, url),
+                (
+                    "one tool, thread in SQLite",
+                    {"text": "tool", "thread": "a", "turns_a_thread": 10},
+                    url,
+                ),
+                ("reference: the model alone", {"text": "plain"}, model),
+            ):
+                began = time.process_time()
+                seen = await client(place, {"mode": "turns", "count": count, **wanted})
+                cpu = (time.process_time() - began) / count * 1000
+                firsts[name] = statistics.median(seen["first_ms"])
+                rows.append(
+                    {
+                        "turn": name,
+                        "CPU ms": "" if place == model else round(cpu, 2),
+                        "first byte ms": round(firsts[name], 2),
+                        "failed": seen["failed"],
+                    }
+                )
+            stall, gap = await _streams(url, quick=quick)
+            rows.append(
+                {
+                    "turn": "100 streams at once",
+                    "CPU ms": "",
+                    "first byte ms": "",
+                    "failed": f"longest stall {stall:.0f} ms, gap {gap:.0f} ms",
+                }
+            )
+            stable, ours, naive = await _conversation(app, url, model)
+            page = await _page(app)
+            growth = await _memory(url, turns=200 if quick else 2_000)
+    late = firsts["plain, nothing kept"] - firsts["reference: the model alone"]
+    saved = 100 * (1 - ours / naive)
+    return Report(
+        name="turns",
+        title="Whole turns behind /v1/chat/completions, streamed",
+        rows=rows,
+        targets=[
+            Target(what="CPU ms per plain turn", measured=rows[0]["CPU ms"], limit=15),
+            Target(what="CPU ms per turn with one tool", measured=rows[1]["CPU ms"], limit=30),
+            Target(
+                what="ms from the model's first byte to ours", measured=round(late, 2), limit=10
+            ),
+            Target(what="longest stall of 100 streams, ms", measured=round(stall), limit=100),
+            Target(
+                what=f"% of the previous request sent again, {TURNS} turns with documents",
+                measured=round(stable, 1),
+                limit=95,
+                at_least=True,
+            ),
+            Target(
+                what="% fewer tokens than all tools and kept documents",
+                measured=round(saved, 1),
+                limit=60,
+                at_least=True,
+            ),
+            Target(what="ms for a page of 1,000 turns", measured=round(page, 1), limit=20),
+            Target(what="KB of memory a turn, in the second half", measured=growth, limit=1),
+        ],
+        notes=[
+            f"tokens of the {TURNS} turns: {ours:,} here, {naive:,} the naive way",
+            "the stall is how late a timer of 10 ms came in the process of the gateway",
+        ],
+    )
+
+
+@asynccontextmanager
+async def double(folder: Path) -> AsyncIterator[str]:
+    """Address of the scripted model."""
+    scenario = folder / "scenario.json"
+    steps = [GRADE, REPHRASE, LOOK, LOOKED, TOOL, TOOL_DONE, SLOW, PLAIN]
+    scenario.write_text(json.dumps({"steps": steps, "fallback": {"text": "Yes."}}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = HERE / "vendored" / "llm_double.py"
+    process = subprocess.Popen([sys.executable, str(program), str(scenario), "--port", str(port)])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with aiohttp.ClientSession() as session:
+            with anyio.fail_after(30):
+                while True:
+                    try:
+                        async with session.get(f"{url}/double/health"):
+                            break
+                    except aiohttp.ClientError:
+                        await anyio.sleep(0.05)
+        yield f"{url}/v1"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@asynccontextmanager
+async def gateway(folder: Path, model: str) -> AsyncIterator[tuple[App, str]]:
+    """A gateway over 200 real tools and some documents."""
+    bench = FakeUpstream(tools={"clock": lambda _: text_result("noon")})
+    rows = [json.loads(line) for line in TOOLS.read_text(encoding="utf-8").splitlines()][:200]
+    for row in rows:
+        tool = row.get("tool", row)
+        name = str(tool["name"])
+        bench.tools[name] = lambda _: text_result("done")
+        bench.definitions[name] = tool
+    settings = Settings(
+        servers=(ServerSpec(name="bench", kind="inprocess", options={"target": bench}),),
+        pinned=("bench:clock",),
+        quarantine="off",
+        store=StoreSettings(url=f"sqlite:///{folder / 'toolgate.db'}"),
+        packs=PackSettings(enable=("documents",)),
+        models={"main": ModelTable(url=model, key="k", model="double")},
+        chat=ChatSettings(engine="langgraph"),
+    )
+    async with open_app(settings, wait_s=60, wires={"bench": bench}) as app:
+        await app.gateway.documents.make(Caller(), "GUIDES", description="Guides")
+        for number in range(30):
+            text = f"# Guide {number}\n\nThe guide number {number} explains step {number}. " * 2
+            document = NewDocument(source=f"guide{number}.md", text=text, sha256=str(number))
+            await app.gateway.documents.add(Caller(), "GUIDES", document)
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(serve(app, port=0, on_ready=ready.set_result))
+        try:
+            yield app, f"{await ready}/v1"
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def client(url: str, wanted: Json) -> Any:
+    """What a client in a process of its own saw."""
+    program = [sys.executable, str(HERE / "_turn_client.py"), url, json.dumps(wanted)]
+    done = await anyio.run_process(program)
+    return json.loads(done.stdout)
+
+
+async def _streams(url: str, *, quick: bool) -> tuple[float, float]:
+    """The longest stall of the gateway, and the longest gap that a client saw, milliseconds."""
+    late: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before = time.perf_counter()
+            await anyio.sleep(0.01)
+            late.append((time.perf_counter() - before) * 1000 - 10)
+
+    ticking = asyncio.create_task(tick())
+    seen = await client(url, {"mode": "streams", "count": 20 if quick else 100, "text": "slow"})
+    ticking.cancel()
+    return max(late), seen["longest_gap_ms"]
+
+
+async def _conversation(app: App, url: str, model: str) -> tuple[float, int, int]:
+    """Stability of the prefix in per cent, tokens sent, and tokens of the naive way."""
+    root = model.removesuffix("/v1")
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{root}/double/journal") as answer:
+            before = len(await answer.json())
+        wanted = {"mode": "turns", "count": TURNS, "text": "What does the guide say of step"}
+        await client(url, {**wanted, "thread": "talk"})
+        async with session.get(f"{root}/double/journal?after={before}") as answer:
+            journal = await answer.json()
+    bodies = [row["body"] for row in journal if row["event"] == "request"]
+    answers = [body for body in bodies if body.get("temperature") != 0]
+    shares: list[float] = []
+    for earlier, later in pairwise(answers):
+        old, new = _bytes(earlier), _bytes(later)
+        pairs = enumerate(zip(old, new, strict=False))
+        shorter = min(len(old), len(new))
+        same = next((at for at, (one, other) in pairs if one != other), shorter)
+        shares.append(100 * same / len(old))
+    everything = [
+        {"type": "function", "function": tool.definition} for tool in app.gateway.tools(Caller())
+    ]
+    ours = sum(estimate_tokens(_bytes(body)) for body in bodies)
+    naive, kept = 0, 0
+    listed = estimate_tokens(json.dumps(everything))
+    for body in answers:
+        documents = [m for m in body["messages"] if "<document" in str(m.get("content"))]
+        kept += sum(estimate_tokens(str(m["content"])) for m in documents)
+        naive += listed + estimate_tokens(json.dumps(body["messages"])) + kept
+    return statistics.mean(shares), ours, naive
+
+
+def _bytes(body: Json) -> bytes:
+    """Tools and messages, in the order in which services read them."""
+    return json.dumps([body.get("tools", []), body["messages"]]).encode()
+
+
+async def _page(app: App) -> float:
+    """Milliseconds of processor time for the last page of a thread of 1,000 turns."""
+    thread = StoredThread(thread_id="long", project_id="default", caller_id="local", name="long")
+    await app.store.save_thread_settings(thread, {}, now=utc_now())
+    for turn in range(1_000):
+        said = [
+            StoredMessage(number=0, turn_id=str(turn), role=role, body={"content": "word " * 40})
+            for role in ("user", "assistant")
+        ]
+        await app.store.append_messages("long", said, now=utc_now())
+    assert app.chat is not None
+    found: list[float] = []
+    for _ in range(20):
+        began = time.process_time()
+        page = await app.chat.history(Caller(), "long")
+        found.append((time.process_time() - began) * 1000)
+        assert page is not None
+        assert len(page["messages"]) == 100
+    return statistics.median(found)
+
+
+async def _memory(url: str, *, turns: int) -> float:
+    """Kilobytes that each turn of the second half leaves behind."""
+    process = psutil.Process()
+    wanted = {"mode": "turns", "count": turns // 2, "text": "tool", "turns_a_thread": 5}
+    await client(url, {**wanted, "thread": "m"})
+    before = process.memory_info().rss
+    await client(url, {**wanted, "thread": "n"})
+    return round(max(0, process.memory_info().rss - before) / 1024 / (turns // 2), 2)
+
+
+if __name__ == "__main__":
+    main("turns", measure)

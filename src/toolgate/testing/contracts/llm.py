@@ -1,0 +1,257 @@
+"""What every chat model must do, run against yours over HTTP.
+
+Example:
+    ```python
+    class TestMine(ChatModelContract):
+        @pytest.fixture
+        async def service(self) -> AsyncIterator[ChatService]:
+            async with my_double() as service:
+                yield service
+
+        @pytest.fixture
+        def make_model(self, service: ChatService) -> Callable[[], ChatModel]:
+            return lambda: build(Options(url=service.url, key="k"))
+    ```
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+import pytest
+
+from toolgate.errors import (
+    ContextTooLongError,
+    ModelAuthError,
+    ModelError,
+    ModelRateError,
+    ModelRequestError,
+    ModelUnavailableError,
+)
+from toolgate.llm import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    ChatModel,
+    ChatRequest,
+    Finish,
+    Message,
+    Text,
+    ToolCall,
+    complete,
+)
+from toolgate.types import Json
+
+__all__ = ["ChatModelContract", "ChatService", "Said"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What a service says to one request, in no provider's words."""
+
+    text: str = ""
+    """Its text, sent in several pieces."""
+
+    calls: tuple[tuple[str, Json], ...] = ()
+    """Names and arguments of calls."""
+
+    finish: str = "stop"
+    """`stop`, `length` or `content_filter`; with calls that is theirs."""
+
+    prompt_tokens: int = 11
+    """Tokens that were sent, as the service says."""
+
+    completion_tokens: int = 3
+    """Tokens of the answer, as the service says."""
+
+    status: int = 200
+    """HTTP status; anything but 200 is an error of that kind."""
+
+    error: str = "scripted"
+    """The message of such an error."""
+
+    retry_after: int = 0
+    """Seconds in its `Retry-After`."""
+
+    drop: bool = False
+    """Whether the connection ends in the middle."""
+
+    hang: bool = False
+    """Whether nothing more comes after the first piece, until the client leaves."""
+
+
+class ChatService(Protocol):
+    """A service of a test, on a socket of this machine."""
+
+    url: str
+    """Its address, as the model is told it."""
+
+    requests: list[Json]
+    """Bodies that it received."""
+
+    left: anyio.Event
+    """Set when a client left before its answer was over."""
+
+    def say(self, *answers: Said) -> None:
+        """Answer so from now on, in order."""
+        ...
+
+
+_TOOL: Json = {
+    "type": "function",
+    "function": {
+        "name": "clock",
+        "description": "Tells the time.",
+        "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
+    },
+}
+
+
+def _asked(*messages: Message, tools: Sequence[Json] = ()) -> ChatRequest:
+    found = messages or (Message(role="user", content="What time is it?"),)
+    return ChatRequest(messages=found, tools=tuple(tools))
+
+
+@pytest.mark.anyio
+class ChatModelContract:
+    """The duties in `toolgate.llm.ChatModel`, one test each; all are decisions of ours."""
+
+    @pytest.fixture
+    async def service(self) -> ChatService:
+        """The service behind the model; every subclass says which."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def make_model(self, service: ChatService) -> Callable[[], ChatModel]:
+        """Builds a model that uses the service."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def model(self, make_model: Callable[[], ChatModel]) -> AsyncIterator[ChatModel]:
+        """The model under test."""
+        made = make_model()
+        yield made
+        await made.aclose()
+
+    async def test_it_is_a_chat_model_with_a_name(self, model: ChatModel) -> None:
+        """`plugins.make` refuses what is none."""
+        assert isinstance(model, ChatModel)
+        assert ":" in model.identity
+
+    async def test_text_comes_in_pieces_with_reason_and_usage(
+        self, model: ChatModel, service: ChatService
+    ) -> None:
+        """What is streamed is what is said."""
+        service.say(Said(text="It is noon in Bonn, and sunny."))
+        deltas = [delta async for delta in model.stream(_asked())]
+
+        texts = [delta.text for delta in deltas if isinstance(delta, Text)]
+        assert "".join(texts) == "It is noon in Bonn, and sunny."
+        assert len(texts) > 1
+        assert deltas[-1] == Finish("stop")
+        reply = await _again(model, service, Said(text="Noon."))
+        assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (11, 3)
+
+    @pytest.mark.parametrize("reason", ["length", "content_filter"])
+    async def test_the_true_reason_is_given(
+        self, model: ChatModel, service: ChatService, reason: str
+    ) -> None:
+        """A cut answer is not a whole one."""
+        reply = await _again(model, service, Said(text="Half", finish=reason))
+        assert reply.finish_reason == reason
+
+    async def test_two_calls_come_whole_with_their_own_ids(
+        self, model: ChatModel, service: ChatService
+    ) -> None:
+        """Each begins once, has its arguments, and ends."""
+        service.say(Said(calls=(("clock", {"zone": "CET"}), ("clock", {"zone": "UTC"}))))
+        deltas = [delta async for delta in model.stream(_asked(tools=[_TOOL]))]
+
+        starts = [delta for delta in deltas if isinstance(delta, CallStart)]
+        ends = [delta for delta in deltas if isinstance(delta, CallEnd)]
+        arguments = [delta for delta in deltas if isinstance(delta, CallArguments)]
+        assert [start.name for start in starts] == ["clock", "clock"]
+        assert len({start.call_id for start in starts}) == len(ends) == 2
+        assert {one.index for one in arguments} == {0, 1}
+        assert deltas[-1] == Finish("tool_calls")
+        assert "clock" in str(service.requests[-1])
+
+    async def test_calls_and_results_are_sent_back(
+        self, model: ChatModel, service: ChatService
+    ) -> None:
+        """The second request of a turn has what the first one brought."""
+        call = ToolCall(call_id="call_1", name="clock", arguments='{"zone":"CET"}')
+        reply = await _again(
+            model,
+            service,
+            Said(text="Noon."),
+            Message(role="system", content="Be brief."),
+            Message(role="user", content="What time is it?"),
+            Message(role="assistant", content="Let me look.", calls=(call,)),
+            Message(role="tool", content="twelve", call_id="call_1", name="clock"),
+        )
+        sent = str(service.requests[-1])
+
+        assert reply.message.text == "Noon."
+        for part in ("Be brief.", "What time is it?", "Let me look.", "CET", "twelve"):
+            assert part in sent
+
+    async def test_without_tools_the_request_has_none(
+        self, model: ChatModel, service: ChatService
+    ) -> None:
+        """Some services refuse an empty list."""
+        await _again(model, service, Said(text="Noon."))
+        assert "tools" not in service.requests[-1]
+
+    @pytest.mark.parametrize(
+        ("said", "error"),
+        [
+            (Said(status=401, error="wrong key"), ModelAuthError),
+            (Said(status=429, retry_after=7), ModelRateError),
+            (Said(status=400, error="prompt is too long: 9 tokens"), ContextTooLongError),
+            (Said(status=400, error="no such parameter"), ModelRequestError),
+            (Said(status=500), ModelUnavailableError),
+            (Said(text="It is noon in Bonn", drop=True), ModelUnavailableError),
+        ],
+        ids=["key", "rate", "length", "request", "down", "drop"],
+    )
+    async def test_failures_are_told_apart(
+        self, model: ChatModel, service: ChatService, said: Said, error: type[ModelError]
+    ) -> None:
+        """Whoever asks does something else about each."""
+        service.say(said, said, said)
+        with pytest.raises(error) as caught:
+            await complete(model, _asked())
+
+        assert len(service.requests) == 1  # repeating is for whoever asks to decide
+        if isinstance(caught.value, ModelRateError):
+            assert caught.value.wait_s == pytest.approx(7, abs=1)
+
+    async def test_closing_ends_the_request_at_once(
+        self, model: ChatModel, service: ChatService
+    ) -> None:
+        """Tokens that nobody reads cost money."""
+        service.say(Said(text="It is noon in Bonn", hang=True))
+        stream: Any = model.stream(_asked())
+        with anyio.fail_after(30):
+            await anext(stream)
+            await stream.aclose()
+            await service.left.wait()
+
+    async def test_cancelling_ends_the_request_at_once(
+        self, model: ChatModel, service: ChatService
+    ) -> None:
+        """A client that leaves cancels its turn."""
+        service.say(Said(text="It is noon in Bonn", hang=True))
+        with anyio.move_on_after(0.5) as scope:
+            await complete(model, _asked())
+        with anyio.fail_after(30):
+            await service.left.wait()
+
+        assert scope.cancelled_caught
+
+
+async def _again(model: ChatModel, service: ChatService, said: Said, *messages: Message) -> Any:
+    service.say(said)
+    return await complete(model, _asked(*messages))

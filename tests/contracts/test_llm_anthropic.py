@@ -1,0 +1,21 @@
+"""The adapter `anthropic` against a service that speaks like its provider."""
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from tests.contracts.model_services import Service, service_of
+from toolgate.llm import ChatModel
+from toolgate.llm.anthropic import Options, build
+from toolgate.testing.contracts.llm import ChatModelContract
+
+
+class TestAnthropic(ChatModelContract):
+    @pytest.fixture
+    async def service(self) -> AsyncIterator[Service]:  # type: ignore[override] # it ends too
+        async with service_of("anthropic", "") as service:
+            yield service
+
+    @pytest.fixture
+    def make_model(self, service: Service) -> Callable[[], ChatModel]:
+        return lambda: build(Options(url=service.url, key="k", model="m"))

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from yarl import URL
 
-from tests.credentials.places import caller, gateway, log_in, spec_of, until_listed
+from tests.credentials.places import caller, gateway, log_in, said, spec_of, until_listed
 from tests.serve.doors import headers_for, modern, post
 from toolgate.app import App
 from toolgate.errors import RpcError, ToolgateError
@@ -213,8 +213,8 @@ async def test_a_client_that_cannot_gets_an_error_with_the_address(
         await until_listed(place.app)
         message = modern("tools/call", {"name": "notes__whoami", "arguments": {}})
         answer = await post(place.url, message, headers_for(message))
-        assert answer.error["code"] == -31016
-        assert f"{place.url}/oauth/login/" in answer.error["message"]
+        assert answer.result["isError"] is True
+        assert f"{place.url}/oauth/login/" in said(answer.result)
 
 
 async def test_a_client_of_the_handshake_era_gets_the_error_that_its_era_has(
@@ -242,8 +242,8 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
 
     What is looked for: every token, code, verifier, secret that any server gave or got.
     """
-    said = io.StringIO()
-    handler = logging.StreamHandler(said)
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     level = root.level
@@ -298,7 +298,7 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
     assert {"login", "credentials"} <= {record.action for record in audit}
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("toolgate.db*"))
     for secret in secrets:
-        assert secret not in said.getvalue(), "in the log"
+        assert secret not in written.getvalue(), "in the log"
         assert secret not in "\n".join(answers), "in an answer, an error or the audit"
         assert secret.encode() not in stored, "in the store"
-    assert json.loads(said.getvalue().splitlines()[0])
+    assert json.loads(written.getvalue().splitlines()[0])

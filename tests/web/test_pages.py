@@ -8,13 +8,13 @@ import pytest
 from tests.web.places import HOSTILE, notes, opened, said_in
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream
-from toolgate.types import Caller
+from toolgate.types import Caller, ServerSpec
 
 pytestmark = pytest.mark.anyio
 
 PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
-    "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "why",
+    "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "logins", "why",
     "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions",
 )  # fmt: skip
 
@@ -232,3 +232,19 @@ async def test_names_with_slashes_and_quotes_have_pages() -> None:
         answer = await place.client.get(f"/console/{link[1]}")
         assert answer.status_code == 200
         assert name in said_in(answer.text)
+
+
+async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
+    """Issue 6: a console page for logins at servers; no secret is on it."""
+    spec = ServerSpec(name="mail", kind="http", options={"url": "http://127.0.0.1:9/mcp"})
+    async with opened() as place:
+        await place.app._catalog.add(spec)
+        logins = place.app.logins
+        await logins.give(Caller(), "mail", headers={"X-Key": "hidden-value"}, env={})
+        logins.base = "http://127.0.0.1:7420"
+        page = await place.page("logins")
+        assert "X-Key" in page
+        assert "hidden-value" not in page
+        assert 'href="http://127.0.0.1:7420/oauth/login/' in page
+        await place.send("logins", server="mail", subject="")
+        assert "Nothing is kept" in await place.page("logins")

@@ -157,6 +157,10 @@ class Logins:
             if manages or (kept.key.subject and own.get(kept.key.server) == kept.key.subject)
         ]
 
+    def specs(self, caller: Caller) -> tuple[ServerSpec, ...]:
+        """The servers that are there for a caller."""
+        return tuple(spec for spec in self._specs() if self._rights.reaches(caller, spec.name))
+
     # Logging in
 
     async def begin(

@@ -640,7 +640,12 @@ class UpstreamServer:
     # Subscriptions
 
     async def subscribe(self, uris: set[str]) -> None:
-        """Have updates of exactly these resources announced, now and after reconnecting."""
+        """Have updates of exactly these resources announced, now and after reconnecting.
+
+        Not where each caller has a connection of their own: the main one shows somebody else.
+        """
+        if self._crowd is not None:
+            return
         self._subscriptions = set(uris)
         if self.main is not None:
             async with asyncio.timeout(_LIST_S):

@@ -43,6 +43,7 @@ PAGES = (
     "projects",
     "tokens",
     "permissions",
+    "logins",
     "approvals",
     "audit",
     "login",

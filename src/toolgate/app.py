@@ -157,7 +157,8 @@ class App:
     async def reload(self, settings: Settings) -> None:
         """Take new settings over; servers that stay as they are keep running untouched.
 
-        Address, store, log and how callers prove who they are stay as they were started with.
+        Address, certificate, store, log, proxies and how callers prove who they are stay as they
+        were started with.
 
         Raises:
             ConfigError: The servers do not fit together, or there is no such search; nothing was
@@ -169,6 +170,9 @@ class App:
             store=self.settings.store,
             auth=self.settings.auth,
             authn=self.settings.authn,
+            local_open=self.settings.local_open,
+            tls=self.settings.tls,
+            outbound=self.settings.outbound,
             project_optimizations=_optimizations(settings, self.permissions),
         )
         self._guards.check(_guards_of(fixed))

@@ -97,6 +97,7 @@ ByCaller = Annotated[
     typer.Option("--caller", metavar="ID", help="Who asked, such as local or token:ID."),
 ]
 Project = Annotated[str | None, typer.Option("--project", metavar="NAME", help="Of a project.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only what did not end well.")]
 
 
 @app.command("list")
@@ -109,6 +110,7 @@ def list_records(
     tool: Tool = None,
     caller: ByCaller = None,
     project: Project = None,
+    failed: Failed = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="At most this many.")
     ] = 50,
@@ -132,6 +134,7 @@ def list_records(
         target=tool,
         caller_id=caller,
         project_id=project,
+        failed=failed,
         phase=None if intents else "outcome",
         limit=limit,
     )
@@ -157,6 +160,7 @@ def export(
     tool: Tool = None,
     caller: ByCaller = None,
     project: Project = None,
+    failed: Failed = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> int:
     """Write all records to FILE, oldest first. Exit status 3 when there are none.
@@ -174,6 +178,7 @@ def export(
         target=tool,
         caller_id=caller,
         project_id=project,
+        failed=failed,
         oldest_first=True,
     )
     if str(file) == "-":

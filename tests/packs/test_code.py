@@ -17,7 +17,7 @@ from tests.packs.writing import SALES, write
 from toolgate.app import App, open_app
 from toolgate.errors import RpcError
 from toolgate.packs import _server
-from toolgate.settings import PackSettings, Settings, StoreSettings
+from toolgate.settings import ModelTable, PackSettings, Settings, StoreSettings
 from toolgate.testing import memory_app
 from toolgate.types import Caller
 from toolgate.upstream import tool
@@ -106,6 +106,39 @@ async def test_functions_of_a_pack_are_tools_of_a_server_with_its_name(tmp_path:
         "chat": None,
         "has_store": True,
     }
+
+
+SUMMARY = '''
+from toolgate import Context, tool
+from toolgate.llm import ChatRequest, Message, complete
+
+
+@tool
+async def summary(text: str, context: Context) -> str:
+    """Say it shorter."""
+    if context.chat is None:
+        return "There is no model."
+    asked = ChatRequest(messages=(Message(role="user", content=text),), purpose="summary")
+    reply = await complete(context.chat, asked)
+    return f"{context.chat.identity}: {reply.message.content}"
+'''
+
+
+async def test_a_tool_asks_the_chat_model_that_is_configured_at_that_time(tmp_path: Path) -> None:
+    def settings(said: str | None) -> Settings:
+        steps = {"steps": [{"user": "long", "say": said}]}
+        models = {"main": ModelTable(provider="scripted", options=steps)} if said else {}
+        packs = PackSettings(paths=(str(tmp_path),), disable=("schema",))
+        return Settings(packs=packs, models=models)
+
+    write(tmp_path, {"pack.toml": 'name = "sales"', "tools/summary.py": SUMMARY})
+    async with memory_app({}, settings(None), wait_s=30) as app:
+        answers = [await call(app, "sales__summary", text="a long story")]
+        for said in ("short", "shorter"):
+            await app.reload(replace(settings(said), store=app.settings.store))
+            answers.append(await call(app, "sales__summary", text="a long story"))
+
+    assert answers == ["There is no model.", "main: short", "main: shorter"]
 
 
 async def test_a_broken_module_is_skipped_and_named(tmp_path: Path) -> None:

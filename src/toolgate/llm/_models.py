@@ -107,6 +107,11 @@ class Models:
         """Name of the model that answers when none is asked for; empty without any."""
         return self._default or next(iter(self._tables), "")
 
+    @property
+    def usual(self) -> ChatModel | None:
+        """The default model, with all that is tried until it answers; None without any."""
+        return _Usual(self) if self._tables else None
+
     def name_of(self, asked: str | None) -> str:
         """The name of the model that is asked for by name or alias; None: the default.
 
@@ -226,6 +231,23 @@ class Models:
     def now(self) -> float:
         """Seconds of the clock."""
         return self._clock()
+
+
+class _Usual:
+    """The default model of the settings at the moment of each request."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    @property
+    def identity(self) -> str:
+        return self._models.default
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
+        return self._models.ask(self._models.name_of(None), request).deltas()
+
+    async def aclose(self) -> None:
+        """Nothing: it is not the tool's to end."""
 
 
 class Asking:

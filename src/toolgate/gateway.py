@@ -456,6 +456,7 @@ class Gateway:
             query=texts[:_QUERY_CHARS] if texts is not None else None,
             detail={"messages": len(found), "intents": dict(named.most_common(20))},
         )
+        await self._receipts.settle(caller)
         return found
 
     def _is_withheld(self, caller: Caller, intent: str, tool: str) -> bool:
@@ -486,6 +487,7 @@ class Gateway:
                 "tokens": made.tokens,
             },
         )
+        await self._receipts.settle(caller)
         return made
 
     async def knowledge(self, caller: Caller, queries: Sequence[str]) -> Knowledge:
@@ -502,6 +504,7 @@ class Gateway:
                 "tokens": known.tokens,
             },
         )
+        await self._receipts.settle(caller)
         return known
 
     def _tools(self, caller: Caller) -> "_Tools":
@@ -606,6 +609,7 @@ class Gateway:
             fallback=answer.fallback,
             withheld=self.reach.withheld(caller, snapshot, down),
         )
+        await self._receipts.settle(caller)
         return found
 
     async def _with_intents(
@@ -751,8 +755,9 @@ class Gateway:
             budget_tokens=self.settings.discovery.describe_budget_tokens,
             notices=[str(problem) for problem in problems[:3]],
         )
-        detail: Json = {"keys": [entry.key for entry in entries]}
+        detail: Json = {"keys": [entry.key for entry in entries], "tokens": shown.tokens}
         self._receipts.simple(caller, "describe", began=began, detail=detail)
+        await self._receipts.settle(caller)
         return shown
 
     # Running
@@ -879,9 +884,14 @@ class Gateway:
         else:
             entry = self.reach.prompt(caller, str(ref.get("name")))
             server, target = entry.server, {**ref, "name": entry.name}
-        return await self._catalog.request(
-            server, "completion/complete", {**params, "ref": target}, caller=caller, peer=peer
-        )
+        wanted = {**params, "ref": target}
+        key = f"{server}:{target.get('uri') or target.get('name')}"
+        async with self._receipts.around(caller, "complete", server, key) as done:
+            found = await self._catalog.request(
+                server, "completion/complete", wanted, caller=caller, peer=peer
+            )
+            done(found)
+            return found
 
     async def subscribe(self, caller: Caller, uri: str) -> None:
         """Have updates of a resource announced through `on_change`; counted, see `unsubscribe`.

@@ -490,6 +490,11 @@ class Management:
         return self._access.decide(caller, "right", right).allowed
 
     @property
+    def pinned(self) -> frozenset[str]:
+        """Keys of the tools that are always listed."""
+        return self._menu.pinned()
+
+    @property
     def menu_tokens(self) -> int:
         """Estimated tokens of all definitions."""
         return self._catalog.snapshot.menu_tokens

@@ -270,6 +270,14 @@ class Door:
         """What was learned from use."""
         return await self._ask("GET", "usage")
 
+    async def cost(self, days: float) -> Json:
+        """What conversations cost."""
+        return await self._ask("GET", f"cost?days={days:g}")
+
+    async def tool_usage(self, days: float) -> Json:
+        """How tools were used."""
+        return await self._ask("GET", f"tools/usage?days={days:g}")
+
     async def packs(self) -> list[Json]:
         """Every pack that was found, with what is wrong with it."""
         return cast("list[Json]", (await self._ask("GET", "packs"))["packs"])

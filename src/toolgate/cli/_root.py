@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         LOOK_AFTER,
         "Try the embedder that is configured, or make a model for the embedder `onnx`.",
     ),
+    "cost": (LOOK_AFTER, "Show what tasks cost in tokens, against listing every tool."),
     "usage": (LOOK_AFTER, "Show and forget what was learned from use."),
     "eval": (LOOK_AFTER, "Measure how good search and intents are."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),

@@ -7,7 +7,7 @@ import typer
 
 from toolgate.cli._door import load_settings, open_door, unknown_server
 from toolgate.cli._exit import FINE
-from toolgate.cli._output import note, print_json, print_table, waiting
+from toolgate.cli._output import local_time, note, print_json, print_table, waiting
 
 __all__ = ["app"]
 
@@ -22,12 +22,52 @@ def tools(
     groups: Annotated[
         bool, typer.Option("--groups", help="List the capability groups instead.")
     ] = False,
+    usage: Annotated[
+        bool, typer.Option("--usage", help="Show how they were used, and what follows from it.")
+    ] = False,
+    days: Annotated[
+        float, typer.Option("--days", min=0.001, metavar="N", help="With --usage: how far back.")
+    ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
     """List the tools of all servers."""
+    if usage:
+        return anyio.run(_usage, days, as_json)
     if groups:
         return anyio.run(_groups, as_json)
     return anyio.run(_tools, server, as_json)
+
+
+async def _usage(days: float, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.tool_usage(days)
+    if as_json:
+        print_json(found)
+        return FINE
+    if not found["tools"]:
+        note("No tool was called in this time.")
+    else:
+        print_table(
+            ("Tool", "Project", "Calls", "Success", "Took", "Last"),
+            [
+                (
+                    use["tool"],
+                    use["project_id"],
+                    f"{use['calls']:,}",
+                    f"{use['success_share']:.0%}",
+                    f"{use['mean_ms']:.0f} ms",
+                    local_time(use["last_at"]),
+                )
+                for use in found["tools"]
+            ],
+            spare=("Project", "Took"),
+        )
+    if found["pins"]:
+        note(f"Called often, worth listing always (pinned): {', '.join(found['pins'])}")
+    if found["never_used_servers"]:
+        names = ", ".join(found["never_used_servers"][:20])
+        note(f"Never used in this time, worth removing: {names}")
+    return FINE
 
 
 async def _groups(as_json: bool) -> int:

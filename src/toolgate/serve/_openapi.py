@@ -194,6 +194,8 @@ _QUERIES: Final[Mapping[str, Mapping[str, str]]] = {
         "format": "mcp, openai or anthropic: definitions ready for a model.",
     },
     "optimization": {"days": "How far back."},
+    "cost": {"days": "How far back; 1 by default."},
+    "tools/usage": {"days": "How far back; 1 by default."},
 }
 _PAGES: Final[Mapping[str, str]] = {
     "limit": "At most this many, 1 to 1,000; all by default.",

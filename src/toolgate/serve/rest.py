@@ -35,6 +35,7 @@ from toolgate.metatools import (
 )
 from toolgate.scan import Held
 from toolgate.serve._access import ACCESS
+from toolgate.serve._accounts import cost, tool_usage
 from toolgate.serve._approvals import approval_list, approval_one, approve, reject
 from toolgate.serve._asgi import (
     DisconnectedError,
@@ -512,6 +513,14 @@ class Rest:
         self._gateway.reach.must_manage(call.caller)
         return 200, await optimization(self._app, call.caller, call.query)
 
+    async def cost(self, call: _Call) -> tuple[int, object]:
+        """`GET cost`: tokens of each conversation, against listing all tools; takes `?days=`."""
+        return 200, await cost(self._app, call.caller, call.query)
+
+    async def tool_usage(self, call: _Call) -> tuple[int, object]:
+        """`GET tools/usage`: calls, success and last use by tool and project; takes `?days=`."""
+        return 200, await tool_usage(self._app, call.caller, call.query)
+
     def _tools(self, call: _Call, keys: Sequence[str], form: str) -> list[Json]:
         """Definitions of tools by key, ready for a model's API."""
         known = {tool.key: tool for tool in self._gateway.tools(call.caller)}
@@ -596,6 +605,8 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("GET", "audit"): Rest.audit,
     ("GET", "audit/verify"): Rest.verify_audit,
     ("GET", "openapi.json"): Rest.openapi,
+    ("GET", "cost"): Rest.cost,
+    ("GET", "tools/usage"): Rest.tool_usage,
     ("GET", "groups"): Rest.groups,
     ("POST", "mark"): Rest.mark,
     ("GET", "usage"): Rest.usage,

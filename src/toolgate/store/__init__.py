@@ -8,7 +8,12 @@ from toolgate.store._approval import (
     ApprovalStore,
     StoredApproval,
 )
-from toolgate.store._audit_view_rows import AuditViews, MinuteCount
+from toolgate.store._audit_view_rows import (
+    AuditViews,
+    ConversationCost,
+    MinuteCount,
+    ToolUse,
+)
 from toolgate.store._batches import Batches
 from toolgate.store._credential_rows import (
     CredentialKey,
@@ -79,6 +84,7 @@ __all__ = [
     "AuditViews",
     "Batches",
     "Checkup",
+    "ConversationCost",
     "CredentialKey",
     "CredentialRows",
     "DetectionCount",
@@ -120,6 +126,7 @@ __all__ = [
     "StoredToken",
     "StoredUse",
     "ThreadRows",
+    "ToolUse",
     "Upgrade",
     "Upkeep",
     "UsageFilter",

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from toolgate.types import AuditRecord
 
-__all__ = ["AuditViews", "MinuteCount"]
+__all__ = ["AuditViews", "ConversationCost", "MinuteCount", "ToolUse"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,70 @@ class MinuteCount:
     """How many of them failed."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConversationCost:
+    """What one conversation asked for, and what came back."""
+
+    project_id: str
+    """The tenant."""
+
+    caller_id: str
+    """Who."""
+
+    client: str
+    """The client program."""
+
+    conversation: str
+    """Which."""
+
+    calls: int
+    """Calls of tools that ended."""
+
+    failed: int
+    """Of these, how many failed."""
+
+    repeats: int
+    """Calls of the same tool with the same arguments as one before."""
+
+    searches: int
+    """Answers of searches, and of descriptions."""
+
+    search_tokens: int
+    """Estimated tokens of these answers."""
+
+    request_bytes: int
+    """Of the arguments of calls."""
+
+    response_bytes: int
+    """Of the results of calls."""
+
+    last_at: str
+    """When it was last heard of; UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolUse:
+    """How much a tool was used."""
+
+    project_id: str
+    """In which project."""
+
+    tool: str
+    """Its key."""
+
+    calls: int
+    """How often."""
+
+    failed: int
+    """Of these, how often it failed."""
+
+    mean_ms: float
+    """How long a call took, on average."""
+
+    last_at: str
+    """When last; UTC, ISO 8601."""
+
+
 class AuditViews(Protocol):
     """The part of a store that shows the audit to people."""
 
@@ -34,4 +98,16 @@ class AuditViews(Protocol):
 
         Oldest first; empty where there is no such record. Calls are looked for within an hour.
         """
+        ...
+
+    async def conversation_costs(
+        self, since: str, *, project_id: str | None = None, limit: int = 200
+    ) -> list[ConversationCost]:
+        """What conversations cost from a moment on, the last heard of first; None: all projects."""
+        ...
+
+    async def tool_uses(
+        self, since: str, *, project_id: str | None = None, tool: str | None = None
+    ) -> list[ToolUse]:
+        """How much tools were used from a moment on, the most used first; None: all of them."""
         ...

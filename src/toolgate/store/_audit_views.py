@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, case, cast, func, select
+from sqlalchemy.dialects.postgresql import JSONB
 
 from toolgate.errors import StoreError
 from toolgate.ids import utc_text
 from toolgate.store import _rows, _tables
-from toolgate.store._audit_view_rows import MinuteCount
-from toolgate.store._keepable import keepable
+from toolgate.store._audit_view_rows import ConversationCost, MinuteCount, ToolUse
+from toolgate.store._keepable import keepable, kept
 from toolgate.types import AuditRecord
 
 __all__ = ["FINE", "SqlAuditViews"]
@@ -49,9 +50,105 @@ class SqlAuditViews:
             ]
         )
 
+    async def conversation_costs(
+        self, since: str, *, project_id: str | None = None, limit: int = 200
+    ) -> list[ConversationCost]:
+        """What conversations cost from a moment on, the last heard of first."""
+        return await self._read(lambda opened: _costs(opened, since, project_id, limit))
+
+    async def tool_uses(
+        self, since: str, *, project_id: str | None = None, tool: str | None = None
+    ) -> list[ToolUse]:
+        """How much tools were used from a moment on, the most used first."""
+        return await self._read(lambda opened: _uses(opened, since, project_id, tool))
+
     async def audit_chain(self, record_id: str) -> list[AuditRecord]:
         """A record with all that it belongs to, oldest first."""
         return await self._read(lambda opened: _chain_of(opened, record_id))
+
+
+def _costs(
+    opened: Connection, since: str, project_id: str | None, limit: int
+) -> list[ConversationCost]:
+    table = _tables.audit
+    if opened.dialect.name == "sqlite":
+        tokens: ColumnElement[Any] = func.json_extract(table.c.detail, "$.tokens")
+    else:
+        tokens = cast(cast(table.c.detail, JSONB)["tokens"].astext, Integer)
+    is_call = table.c.action == "call"
+    is_search = table.c.action.in_(("discover", "describe"))
+    called = case((is_call, table.c.target + func.coalesce(table.c.arguments_sha256, "")))
+    calls = func.sum(case((is_call, 1), else_=0))
+    last = func.max(table.c.at)
+    who = (table.c.project_id, table.c.caller_id, table.c.client, table.c.conversation)
+    wanted = (
+        select(
+            *who,
+            calls.label("calls"),
+            func.sum(case((is_call & table.c.status.not_in(FINE), 1), else_=0)).label("failed"),
+            (calls - func.count(called.distinct())).label("repeats"),
+            func.sum(case((is_search, 1), else_=0)).label("searches"),
+            func.coalesce(func.sum(case((is_search, tokens))), 0).label("search_tokens"),
+            func.coalesce(func.sum(table.c.request_bytes), 0).label("request_bytes"),
+            func.coalesce(func.sum(table.c.response_bytes), 0).label("response_bytes"),
+            last.label("last_at"),
+        )
+        .where(table.c.at >= since, table.c.phase == "outcome", is_call | is_search)
+        .group_by(*who)
+        .order_by(last.desc())
+        .limit(limit)
+    )
+    if project_id is not None:
+        wanted = wanted.where(table.c.project_id == keepable(project_id))
+    return [
+        ConversationCost(
+            **{
+                name: kept(value) if isinstance(value, str) else int(value)
+                for name, value in row.items()
+            }
+        )
+        for row in opened.execute(wanted).mappings()
+    ]
+
+
+def _uses(
+    opened: Connection, since: str, project_id: str | None, tool: str | None
+) -> list[ToolUse]:
+    table = _tables.audit
+    calls = func.count()
+    wanted = (
+        select(
+            table.c.project_id,
+            table.c.target,
+            calls.label("calls"),
+            func.sum(case((table.c.status.in_(FINE), 0), else_=1)).label("failed"),
+            func.coalesce(func.avg(table.c.duration_ms), 0.0).label("mean_ms"),
+            func.max(table.c.at).label("last_at"),
+        )
+        .where(
+            table.c.at >= since,
+            table.c.action == "call",
+            table.c.phase == "outcome",
+            table.c.server.is_not(None),
+        )
+        .group_by(table.c.project_id, table.c.target)
+        .order_by(calls.desc(), table.c.target)
+    )
+    if project_id is not None:
+        wanted = wanted.where(table.c.project_id == keepable(project_id))
+    if tool is not None:
+        wanted = wanted.where(table.c.target == keepable(tool))
+    return [
+        ToolUse(
+            project_id=kept(row.project_id),
+            tool=kept(row.target or ""),
+            calls=int(row.calls),
+            failed=int(row.failed),
+            mean_ms=float(row.mean_ms),
+            last_at=row.last_at,
+        )
+        for row in opened.execute(wanted)
+    ]
 
 
 def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:

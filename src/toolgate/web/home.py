@@ -36,6 +36,7 @@ async def _show(visit: Visit) -> Response:
         calls=sum(whole for whole, _ in minutes),
         errors=sum(failed for _, failed in minutes),
         wanted=await _wanted(visit, servers),
+        saved=visit.console.saved.look(visit) if visit.manages and visit.console else None,
     )
 
 

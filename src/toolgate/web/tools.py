@@ -153,12 +153,17 @@ async def _tool_page(
         definition_tokens=estimate_tokens(entry.raw),
         server=status,
         rights=await _rights(visit, entry.key) if visit.manages else [],
+        uses=await visit.app.store.tool_uses(_week_ago(), tool=entry.key) if visit.manages else [],
         required=visit.gateway.admission.required,
         indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
         result=result,
         took_ms=took_ms,
         arguments=arguments,
     )
+
+
+def _week_ago() -> str:
+    return utc_now(plus_s=-7 * 86_400)
 
 
 def _hints(definition: Json) -> list[str]:

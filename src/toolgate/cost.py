@@ -1,0 +1,118 @@
+"""What whole tasks cost in tokens, against listing every tool; losses are told as losses.
+
+A conversation pays for the menu that it is shown, for the answers of searches, and for arguments
+and results. Without Toolgate's search it would have paid for the definitions of all tools, and for
+the same arguments and results. Menus are those of the present catalog; each is counted once for a
+conversation, as a context holds it. Tokens are the one estimate of `toolgate.tokens`.
+"""
+
+from dataclasses import asdict, dataclass
+
+from toolgate.app import App
+from toolgate.store import ConversationCost
+from toolgate.tokens import estimate_tokens
+from toolgate.types import Caller, Json
+
+__all__ = ["Account", "TaskCost", "account"]
+
+_BYTES_PER_TOKEN = 4
+_SHOWN = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCost:
+    """What one conversation cost."""
+
+    of: ConversationCost
+    """What it asked for."""
+
+    menu_tokens: int
+    """Of what `tools/list` shows it."""
+
+    all_menu_tokens: int
+    """Of the definitions of all tools that it may use."""
+
+    @property
+    def call_tokens(self) -> int:
+        """Of arguments and results."""
+        return -(-(self.of.request_bytes + self.of.response_bytes) // _BYTES_PER_TOKEN)
+
+    @property
+    def tokens(self) -> int:
+        """Of all of it."""
+        return self.menu_tokens + self.of.search_tokens + self.call_tokens
+
+    @property
+    def listed_tokens(self) -> int:
+        """What it would have been with all tools listed."""
+        return self.all_menu_tokens + self.call_tokens
+
+    @property
+    def saved_tokens(self) -> int:
+        """The difference; below zero it is a loss."""
+        return self.listed_tokens - self.tokens
+
+    def as_json(self) -> Json:
+        """For REST and `--json`."""
+        return {
+            **asdict(self.of),
+            "menu_tokens": self.menu_tokens,
+            "call_tokens": self.call_tokens,
+            "tokens": self.tokens,
+            "listed_tokens": self.listed_tokens,
+            "saved_tokens": self.saved_tokens,
+            "turns": self.of.calls + self.of.searches,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What the conversations of a time cost."""
+
+    since: str
+    """From when on; UTC, ISO 8601."""
+
+    tasks: tuple[TaskCost, ...]
+    """Each, the last heard of first."""
+
+    @property
+    def tokens(self) -> int:
+        """Of all."""
+        return sum(task.tokens for task in self.tasks)
+
+    @property
+    def saved_tokens(self) -> int:
+        """Against listing all tools; below zero it is a loss."""
+        return sum(task.saved_tokens for task in self.tasks)
+
+    def as_json(self) -> Json:
+        """For REST and `--json`."""
+        return {
+            "since": self.since,
+            "conversations": len(self.tasks),
+            "tokens": self.tokens,
+            "listed_tokens": sum(task.listed_tokens for task in self.tasks),
+            "saved_tokens": self.saved_tokens,
+            "tasks": [task.as_json() for task in self.tasks],
+        }
+
+
+async def account(app: App, caller: Caller, since: str, *, limit: int = _SHOWN) -> Account:
+    """What the conversations of a project, or of all for who may manage, cost from a moment on.
+
+    Raises:
+        ForbiddenError: The caller may not manage.
+    """
+    app.gateway.reach.must_manage(caller)
+    menus: dict[str, tuple[int, int]] = {}
+    tasks: list[TaskCost] = []
+    for cost in await app.store.conversation_costs(since, limit=limit):
+        if cost.project_id not in menus:
+            # A manager in that project stands for its callers: who may use less pays less.
+            about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
+            shown = estimate_tokens(await app.gateway.list_tools(about))
+            whole = sum(estimate_tokens(tool.raw) for tool in app.gateway.reach.tools(about))
+            menus[cost.project_id] = (shown, whole)
+        shown, whole = menus[cost.project_id]
+        tasks.append(TaskCost(of=cost, menu_tokens=shown, all_menu_tokens=whole))
+    return Account(since=since, tasks=tuple(tasks))

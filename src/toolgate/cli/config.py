@@ -10,6 +10,7 @@ from toolgate.cli._exit import FINE, NOTHING, WRONG
 from toolgate.cli._output import counted, note, print_json, print_text
 from toolgate.cli._undo import copy_beside
 from toolgate.errors import SettingError
+from toolgate.guards import Guards
 from toolgate.settings import (
     Settings,
     find_config,
@@ -38,6 +39,7 @@ def check(
     options = shared()
     try:
         settings = load(options.config, options.imports)
+        Guards.check(settings.guard)
     except SettingError as error:
         errors = load_errors(options.config, options.imports) or [error]
         if as_json:

@@ -1,0 +1,140 @@
+"""`docs/permissions.md`, literally: from a laptop to a shared gateway in five commands."""
+
+import json
+import re
+import shlex
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table
+from toolgate.cli._exit import FINE, NOT_ALLOWED, NOTHING, WRONG
+
+PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
+
+
+def commands() -> tuple[list[list[str]], list[list[str]]]:
+    """The two blocks of the section, each line as words."""
+    section = PAGE.read_text(encoding="utf-8").partition("in five commands\n")[2]
+    section = section.partition("\n## ")[0]
+    first, second = (
+        [shlex.split(line, comments=True) for line in block.strip().splitlines()]
+        for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    )
+    return first, second
+
+
+def ask(address: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
+    """What the REST interface answers to somebody with a token."""
+    request = urllib.request.Request(
+        f"{address}/api/v1/{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        if token
+        else {},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_five_commands_make_a_shared_gateway_with_two_projects_and_three_tokens(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    source = SMALL_SERVER.read_text(encoding="utf-8").replace("add_numbers", "read_numbers")
+    (folder / "files_server.py").write_text(source, encoding="utf-8")
+    notes = server_table("small").replace("[server.small]", "[server.notes]")
+    files = notes.replace("[server.notes]", "[server.files]").replace(
+        str(SMALL_SERVER), str(folder / "files_server.py")
+    )
+    (folder / "toolgate.toml").write_text(notes + files, encoding="utf-8")
+
+    made, later = commands()
+    assert len(made) == 5
+    assert all(words[0] == "toolgate" for words in (*made, *later))
+    tokens: dict[str, str] = {}
+    for words in made[:4]:
+        done = command(*words[1:])
+        assert done.status == FINE, done.err
+        if words[1] == "tokens":
+            names = [word for word in words[3:] if word in {"anna", "ben", "carl"}]
+            tokens |= dict(zip(names, done.out.split(), strict=True))
+    assert set(tokens) == {"anna", "ben", "carl"}
+    assert made[4][1] == "serve"
+    address = serve(*made[4][2:]).address.replace("0.0.0.0", "127.0.0.1")
+
+    def seen(name: str) -> set[str]:
+        status, answer = ask(address, "tools", tokens[name])
+        assert status == 200
+        return {tool["toolKey"] for tool in answer["tools"]}
+
+    assert ask(address, "tools", "")[0] == 401
+    assert "notes:echo" in seen("anna") == seen("ben")
+    assert {key.partition(":")[0] for key in seen("anna")} == {"notes"}
+    assert seen("carl") == {"files:read_numbers"}
+    call = {"toolKey": "files:read_numbers", "arguments": {"a": 1, "b": 2}}
+    assert ask(address, "execute", tokens["carl"], call)[0] == 200
+    assert ask(address, "execute", tokens["anna"], call)[0] == 404
+
+    explain, rotate, revoke = later
+    explained = command(*explain[1:])
+    assert explained.status == NOT_ALLOWED, explained.err
+    fresh = command(*rotate[1:]).out.strip()
+    assert ask(address, "tools", fresh)[0] == ask(address, "tools", tokens["anna"])[0] == 200
+    assert command(*revoke[1:]).status == FINE
+    assert ask(address, "tools", tokens["ben"])[0] == 401
+
+
+def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
+    command: Command, folder: Path
+) -> None:
+    """`docs/guards.md`: list, show, approve with other arguments, reject."""
+    path = folder / "toolgate.toml"
+    guard = '[[guard]]\ntools = ["small:add_*"]\napproval = "user"\nreason = "Sums are dear."\n'
+    path.write_text(path.read_text(encoding="utf-8") + guard, encoding="utf-8")
+    assert command("approvals", "list").status == NOTHING
+    call = ("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=2")
+
+    refused = command(*call)
+    assert refused.status == NOT_ALLOWED
+    assert "Sums are dear." in refused.err
+    ((found),) = command("approvals", "list", "--json").json
+    assert (found["toolKey"], found["arguments"]) == ("small:add_numbers", '{"a": 1, "b": 2}')
+    shown = command("approvals", "show", found["id"][:24])
+    assert "Why: Sums are dear." in shown.out
+    done = command("approvals", "approve", found["id"], "--arguments", '{"a": 40, "b": 2}')
+    assert done.out.startswith("Approved small:add_numbers for local")
+    assert '"sum": 42' in command(*call).out
+    assert command(*call).status == NOT_ALLOWED
+
+    (second,) = command("approvals", "list", "--json").json
+    assert command("approvals", "reject", second["id"], "--comment", "No.").status == FINE
+    assert "No." in command(*call).err
+    assert command("approvals", "approve", second["id"]).status == WRONG
+    assert command("approvals", "approve", "nothing").status == NOTHING
+    assert command("approvals", "approve", second["id"], "--arguments", "[").status == WRONG
+    states = [one["state"] for one in command("approvals", "list", "--state", "all", "--json").json]
+    assert states == ["rejected", "used"]
+
+    exported = command("audit", "export", "-", "--format", "ocsf", "--action", "approval")
+    events = [json.loads(line) for line in exported.out.splitlines()]
+    assert [one["unmapped"]["detail"]["state"] for one in events] == [
+        "waiting", "approved", "used", "waiting", "rejected",
+    ]  # fmt: skip
+    table = command("audit", "export", "-", "--format", "csv", "--failed")
+    assert table.out.startswith("record_id,at,action,")
+    assert table.out.count(",approval,") >= 3
+    assert command("audit", "export", "-", "--format", "xml").status == WRONG
+
+
+def test_a_guard_that_cannot_work_is_found_by_a_check(command: Command, folder: Path) -> None:
+    path = folder / "toolgate.toml"
+    guard = '[[guard]]\ndeny = { path = ["("] }\n'
+    path.write_text(path.read_text(encoding="utf-8") + guard, encoding="utf-8")
+    checked = command("config", "check")
+    assert checked.status == WRONG
+    assert "in deny of a guard is no expression" in checked.err
+    assert "toolgate.toml, line" in checked.err

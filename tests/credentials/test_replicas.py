@@ -85,13 +85,8 @@ async def test_a_token_that_is_revoked_in_one_replica_is_refused_in_others_withi
     ):
         made = await one.gateway.admin.create_token(caller(), "anna")
         shown = Shown(authorization=f"Bearer {made.secret}")
-        with anyio.fail_after(10):
-            while True:
-                try:
-                    await other.gateway.admission.admit(shown)
-                    break
-                except CredentialError:
-                    await anyio.sleep(0.01)
+        await other.gateway.admin.tokens(caller())  # looks at the store
+        await other.gateway.admission.admit(shown)
         await one.gateway.admin.revoke_token(caller(), "anna")
         with pytest.raises(CredentialError):
             await one.gateway.admission.admit(shown)

@@ -143,8 +143,8 @@ class Pages(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is there
+        del format, args
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import io
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pypdf
 from pypdf.errors import DependencyError, FileNotDecryptedError
@@ -68,7 +68,7 @@ def _headings(reader: pypdf.PdfReader) -> dict[int, list[tuple[int, str]]]:
 def _entries(outline: Sequence[Any], level: int) -> Iterator[tuple[int, Any]]:
     for entry in outline:
         if isinstance(entry, list):
-            yield from _entries(entry, level + 1)
+            yield from _entries(cast("list[Any]", entry), level + 1)
         else:
             yield min(level, 6), entry
 

@@ -215,7 +215,7 @@ class Gateway:
             quarantine=quarantine,
             reach=self.reach,
             showing=self._showing,
-            approvals=passage.approvals,
+            passage=passage,
         )
         """The verbs of those who look after it."""
         self.documents = Librarian(

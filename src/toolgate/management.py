@@ -20,7 +20,7 @@ from toolgate.errors import (
     UnknownApprovalError,
 )
 from toolgate.execute import check_arguments, nearest
-from toolgate.guards import Approvals
+from toolgate.guards import Passage
 from toolgate.reach import Reach
 from toolgate.scan import Held, Quarantine
 from toolgate.search import (
@@ -93,7 +93,7 @@ class Management:
         quarantine: Quarantine,
         reach: Reach,
         showing: Showing,
-        approvals: Approvals,
+        passage: Passage,
     ) -> None:
         self._settings = settings
         self._project = project
@@ -108,7 +108,8 @@ class Management:
         self._quarantine = quarantine
         self._reach = reach
         self._menu = showing
-        self._approvals = approvals
+        self._guards = passage.guards
+        self._approvals = passage.approvals
 
     async def mark(self, caller: Caller, key: str, *, right: bool) -> None:
         """Say that a tool which a search showed was right, or wrong.
@@ -200,6 +201,9 @@ class Management:
         stages.append(_stage("quarantine", passed=held is None, reason=reason))
         visible = all(stage["passed"] for stage in stages)
         if visible and entry is not None:
+            guard = self._guards.of(about.project_id, entry)
+            told = "No guard is about its calls." if guard is None else str(guard)
+            stages.append(_stage("guards", passed=True, reason=told))
             stages.append(self._listed_stage(about, entry))
             if query:
                 stages.append(await self._rank_stage(about, entry, query))

@@ -213,7 +213,7 @@ async def test_opentelemetry_gets_the_records_as_logs() -> None:
             await place.append_audit([record])
         tasks.cancel_scope.cancel()
     head, _, body = taken[0].partition(b"\r\n\r\n")
-    if b"gzip" in head.lower():
+    if b"content-encoding: gzip" in head.lower():
         body = gzip.decompress(body)
     sent = ExportLogsServiceRequest.FromString(body)
     log = sent.resource_logs[0].scope_logs[0].log_records[0]

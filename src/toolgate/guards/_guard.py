@@ -109,6 +109,25 @@ class Guard:
             for where, of in _SIZES.items()
         }
 
+    def __str__(self) -> str:
+        """What it does, for people."""
+        tables = [part.table for part in self._parts]
+        said = [f"A person has to approve each call ({self.approver})."] if self.approver else []
+        if any(table.arguments or table.deny for table in tables):
+            said.append("Arguments are limited.")
+        said += [
+            f"Secrets in {where}s are {'masked' if mode == 'mask' else 'blocked'}."
+            for where, mode in self._masks.items()
+            if mode
+        ]
+        said += [
+            f"Most bytes of {'arguments' if where == 'argument' else 'results'}: {most:,}."
+            for where, most in self._max_bytes.items()
+            if most
+        ]
+        places = dict.fromkeys(table.source for table in tables if table.source)
+        return " ".join([*said, *(f"[{place}]" for place in places)]) or "A guard without effect."
+
     @property
     def looks_at_results(self) -> bool:
         """Whether anything is to be done about results."""

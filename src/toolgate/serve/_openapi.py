@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import toolgate
 from toolgate.serve._audit import AUDIT_QUERY
@@ -435,4 +435,4 @@ def _of_hint(hint: object) -> Json:
         float: _NUMBER,
         NoneType: {"type": "null"},
     }
-    return plain.get(cast("object", hint), _OBJECT)
+    return plain.get(hint, _OBJECT)

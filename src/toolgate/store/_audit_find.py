@@ -38,7 +38,9 @@ def find(connection: Connection, wanted: AuditFilter) -> list[AuditRecord]:
         if value is None or name == best:
             continue
         # A plus keeps SQLite from the index of a column.
-        column = literal_column(f"+audit.{name}") if best and name in indexed else table.c[name]
+        column: ColumnElement[Any] = table.c[name]
+        if best and name in indexed:
+            column = literal_column(f"+audit.{name}")
         statement = statement.where(column == keepable(value))
     if best:
         statement = statement.where(indexed[best])

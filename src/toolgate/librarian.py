@@ -107,8 +107,8 @@ class Librarian:
                 collections: list[Collection] | None = await self.collections(caller)
             except StoreError:
                 collections = None
-            if request.collections:
-                collections = _named(collections or [], request.collections)
+            if request.collections and collections is not None:
+                collections = _named(collections, request.collections)
         with observe("retrieve", collections=len(collections or ())):
             found = await retrieve(
                 self._library,

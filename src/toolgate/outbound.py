@@ -35,6 +35,7 @@ from toolgate.errors import SettingError, UnreachableError
 from toolgate.settings import OutboundSettings
 
 __all__ = [
+    "CONNECT_S",
     "HERE",
     "LINK",
     "PRIVATE",
@@ -49,12 +50,21 @@ __all__ = [
     "level_of",
     "open_session",
     "proxy_for",
+    "refuse_by_text",
     "why_not",
 ]
 
-PUBLIC, PRIVATE, HERE, LINK = 0, 1, 2, 3
-"""How private an address is: of the internet, of a private network, of this machine, of the link or
-of no use at all."""
+PUBLIC: Final = 0
+"""How private an address is: of the internet."""
+
+PRIVATE: Final = 1
+"""Of a private network."""
+
+HERE: Final = 2
+"""Of this machine."""
+
+LINK: Final = 3
+"""Of the link, or of no use at all."""
 
 CONNECT_S: Final = 10.0
 KEPT_OPEN_S: Final = 4.0

@@ -302,3 +302,17 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
         assert secret not in "\n".join(answers), "in an answer, an error or the audit"
         assert secret.encode() not in stored, "in the store"
     assert json.loads(written.getvalue().splitlines()[0])
+
+
+async def test_commands_and_addresses_of_servers_come_only_from_who_manages(
+    notes: ProtectedServer,
+) -> None:
+    """Issue 6: stdio commands come only from administrators; addresses neither."""
+    async with listening(spec_of(notes), settings=SHARED) as place:
+        anna = await place.token("anna")
+        for config in ({"command": "sh"}, {"url": "http://169.254.169.254/mcp"}):
+            status, _ = await place.ask(
+                "POST", "servers", {"name": "own", "config": config}, token=anna
+            )
+            assert status == 403
+        assert (await place.ask("GET", "credentials", token=anna))[1] == {"credentials": []}

@@ -1,7 +1,9 @@
 """`toolgate doctor`: check everything and say what to do."""
 
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +35,26 @@ def doctor(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Start no servers.")] = False,
+    production: Annotated[
+        bool,
+        typer.Option("--production", help="Also check whether others may depend on this gateway."),
+    ] = False,
 ) -> int:
     """Check configuration, servers, store and port, and say what to do."""
-    return anyio.run(_doctor, as_json, bundle, not quick)
+    return anyio.run(_doctor, as_json, bundle, not quick, production)
 
 
-async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool) -> int:
+async def _all(handshakes: bool, production: bool) -> AsyncIterator[Check]:
+    async for check in examine(handshakes=handshakes):
+        yield check
+    if production:
+        async for check in import_module("toolgate.cli._production").examine_production():
+            yield check
+
+
+async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, production: bool) -> int:
     checks: list[Check] = []
-    found = examine(handshakes=handshakes)
+    found = _all(handshakes, production)
     while True:
         with waiting("Checking"):
             check = await anext(found, None)

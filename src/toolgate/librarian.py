@@ -104,7 +104,7 @@ class Librarian:
         with self._receipts.refusals(caller, "retrieve", ",".join(request.collections)):
             self._must_ask(caller)
             try:
-                collections: list[Collection] | None = await self.collections(caller)
+                collections: list[Collection] | None = await self.collections(caller, counted=False)
             except StoreError:
                 collections = None
             if request.collections and collections is not None:
@@ -164,11 +164,11 @@ class Librarian:
             timeout_s=settings.grade_timeout_s,
         )
 
-    async def collections(self, caller: Caller) -> list[Collection]:
-        """The collections that the caller may ask."""
+    async def collections(self, caller: Caller, *, counted: bool = True) -> list[Collection]:
+        """The collections that the caller may ask; see `Library.collections`."""
         return [
             each
-            for each in await self._library.collections(caller.project_id)
+            for each in await self._library.collections(caller.project_id, counted=counted)
             if self._access.decide(caller, "read", f"{PACK}:{each.name}").allowed
         ]
 
@@ -188,7 +188,7 @@ class Librarian:
 
     async def documents(self, caller: Caller, name: str) -> list[tuple[StoredDocument, bool]]:
         """The documents of a collection, and whether each is cut as the settings say now."""
-        found = _named(await self.collections(caller), [name])
+        found = _named(await self.collections(caller, counted=False), [name])
         rows = await self._library.documents(caller.project_id, found[0].name)
         suffix = self._library.kept_hash("")
         return [

@@ -159,9 +159,15 @@ class Library:
 
     # Collections
 
-    async def collections(self, project_id: str) -> list[Collection]:
-        """The collections of a project by name, with what keeps them from being searched."""
-        return [self._shown(row) for row in await self._rows.collections(project_id)]
+    async def collections(self, project_id: str, *, counted: bool = True) -> list[Collection]:
+        """The collections of a project by name, with what keeps them from being searched.
+
+        Args:
+            project_id: The tenant.
+            counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
+        """
+        rows = await self._rows.collections(project_id, counted=counted)
+        return [self._shown(row) for row in rows]
 
     async def collection(self, project_id: str, name: str) -> Collection:
         """One by its name or alias.

@@ -7,7 +7,6 @@ decided here, so that every database gives the same order.
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -22,8 +21,8 @@ _B: Final = 0.75
 _MOST_TERMS: Final = 24
 """Words of a question that are looked for, the rarest first."""
 
-_LOOKED_AT: Final = 400
-"""Passages that are weighed for each place of the answer at most; those with rare words first."""
+_LOOKED_AT: Final = 250
+"""Passages that are weighed at least where so many have a word; those with rare words first."""
 
 _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
@@ -88,8 +87,9 @@ async def best_by_words(
 
 
 def _score(words: Sequence[str], weights: dict[str, float], average: float) -> float:
-    counted = Counter(word for word in words if word in weights)
     whole = _K1 * (1 - _B + _B * len(words) / average)
-    return sum(
-        weights[word] * often * (_K1 + 1) / (often + whole) for word, often in counted.items()
-    )
+    score = 0.0
+    for word, weight in weights.items():
+        often = words.count(word)
+        score += weight * often * (_K1 + 1) / (often + whole)
+    return score

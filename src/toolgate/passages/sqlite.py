@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Annotated, Any
 
 import numpy as np
@@ -46,23 +47,24 @@ class SqlitePassages(SqlPassages):
         super().__init__(store)
         self._most_bytes = options.cache_mb * _MIB
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._looking = Lock()  # several threads read
 
     def write(
         self, driver: Any, shelf: Shelf, passages: Sequence[Placed], rows: NDArray[np.float32]
     ) -> None:
         """Write rows; what is in memory of the shelf is old then."""
         super().write(driver, shelf, passages, rows)
-        self._kept.pop(shelf.shelf_id, None)
+        self._forget(shelf)
 
     async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
         """Forget the passages of documents."""
         await super().remove(shelf, documents)
-        self._kept.pop(shelf.shelf_id, None)
+        self._forget(shelf)
 
     async def drop(self, shelf: Shelf) -> None:
         """Forget a shelf."""
         await super().drop(shelf)
-        self._kept.pop(shelf.shelf_id, None)
+        self._forget(shelf)
 
     def scan(
         self, driver: Any, shelf: Shelf, documents: Collection[str] | None
@@ -78,9 +80,11 @@ class SqlitePassages(SqlPassages):
             (shelf.collection_id,),
         )
         version = int(found[0][0]) if found else -1
-        kept = self._kept.get(shelf.shelf_id)
+        with self._looking:
+            kept = self._kept.get(shelf.shelf_id)
+            if kept is not None and kept.version == version:
+                self._kept.move_to_end(shelf.shelf_id)
         if kept is not None and kept.version == version:
-            self._kept.move_to_end(shelf.shelf_id)
             yield kept.numbers, kept.vectors
             return
         pieces: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
@@ -101,13 +105,19 @@ class SqlitePassages(SqlPassages):
         version: int,
         pieces: Sequence[tuple[NDArray[np.int64], NDArray[np.float32]]],
     ) -> None:
-        self._kept[shelf.shelf_id] = _Kept(
+        kept = _Kept(
             version,
             np.concatenate([numbers for numbers, _ in pieces]),
             np.concatenate([vectors for _, vectors in pieces]),
         )
-        while sum(each.vectors.nbytes for each in self._kept.values()) > self._most_bytes:
-            self._kept.popitem(last=False)
+        with self._looking:
+            self._kept[shelf.shelf_id] = kept
+            while sum(each.vectors.nbytes for each in self._kept.values()) > self._most_bytes:
+                self._kept.popitem(last=False)
+
+    def _forget(self, shelf: Shelf) -> None:
+        with self._looking:
+            self._kept.pop(shelf.shelf_id, None)
 
 
 _: type[PassageIndex] = SqlitePassages

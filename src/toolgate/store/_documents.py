@@ -187,7 +187,14 @@ class DocumentRows:
     # Collections
 
     async def collections(self, project_id: str, *, counted: bool = True) -> list[StoredCollection]:
-        """The collections of a project, by name; without counting what is in them if so wanted."""
+        """The collections of a project, by name.
+
+        Args:
+            project_id: The tenant.
+            counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
+        """
+        any_passage = "SELECT 1 FROM passages p WHERE p.collection_id = c.collection_id LIMIT 1"
+        uncounted = f"0, (SELECT count(*) FROM ({any_passage}) x)"  # noqa: S608 - of ours
         counts = (
             "(SELECT count(*) FROM documents d WHERE d.collection_id = c.collection_id),"
             " (SELECT coalesce(sum(d.passages), 0) FROM documents d"
@@ -197,7 +204,7 @@ class DocumentRows:
         def work(driver: Any) -> list[StoredCollection]:
             found = self._rows(
                 driver,
-                f"SELECT {_COLLECTION}, {counts if counted else '0, 0'}"  # noqa: S608 - of ours
+                f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
                 " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
                 (keepable(project_id),),
             )

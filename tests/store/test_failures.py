@@ -7,11 +7,14 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import pytest
 from anyio import create_task_group
 from sqlalchemy import event, text
@@ -340,3 +343,28 @@ async def test_a_kill_at_any_moment_leaves_nothing_half_written(tmp_path: Path) 
         StoredResult(handle="h", project_id="default", caller_id="c", body=b"", expires_at="2026")
     )
     await store.close()
+
+
+async def test_closing_waits_for_a_read_whose_task_was_cancelled() -> None:
+    """In memory there is one connection; closed under another thread, it ends the process."""
+    store = build(Options(url="sqlite://"))
+    await store.open()
+    started, go_on = anyio.Event(), threading.Event()
+    found: list[object] = []
+
+    def slow(connection: sqlite3.Connection) -> None:
+        anyio.from_thread.run_sync(started.set)
+        assert go_on.wait(60)
+        found.append(connection.execute("SELECT 1").fetchone())
+
+    with anyio.fail_after(60):
+        async with create_task_group() as tasks:
+            tasks.start_soon(store.reading, slow)
+            await started.wait()
+            tasks.cancel_scope.cancel()
+        async with create_task_group() as tasks:
+            tasks.start_soon(store.close)
+            await anyio.lowlevel.checkpoint()
+            assert found == []
+            go_on.set()
+    assert found == [(1,)]

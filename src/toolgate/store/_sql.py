@@ -115,7 +115,11 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 
     async def close(self) -> None:
         """Close connections; may be called twice."""
-        await anyio.to_thread.run_sync(self._engine.dispose)
+        await anyio.to_thread.run_sync(self._close)
+
+    def _close(self) -> None:
+        with self._alone:  # closing a connection that another thread still uses ends the process
+            self._engine.dispose()
 
     async def add_project(self, project_id: str) -> None:
         """Make a project; nothing happens when it exists."""

@@ -427,3 +427,16 @@ async def test_a_login_is_not_shown_to_the_address_that_a_server_gets_later(
         with pytest.raises(ToolgateError):
             await app.gateway.execute(caller(), "notes:whoami", {})
         assert not [h for h, _ in other.requests if "authorization" in h]
+
+
+async def test_user_and_password_in_an_address_are_not_told_to_the_authorization_server(
+    authorization: AuthorizationServer, notes: ProtectedServer
+) -> None:
+    spec = spec_of(notes)
+    url = notes.url.replace("://", "://someone:pass-word@")
+    async with gateway(replace(spec, options={**spec.options, "url": url})) as app:
+        found = await begun(app)
+        assert "pass-word" not in found.url
+        answer = await browse(found.url)
+        await app.logins.finish(caller=caller(), **answer)
+    assert "pass-word" not in str(authorization.asked)

@@ -333,7 +333,7 @@ class Desk:
         if own.token_url == url:
             reach = (await load("toolgate.outbound")).WRITTEN
         else:
-            reach = await outbound.reach_from(own.issuer or str(spec.options["url"]), way)
+            reach = await outbound.reach_from(own.issuer or module.address_of(spec), way)
         return module.TokenPlace(
             token_url=url, client=secret["client"], reach=reach, way=way.elsewhere
         )
@@ -438,7 +438,7 @@ class Desk:
                 reach=reach,
                 way=module.way_of(spec).elsewhere,
             )
-            return place, _resource_of(spec), " ".join(own.scopes)
+            return place, module.address_of(spec), " ".join(own.scopes)
         found = await (await self.oauth()).find(spec)
         client, _ = await (await self.oauth()).client(
             own, found, redirects=(), name="", document=""
@@ -553,7 +553,3 @@ def _has_own(spec: ServerSpec) -> bool:
     """Whether its configuration has an Authorization of its own."""
     names = json_object(spec.options.get("headers"))
     return any(name.lower() == "authorization" for name in names)
-
-
-def _resource_of(spec: ServerSpec) -> str:
-    return str(spec.options["url"]).partition("#")[0]

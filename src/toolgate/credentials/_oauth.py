@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
@@ -50,6 +50,7 @@ __all__ = [
     "GrantRefusedError",
     "OAuth",
     "TokenPlace",
+    "address_of",
     "authorize_url",
     "check_iss",
     "client_of",
@@ -133,7 +134,7 @@ class OAuth:
             UnreachableError: It does not answer, or may not be reached.
             InvalidAnswerError: What it says about itself does not fit.
         """
-        url, way = str(spec.options["url"]), way_of(spec)
+        url, way = address_of(spec), way_of(spec)
         reach = await self._outbound.reach_from(url, way)
         resource = await self._resource(url, reach, way, challenge)
         own = spec.credentials
@@ -456,6 +457,12 @@ def _as_client(client: Json, form: Mapping[str, str]) -> tuple[dict[str, str], d
     if secret and method == "client_secret_post":
         sent["client_secret"] = secret
     return sent, {}
+
+
+def address_of(spec: ServerSpec) -> str:
+    """The address of a server without user and password, which are nobody else's business."""
+    parts = urlsplit(str(spec.options["url"]))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
 
 
 def way_of(spec: ServerSpec) -> Way:

@@ -14,7 +14,15 @@ from urllib.parse import parse_qsl
 from toolgate.access import Admission, Shown
 from toolgate.credentials import CALLBACK, DOCUMENT, PAGE, Logins, shown_subject
 from toolgate.errors import CredentialError, ToolgateError
-from toolgate.serve._asgi import Receive, Scope, Send, read_body, send_json
+from toolgate.serve._asgi import (
+    DisconnectedError,
+    Receive,
+    Scope,
+    Send,
+    TooLargeError,
+    read_body,
+    send_json,
+)
 from toolgate.serve._guard import header
 from toolgate.types import Caller
 
@@ -49,6 +57,10 @@ class LoginPages:
             await _page(send, 401, "Not you", str(error))
         except ToolgateError as error:
             await _page(send, 400, "This did not work", str(error))
+        except TooLargeError:
+            await _page(send, 413, "Too much", "Nothing here takes so much.")
+        except DisconnectedError:
+            return
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send, ticket: str) -> None:
         page = self._logins.page(ticket)

@@ -118,6 +118,7 @@ def _texts(body: Json, *names: str, allowed: tuple[str, ...] = ()) -> dict[str, 
 def _pairs(body: Json, name: str) -> dict[str, str]:
     value: object = body.get(name)
     pairs = json_object(value)
-    if (value is not None and not pairs) or not all(isinstance(one, str) for one in pairs.values()):
+    is_object = value is None or isinstance(value, dict)
+    if not is_object or not all(isinstance(one, str) for one in pairs.values()):
         raise ArgumentError(f"Member {name!r} is no object of texts.")
     return pairs

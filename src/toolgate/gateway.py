@@ -385,7 +385,7 @@ class Gateway:
             return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
             raise
-        except (UpstreamError, HandleError, LimitError, GuardError) as error:
+        except (UpstreamError, HandleError, LimitError, GuardError, StoreError) as error:
             return _problem(error)
 
     async def _call_meta(self, caller: Caller, name: str, params: Json, peer: Peer | None) -> Json:

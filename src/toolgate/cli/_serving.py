@@ -156,6 +156,7 @@ async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -
     _say(f"  Claude Code   claude mcp add --transport http toolgate {address}/mcp")
     entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
     _say(f"  other clients {json.dumps(entry)}")
+    _say(f"  a browser     {address}/console")
     for notice in app.settings.notices:
         _say(f"  note: {notice}")
     for run in others:

@@ -271,10 +271,12 @@ class Console:
             yield "retry: 3000\n\n"
             while not self._stopping.is_set():
                 waiting = asyncio.ensure_future(woken.wait())
-                await asyncio.wait(
-                    {waiting, stopping}, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED
-                )
-                waiting.cancel()
+                try:
+                    await asyncio.wait(
+                        {waiting, stopping}, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    waiting.cancel()
                 if not changed:
                     try:
                         await self.caller_of(visit.request, cookie)

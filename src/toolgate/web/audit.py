@@ -32,6 +32,10 @@ async def _list(visit: Visit) -> Response:
     return visit.page(
         "audit.html",
         records=records,
+        names={
+            f"token:{token.token_id}": token.name
+            for token in await visit.gateway.admin.tokens(visit.caller)
+        },
         older=f"{last.at} {last.record_id}" if last else "",
         actions=_ACTIONS,
         periods=[name for name, _ in _PERIODS],

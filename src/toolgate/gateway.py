@@ -830,7 +830,7 @@ class Gateway:
             result = await self._catalog.request(
                 server, "resources/read", {**params, "uri": uri}, caller=caller, peer=peer
             )
-            return self._past(caller, server, f"{server}:{uri}", result, done)
+            return await self._past(caller, server, f"{server}:{uri}", result, done)
 
     async def get_prompt(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
         """Answer a `prompts/get`.
@@ -856,10 +856,11 @@ class Gateway:
             result = self._past(caller, entry.server, entry.key, result, done)
             return await self.wording.replaced(caller, name, arguments, result)
 
-    def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:
+    async def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:
         """What a server gave of a resource or prompt, past the guards that are about all of it."""
         done(result)
-        result, notes = self._passage.of_server(caller, server).result(key, result)
+        passed = self._passage.of_server(caller, server)
+        result, notes = await passed.result(key, result)
         done(result, notes)
         return result
 
@@ -1065,7 +1066,7 @@ class Gateway:
                 result = await self._answer(caller, entry, sent, peer, passed)
             told: Json = {"upstream_request_id": sent_as[-1]} if sent_as else {}
             done(result, told)
-            result, notes = passed.result(entry.key, result)
+            result, notes = await passed.result(entry.key, result)
             done(result, told | notes)
         if passed.clearance is not None:
             result = self._passage.approvals.carry_on(passed.clearance, result)

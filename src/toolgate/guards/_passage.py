@@ -1,14 +1,19 @@
 """A call on its way past the guards: what goes on, and what comes back."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
+
+import anyio.to_thread
 
 from toolgate.errors import RpcError
 from toolgate.guards._guard import Guard, Guards, Tool
 from toolgate.guards.approvals import Approvals, Clearance
-from toolgate.types import Caller, Json, Peer, json_object
+from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["Passage", "Passed"]
+
+_SMALL: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,7 @@ class Passed:
     notes: Json = field(default_factory=dict[str, Any])
     """What is to be recorded of it."""
 
-    def result(self, key: str, result: Json) -> tuple[Json, Json]:
+    async def result(self, key: str, result: Json) -> tuple[Json, Json]:
         """A result as it goes on, and what is to be recorded of it.
 
         Raises:
@@ -35,7 +40,7 @@ class Passed:
         """
         if self.guard is None or not self.guard.looks_at_results:
             return result, {}
-        return self.guard.result(key, result)
+        return await _aside(self.guard.result, key, result)
 
     def error(self, error: RpcError) -> RpcError:
         """An error of the server as it goes on."""
@@ -66,17 +71,17 @@ class Passage:
         passed = Passed(params=params, guard=guard)
         if guard.approver:
             # Nobody is asked about a call that would not go on anyway.
-            guard.arguments(tool.key, json_object(params.get("arguments")))
+            await _aside(guard.arguments, tool.key, json_object(params.get("arguments")))
             found = await self.approvals.seek(caller, tool, guard, params, peer)
             if not isinstance(found, Clearance):
                 return found
             passed = replace(passed, params=found.params, clearance=found)
         came = json_object(passed.params.get("arguments"))
-        arguments, notes = guard.arguments(tool.key, came)
+        arguments, notes = await _aside(guard.arguments, tool.key, came)
         if arguments is not came:
             passed = replace(passed, params={**passed.params, "arguments": arguments})
         if answers := json_object(passed.params.get("inputResponses")):
-            masked, more = guard.answers(tool.key, answers)
+            masked, more = await _aside(guard.answers, tool.key, answers)
             passed = replace(passed, params={**passed.params, "inputResponses": masked})
             notes = {**more, **notes}
         return replace(passed, notes=notes)
@@ -84,3 +89,28 @@ class Passage:
     def of_server(self, caller: Caller, server: str) -> Passed:
         """A request for a resource or a prompt of a server."""
         return Passed(params={}, guard=self.guards.of_server(caller.project_id, server))
+
+
+async def _aside(
+    look: Callable[[str, Json], tuple[Json, Json]], key: str, value: Json
+) -> tuple[Json, Json]:
+    """Look at a value; at a large one in a thread, so that other calls go on."""
+    if _is_small(value):
+        return look(key, value)
+    return await anyio.to_thread.run_sync(look, key, value)
+
+
+def _is_small(value: object) -> bool:
+    """Whether looking at a value takes a moment; stops counting as soon as it does not."""
+    left = _SMALL
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        left -= len(one) if isinstance(one, str) else 8
+        if left < 0:
+            return False
+        if isinstance(one, dict):
+            waiting += json_object(one).values()
+        elif isinstance(one, list):
+            waiting += json_array(one)
+    return True

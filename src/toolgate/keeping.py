@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +43,7 @@ class Keeper:
         self._store = store
         self._catalog = catalog
         self._rows: list[StoredServer] = []
-        self._changing = anyio.Lock()
+        self._lock = anyio.Lock()
 
     async def specs(self, settings: Settings) -> list[ServerSpec]:
         """The servers of the settings and of the store.
@@ -81,9 +83,18 @@ class Keeper:
             ConfigError: The servers do not fit together any more.
             StoreError: The store cannot be read.
         """
-        if await self._store.servers(None) != self._rows:
-            async with self._changing:
+        known = {row.server_id: row for row in self._rows}
+        if known != {row.server_id: row for row in await self._store.servers(None)}:
+            async with self._lock:
                 await self._catalog.become(await self.specs(settings))
+
+    @asynccontextmanager
+    async def _change(self, name: str) -> AsyncGenerator[None]:
+        """A change of our own of one server, which is not one to follow afterwards."""
+        async with self._lock:
+            yield
+            now = [row for row in await self._store.servers(None) if row.name == name]
+            self._rows = [row for row in self._rows if row.name != name] + now
 
     async def _opened_spec(self, row: StoredServer) -> ServerSpec:
         """The server of a row; one whose secrets cannot be read is disabled, and says why."""
@@ -99,7 +110,7 @@ class Keeper:
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server and start it."""
-        async with self._changing:
+        async with self._change(name):
             await self._add(project_id, name, config, save=save)
 
     async def _add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
@@ -137,7 +148,7 @@ class Keeper:
 
     async def remove(self, project_id: str, name: str) -> None:
         """Remove a server where it is kept, and end it; of a file, a copy is left beside it."""
-        async with self._changing:
+        async with self._change(name):
             row = await self._stored(project_id, name)
             if row is not None:
                 await self._store.delete_server(row.server_id)
@@ -149,7 +160,7 @@ class Keeper:
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
         """Switch a server on or off where it is kept."""
-        async with self._changing:
+        async with self._change(name):
             row = await self._stored(project_id, name)
             if row is not None:
                 changed = replace(row, enabled=enabled)
@@ -164,7 +175,7 @@ class Keeper:
 
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
         """Take a tool away from everybody, or give it back, where its server is kept."""
-        async with self._changing:
+        async with self._change(name):
             row = await self._stored(project_id, name)
             if row is None:
                 source = self._spec(name).source

@@ -153,7 +153,7 @@ async def test_tf_1_each_setting_shows_exactly_its_tools(
     enabled: list[str], shown: set[str]
 ) -> None:
     settings = Settings(
-        packs=PackSettings(enable=("documents", "sql")),
+        packs=PackSettings(enable=("documents", "sql"), disable=("schema",)),
         connections={"shop": ConnectionTable(url="sqlite://")},
     )
     async with chatting(

@@ -41,10 +41,10 @@ class Service:
         await send({"type": "http.response.start", "status": 200, "headers": head})
         events = list(_WORDS[self._provider](said))
         for number, event in enumerate(events):
-            if said.drop and number == 4:
+            if said.drop and number == 3:
                 return  # uvicorn closes the connection
             await send({"type": "http.response.body", "body": event, "more_body": True})
-            if said.hang and number == 3:
+            if said.hang and number == 2:
                 while (await receive())["type"] != "http.disconnect":
                     pass
                 self.left.set()

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import anthropic
 import anyio
+import httpx2
 from anthropic import AsyncAnthropic
 
 from toolgate.errors import ModelError
@@ -127,10 +128,15 @@ class AnthropicModel:
             finally:
                 with anyio.CancelScope(shield=True):
                     await stream.close()
+            if not reading.is_whole:
+                raise broken_off(self.identity, "the stream ended before the answer.")
             for delta in reading.ended():
                 yield delta
         except anthropic.AnthropicError as error:
             raise self._translated(error) from error
+        except httpx2.HTTPError as error:
+            # The library lets through what breaks within a stream (anthropic 2.12.0).
+            raise unreached(self.identity) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise unreadable(self.identity) from error
 
@@ -207,6 +213,11 @@ class _Reading:
         self._block: Json = {}
         self._calls = -1
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the service said why the answer ended."""
+        return self._reason is not None
+
     def read(self, event: Any) -> Iterator[Delta]:
         """The pieces of one event."""
         match event.type:
@@ -262,11 +273,8 @@ class _Reading:
                 completion_tokens=self._answered,
                 cached_tokens=self._cached,
             )
-        if self._reason is not None:
-            reason = _REASONS.get(self._reason, "stop")
-            yield Finish("tool_calls" if reason == "stop" and self._calls >= 0 else reason)
-        elif self._calls >= 0:
-            yield Finish("tool_calls")
+        reason = _REASONS.get(self._reason or "", "stop")
+        yield Finish("tool_calls" if reason == "stop" and self._calls >= 0 else reason)
 
 
 def _messages(messages: Sequence[Message]) -> tuple[str, list[Json]]:

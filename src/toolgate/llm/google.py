@@ -6,10 +6,12 @@ https://ai.google.dev/api/generate-content
 import base64
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import aiohttp
+import anyio
 import httpx
 from google import genai
 from google.genai import errors, types
@@ -17,7 +19,15 @@ from google.genai import errors, types
 from toolgate import jsontext
 from toolgate.errors import ModelError
 from toolgate.ids import new_id
-from toolgate.llm._said import error_of, said_by, status_error, unreached, unreadable, wait_of
+from toolgate.llm._said import (
+    broken_off,
+    error_of,
+    said_by,
+    status_error,
+    unreached,
+    unreadable,
+    wait_of,
+)
 from toolgate.llm.base import (
     CallArguments,
     CallEnd,
@@ -79,6 +89,14 @@ def build(options: Options) -> "GoogleModel":
     return GoogleModel(options)
 
 
+_ANSWERED: ContextVar[list[httpx.Response]] = ContextVar("answered")
+"""Where the response of the request of this task is noted."""
+
+
+async def _note_answer(response: httpx.Response) -> None:
+    _ANSWERED.get([]).append(response)
+
+
 class GoogleModel:
     """A chat model behind `POST …:streamGenerateContent`."""
 
@@ -94,6 +112,8 @@ class GoogleModel:
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
         """The answer, piece by piece."""
+        answered: list[httpx.Response] = []
+        _ANSWERED.set(answered)
         try:
             contents, config = self._asked(request)
             stream = await self._opened().aio.models.generate_content_stream(
@@ -105,7 +125,12 @@ class GoogleModel:
                     for delta in reading.read(chunk):
                         yield delta
             finally:
-                await stream.aclose()
+                # The library leaves its response open when nobody reads on (google-genai 3.4.0).
+                with anyio.CancelScope(shield=True):
+                    for response in answered:
+                        await response.aclose()
+            if not reading.is_whole:
+                raise broken_off(self.identity, "the stream ended before the answer.")
             for delta in reading.ended():
                 yield delta
         except errors.APIError as error:
@@ -125,7 +150,10 @@ class GoogleModel:
         if self._client is None:
             options = self._options
             # Its own client would be shared with a library that ends it when it likes.
-            self._http = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=options.connect_s))
+            self._http = httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=options.connect_s),
+                event_hooks={"response": [_note_answer]},
+            )
             self._client = genai.Client(
                 enterprise=False,
                 api_key=options.key or "none",
@@ -183,6 +211,11 @@ class _Reading:
         self._reason: str | None = None
         self._usage: Usage | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the service said why the answer ended."""
+        return self._reason is not None
+
     def read(self, chunk: Any) -> Iterator[Delta]:
         """The pieces of one chunk."""
         if chunk.usage_metadata is not None:
@@ -220,8 +253,8 @@ class _Reading:
             yield Finish("content_filter")
         elif self._calls and self._reason != "MAX_TOKENS":
             yield Finish("tool_calls")
-        elif self._reason is not None:
-            yield Finish(_REASONS.get(self._reason, "stop"))
+        else:
+            yield Finish(_REASONS.get(self._reason or "", "stop"))
 
 
 def _usage(said: Any) -> Usage:

@@ -38,9 +38,11 @@ def upgrade() -> None:
             name="fk_threads_project_id",
             ondelete="CASCADE",
         ),
-        sa.UniqueConstraint("project_id", "caller_id", "name", name="uq_threads_project_id"),
+        sa.UniqueConstraint(
+            "project_id", "caller_id", "name", name="uq_threads_project_id_caller_id_name"
+        ),
     )
-    op.create_index("ix_threads_used_at", "threads", ["used_at", "thread_id"])
+    op.create_index("ix_threads_used_at_thread_id", "threads", ["used_at", "thread_id"])
     op.create_table(
         "thread_messages",
         sa.Column("thread_id", text, nullable=False),
@@ -72,7 +74,9 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
     )
-    op.create_index("ix_thread_artifacts_thread_id", "thread_artifacts", ["thread_id", "turn_id"])
+    op.create_index(
+        "ix_thread_artifacts_thread_id_turn_id", "thread_artifacts", ["thread_id", "turn_id"]
+    )
     op.create_table(
         "thread_spending",
         sa.Column("thread_id", text, nullable=False),

@@ -41,5 +41,7 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
     )
-    op.create_index("ix_statements_at", "statements", ["at", "statement_id"])
-    op.create_index("ix_statements_project_id", "statements", ["project_id", "caller_id", "at"])
+    op.create_index("ix_statements_at_statement_id", "statements", ["at", "statement_id"])
+    op.create_index(
+        "ix_statements_project_id_caller_id_at", "statements", ["project_id", "caller_id", "at"]
+    )

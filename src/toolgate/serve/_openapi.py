@@ -76,6 +76,13 @@ _PROJECT_KEYS: Final[Json] = {
 }
 
 _REQUESTS: Final[Mapping[Place, Json]] = {
+    ("POST", "servers/*/login"): _body(user=_TEXT, project=_TEXT, redirect_uri=_TEXT),
+    ("POST", "servers/*/login/finish"): _body(
+        "state", state=_TEXT, code=_TEXT, iss=_TEXT, error=_TEXT
+    ),
+    ("POST", "servers/*/credentials"): _body(
+        headers=_OBJECT, env=_OBJECT, user=_TEXT, project=_TEXT
+    ),
     ("POST", "discover"): _body(
         "query",
         query={"type": ["string", "array"], "items": _TEXT},

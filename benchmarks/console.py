@@ -26,6 +26,7 @@ from benchmarks.audit import _record
 from toolgate.ids import utc_now
 from toolgate.serve.http import Door, build_app
 from toolgate.settings import MetricSettings, Settings, TraceSettings
+from toolgate.store import SqlAccess
 from toolgate.telemetry._traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Json
@@ -89,6 +90,19 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
     )
 
 
+def _double(database: Any) -> None:
+    """As many records again, at any time of the last 90 days."""
+    columns = [row[1] for row in database.execute("PRAGMA table_info(audit)")]
+    values = {
+        "record_id": "lower(hex(randomblob(16)))",
+        "seq": "NULL",
+        "chain": "NULL",
+        "at": "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || abs(random() % 7776000) || ' seconds')",
+    }
+    shown = ", ".join(values.get(column, column) for column in columns)
+    database.execute(f"INSERT INTO audit ({', '.join(columns)}) SELECT {shown} FROM audit")
+
+
 def _upstream() -> FakeUpstream:
     names = [f"{VERBS[n % 10]}_{THINGS[n // 10 % 10]}_{n}" for n in range(TOOLS - 1)]
     names.append("read_file_0")
@@ -111,9 +125,13 @@ async def _pages(url: str, count: int, rounds: int) -> dict[str, float]:
     settings = Settings(local_open=True)
     async with memory_app(servers, settings, store_url=url, wait_s=120) as app:
         random = Random(7)
-        for start in range(0, count, 2_000):
-            records = [_record(random, n) for n in range(start, start + 2_000)]
-            await app.store.append_audit(records)
+        records = [_record(random, n) for n in range(2_000)]
+        await app.store.append_audit(records)
+        assert isinstance(app.store, SqlAccess)
+        number = len(records)
+        while number < count:
+            await app.store.writing(_double)
+            number *= 2
         recent = [replace(one, at=utc_now(), phase="outcome") for one in records[-500:]]
         last = [replace(one, record_id=f"{one.record_id[:-4]}beef") for one in recent[:300]]
         await app.store.append_audit(last)

@@ -105,7 +105,7 @@ $(MADE):
 
 $(BASE): $(INPUTS) | $(MADE)
 	@echo "==> Toolgate and its libraries (a minute or two on first use)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[sql]'
 	@touch $@
 
 $(DEV): $(INPUTS) | $(MADE)

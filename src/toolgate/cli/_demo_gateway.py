@@ -54,7 +54,11 @@ def prepare(scratch: Path, servers: Sequence[DemoServer]) -> tuple[DemoServer, .
 
 @asynccontextmanager
 async def gateway_process(
-    scratch: Path, servers: dict[str, Json] | None = None, *, connections: Json | None = None
+    scratch: Path,
+    servers: dict[str, Json] | None = None,
+    *,
+    connections: Json | None = None,
+    tables: Json | None = None,
 ) -> AsyncGenerator[runfile.RunFile]:
     """A gateway process on a free port; ended with the block, its children with it."""
     config = scratch / "toolgate.toml"
@@ -63,6 +67,7 @@ async def gateway_process(
         "store": {"url": f"sqlite:///{(scratch / 'toolgate.db').as_posix()}"},
         "server": servers or {},
         "connections": connections or {},
+        **(tables or {}),
     }
     text = tomlkit.dumps(document)  # pyright: ignore[reportUnknownMemberType]
     await anyio.Path(config).write_text(text, encoding="utf-8")

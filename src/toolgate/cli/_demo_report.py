@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from toolgate.cli._demo_schema import Asked
+from toolgate.cli._demo_turns import Turned
 from toolgate.types import Json
 
 __all__ = ["Answered", "Recovered", "Report"]
@@ -112,6 +113,9 @@ class Report:
     questions: list[Asked] = field(default_factory=list[Asked])
     """What became of questions about a database."""
 
+    turns: list[Turned] = field(default_factory=list[Turned])
+    """What became of whole turns."""
+
     url: str = ""
     """Address of the gateway's MCP endpoint."""
 
@@ -120,5 +124,5 @@ class Report:
         """Whether everything that was shown worked."""
         seen = self.recovery
         recovered = seen is not None and seen.works_again and seen.other_worked
-        done = [*self.requests, *self.questions]
+        done = [*self.requests, *self.questions, *self.turns]
         return bool(self.requests) and recovered and all(one.worked for one in done)

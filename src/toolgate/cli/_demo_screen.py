@@ -13,12 +13,14 @@ from rich.text import Text
 from toolgate.cli._demo_report import Answered, Recovered, Report
 from toolgate.cli._demo_requests import BACK_S
 from toolgate.cli._demo_schema import Asked
+from toolgate.cli._demo_turns import Turned
 from toolgate.cli._output import harmless
 
 __all__ = ["Screen"]
 
 _PROMPT_LINES = 6
 _ANSWER_LINES = 4
+_TURN_LINES = 7
 
 
 class Screen:
@@ -137,10 +139,23 @@ class Screen:
         for line in one.answer.splitlines()[:_ANSWER_LINES]:
             self._fitting("       > ", line)
 
+    def turns(self, needs: str) -> None:
+        self.heading(6, "Whole turns behind an OpenAI endpoint", "a script stands for the model")
+        if needs:
+            self.line(f"   left out: it needs a library. Run: {needs}", "dim")
+
+    def turn(self, one: Turned) -> None:
+        self.line(f'   "{one.question}"', "bold")
+        mark, style = ("ran   ", "") if one.worked else ("FAILED", "red")
+        self._fitting(f"     {mark} ", one.ran, style)
+        for line in one.answer.splitlines()[:_TURN_LINES]:
+            self._fitting("       > ", line)
+        self.line(f"     {one.tokens} tokens went through the model", "dim")
+
     def how_to_connect(self, url: str | None) -> None:
         program = _program()
         address = url or "http://127.0.0.1:7420/mcp"
-        self.heading(6, "Your own client, with your own servers")
+        self.heading(7, "Your own client, with your own servers")
         if url is None:
             self.line(f"   {program} init")
             self.line("     finds the servers that your clients know already; then")

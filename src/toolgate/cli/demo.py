@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
+import anyio.to_thread
 import platformdirs
 import typer
 from mcp import Client
@@ -26,6 +27,7 @@ from toolgate.cli._demo_requests import REQUEST_POOL, choose_victim, find_and_ru
 from toolgate.cli._demo_schema import ask_schema, connections
 from toolgate.cli._demo_screen import Screen
 from toolgate.cli._demo_servers import DemoServer, find_node, install, server_table
+from toolgate.cli._demo_turns import NEEDS, ask_turns, turn_tables
 from toolgate.cli._door import Door, over_http
 from toolgate.cli._exit import FINE
 from toolgate.cli._output import note, print_json, waiting
@@ -81,6 +83,7 @@ async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
                 report.url = f"{run.address}/mcp"
                 await _show(run, scratch, out, report)
                 await _ask(scratch / "shop", out, report)
+                await _turns(scratch / "turns", out, report)
                 out.how_to_connect(report.url if keep else None)
                 if as_json:
                     print_json(_as_json(report))
@@ -146,6 +149,21 @@ async def _ask(folder: Path, out: Screen, report: Report) -> None:
         for number, one in enumerate(asked):
             report.questions.append(one)
             out.question(one, with_prompt=number == 0)
+
+
+async def _turns(folder: Path, out: Screen, report: Report) -> None:
+    """Run two whole turns, with a script in the place of the model."""
+    out.turns(NEEDS)
+    if NEEDS:
+        return
+    await anyio.Path(folder).mkdir()
+    tables = await anyio.to_thread.run_sync(turn_tables, folder)
+    async with gateway_process(folder, tables=tables) as run:
+        for name in ("documents", "sql"):
+            await Door(over_http(run), run).servers_when_settled(name)
+        async for one in ask_turns(over_http(run), folder):
+            report.turns.append(one)
+            out.turn(one)
 
 
 async def _wait_ready(gateway: Door) -> list[Json]:

@@ -267,5 +267,9 @@ class FakeGateway:
 def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
     settings = replace(gateway.settings, serve=ServeSettings(**serve_settings))
     return SimpleNamespace(
-        gateway=gateway, settings=settings, store=None, logins=SimpleNamespace(base="")
+        gateway=gateway,
+        settings=settings,
+        store=None,
+        logins=SimpleNamespace(base=""),
+        recorder=SimpleNamespace(on_record=lambda listener: lambda: None),
     )

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import anyio
 import pytest
 
 from tests.cli.conftest import Command, Serve, Serving
 from tests.packs.writing import SALES, write
+from toolgate.cli._context import Shared, use
+from toolgate.cli._door import find_running, load_settings
 
 
 def asked(serving: Serving, path: str) -> Any:
@@ -22,7 +25,7 @@ def has(serving: Serving, key: str) -> bool:
 
 @pytest.mark.timeout(60)
 def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
-    folder: Path, serve: Serve, command: Command
+    folder: Path, serve: Serve, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sales = write(folder / "packs" / "sales", SALES)
     serving = serve()
@@ -34,6 +37,15 @@ def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
     (row,) = [row for row in command("pack", "list", "--json").json if row["name"] == "sales"]
     assert row["is_kept"]
     assert command("call", "sales:order", "--arg", "number=7").out == "order 7\n"
+
+    # Elsewhere the same gateway answers, unless there are packs that it does not have.
+    use(Shared(config=folder / "toolgate.toml"))
+    for place, files in (("none", {}), ("own", {"packs/stock/intents/stock.txt": "how many\n"})):
+        monkeypatch.chdir(write(folder / place, {"notes.txt": "x", **files}))
+        running = anyio.run(find_running, load_settings())
+        assert (running is None) is bool(files)
+    monkeypatch.chdir(folder)
+    use(Shared())
 
     assert command("pack", "disable", "sales").status == 0
     serving.line("packs read")

@@ -116,6 +116,29 @@ def test_a_project_that_shares_nothing_sees_its_own_servers_only() -> None:
     assert not policy.decide(local, "call", "time:get").allowed
 
 
+@pytest.mark.parametrize("patterns", [("time:s*",), ("tim?",), ("*",), ("notes", "time:set")])
+def test_a_project_names_tools_that_count_as_read_only(patterns: tuple[str, ...]) -> None:
+    """`read_only_allow`: they run where only read-only ones do, in lists and in calls alike."""
+    place = example_place()
+    rules = rules_of("allow * to everyone; deny time:drop to everyone")
+    projects = {
+        "web": ProjectRules(read_only=True, read_only_allow=patterns),
+        "data": ProjectRules(read_only=True),
+    }
+    policy = Policy(place, Grounds(required=True, rules=rules, projects=projects))
+    keys = [one.key for one in place.snapshot.tools]
+    for project, runs in (("web", True), ("data", False)):
+        asker = caller(project=project)
+        mask = policy.mask(asker, place.snapshot)
+        assert mask is not None
+        for key, expected in (("time:set", runs), ("time:get", True), ("time:drop", False)):
+            assert policy.decide(asker, "call", key).allowed is expected
+            assert bool(mask[keys.index(key)]) is expected
+    steps = policy.steps(caller(project="web"), "time:set")
+    step = next(one for one in steps if one.stage == "read_only")
+    assert step.reason.endswith("the tool is in read_only_allow of the project.")
+
+
 def test_a_project_can_claim_servers_and_several_can_claim_one() -> None:
     """`toolgate projects create NAME --server S`, or `servers` in the file."""
     place = example_place()

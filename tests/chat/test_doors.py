@@ -6,6 +6,7 @@ import pytest
 from tests.chat.place import chatting, check_pairs, contents, roles, streamed_text
 from toolgate.settings import GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, text_result
+from toolgate.types import Caller
 
 WEATHER = {"tool_calls": [{"name": "weather__forecast", "arguments": {"city": "Bonn"}}]}
 THEIRS = {
@@ -317,7 +318,7 @@ async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
         async with place.session.patch(url, json={}) as missing:
             nothing = missing.status
         unknown, _ = await place.get("/api/v1/prompts/none-such")
-        listed = await place.app.gateway.list_prompts(_caller())
+        listed = await place.app.gateway.list_prompts(Caller())
         async with place.session.delete(f"{place.url}/api/v1/prompts") as cleared:
             names = (await cleared.json())["cleared"]
 
@@ -326,9 +327,3 @@ async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
         assert (refused, nothing, unknown) == (400, 400, 404)
         assert b"toolgate_basic-default" in listed
         assert names == ["basic-default"]
-
-
-def _caller() -> object:
-    from toolgate.types import Caller
-
-    return Caller()

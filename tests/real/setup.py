@@ -22,11 +22,15 @@ CACHE = ROOT / ".cache" / "servers"
 CONFORMANCE = ROOT / ".cache" / "conformance"
 
 CLIENTS = (
+    "@ai-sdk/openai-compatible@3.0.92",
+    "@copilotkit/aimock@1.43.0",
     "@modelcontextprotocol/client@2.4.0",
     "@modelcontextprotocol/inspector@2.12.0",
     "@modelcontextprotocol/sdk@1.32.2",
+    "ai@7.0.173",
+    "openai@7.57.0",
 )
-"""The Inspector and both TypeScript SDKs, as people use them."""
+"""The Inspector, the TypeScript SDKs and clients of chats, as people use them; a scripted model."""
 
 SUITE = "0.2.0-alpha.12"
 """Version of the official conformance suite; its place is where `conformance.sh` looks for it."""

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import distributions
+from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,7 +124,7 @@ async def ask_turns(exchange: Exchange, folder: Path) -> AsyncGenerator[Turned]:
 async def _fill(exchange: Exchange, folder: Path) -> None:
     """Take in what the authors of some installed libraries say of them."""
     texts = {
-        str(dist.metadata["Name"]): str(dist.metadata.get_payload() or "")
+        str(dist.metadata["Name"]): _readme(dist)
         for dist in distributions()
         if dist.metadata["Name"] in {"anyio", "mcp", "SQLAlchemy", "starlette", "uvicorn"}
     }
@@ -137,6 +137,12 @@ async def _fill(exchange: Exchange, folder: Path) -> None:
             "/api/v1/collections/LIBRARIES/documents",
             {"source": file.name, "text": f"# {name}\n\n{text}"},
         )
+
+
+def _readme(dist: Distribution) -> str:
+    """What stands below the head of its metadata."""
+    head, _, body = (dist.read_text("METADATA") or "").partition("\n\n")
+    return body or head
 
 
 async def _rests_on_what_was_found(exchange: Exchange, is_document: bool) -> bool:

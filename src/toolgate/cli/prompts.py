@@ -12,7 +12,7 @@ from toolgate.cli._door import load_settings, open_door
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._output import local_time, note, print_data, print_json, print_table
 from toolgate.errors import ArgumentError
-from toolgate.types import Json
+from toolgate.types import Json, json_array
 
 __all__ = ["app"]
 
@@ -159,7 +159,7 @@ async def _clear(name: str, as_json: bool) -> int:
     if as_json:
         print_json(found)
     elif found["cleared"]:
-        names = found["cleared"] if isinstance(found["cleared"], list) else [name]
+        names = [str(one) for one in json_array(found["cleared"])] or [name]
         note(f"As they ship again: {', '.join(names)}.")
     else:
         note("Nothing was replaced.")

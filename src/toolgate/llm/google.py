@@ -194,9 +194,10 @@ class GoogleModel:
 
     def _translated(self, error: errors.APIError) -> ModelError:
         """The error in our words."""
-        key, details = self._options.key, cast("object", error.details)
+        raised = cast("Any", error)
+        key, details = self._options.key, cast("object", raised.details)
         said = error_of(details, said_by(str(error.message or error), key), key)
-        headers = cast("Any", getattr(error.response, "headers", None)) or {}
+        headers = cast("Mapping[str, str]", getattr(raised.response, "headers", None) or {})
         status = error.code or 500
         if status == 400 and "api key" in said.lower():
             status = 401
@@ -220,8 +221,10 @@ class _Reading:
         """The pieces of one chunk."""
         if chunk.usage_metadata is not None:
             self._usage = _usage(chunk.usage_metadata)
-        for candidate in (chunk.candidates or [])[:1]:
-            parts = (candidate.content.parts if candidate.content else None) or []
+        candidates = cast("list[Any]", chunk.candidates or [])
+        for candidate in candidates[:1]:
+            content = candidate.content
+            parts = cast("list[Any]", (content.parts if content else None) or [])
             for part in parts:
                 yield from self._part(part)
             if candidate.finish_reason is not None:

@@ -50,7 +50,10 @@ class QdrantPassages(Elsewhere):
 
         def connect() -> Any:
             if options.url:
-                return QdrantClient(url=options.url, api_key=options.api_key or None)
+                # Asking for the server's version would be one more request that can fail.
+                return QdrantClient(
+                    url=options.url, api_key=options.api_key or None, check_compatibility=False
+                )
             folder.parent.mkdir(parents=True, exist_ok=True)
             return QdrantClient(path=str(folder))
 

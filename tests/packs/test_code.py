@@ -206,7 +206,7 @@ async def register(mcp):
 '''
 
 
-async def test_modules_register_with_the_fastmcp_api(tmp_path: Path) -> None:
+async def test_px_4_modules_register_with_the_fastmcp_api(tmp_path: Path) -> None:
     """Source document 002: `async def register(mcp)`, and with the authentication as well."""
     files = {
         "tools/orders.py": SALES["tools/orders.py"],
@@ -261,7 +261,7 @@ async def test_modules_register_with_the_fastmcp_api(tmp_path: Path) -> None:
     assert numbers["text"] == "1 2 3"
 
 
-async def test_a_tool_that_two_modules_register_belongs_to_the_first(tmp_path: Path) -> None:
+async def test_px_4_a_tool_that_two_modules_register_belongs_to_the_first(tmp_path: Path) -> None:
     once = """
 from toolgate import Context
 

@@ -22,7 +22,7 @@ from toolgate.cli._root import COMMANDS
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "toolgate"
 DOCS = ROOT / "docs"
-SEAMS = ("authn", "embed", "passages", "search", "store", "upstream", "vectors")
+SEAMS = ("authn", "embed", "flow", "llm", "passages", "search", "store", "upstream", "vectors")
 """Folders whose modules are implementations."""
 
 IMPLEMENTATIONS = [(kind, name) for kind in SEAMS for name in plugins.available(kind)]

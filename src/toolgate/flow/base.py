@@ -207,7 +207,7 @@ Node: TypeAlias = Callable[["Turn", TurnState], Awaitable[Update]]
 class Engine(Protocol):
     """Goes from step to step until a turn is over.
 
-    Duties, checked by `toolgate.testing.contracts.flow`:
+    Duties, each tested for every engine:
 
     * Begins with `initialise`, then asks `route` after every step, and ends where that says `end`.
     * Nothing of one turn is seen by another; many run at the same time.

@@ -125,8 +125,8 @@ def save(
         renewed = {**values, "version": table.c.version + 1}
         changed = connection.execute(update(table).where(here).values(**renewed)).rowcount
     if not changed and not over:
-        added = insert(table).on_conflict_do_nothing()
-        changed = connection.execute(added, {**row, "version": 1}).rowcount
+        added = insert(table).on_conflict_do_nothing().returning(table.c.version)
+        changed = len(connection.execute(added, {**row, "version": 1}).all())
     if changed and not quietly:
         _access.changed(connection, insert)
     return changed > 0

@@ -27,6 +27,7 @@ from toolgate.ids import new_id
 from toolgate.store import (
     ApprovalFilter,
     AuditFilter,
+    CredentialKey,
     DetectionFilter,
     Logged,
     Pruned,
@@ -34,6 +35,7 @@ from toolgate.store import (
     SeenTool,
     Store,
     StoredApproval,
+    StoredCredential,
     StoredDetection,
     StoredPermission,
     StoredProject,
@@ -47,6 +49,7 @@ from toolgate.store import (
     StoredUse,
     Upkeep,
     UsageFilter,
+    WrappedKey,
     make_store,
 )
 from toolgate.types import DEFAULT_PROJECT, AuditRecord
@@ -111,6 +114,15 @@ def sample_record(minute: int = 0, **changes: object) -> AuditRecord:
 
 def _token(token_id: str, name: str) -> StoredToken:
     return StoredToken(token_id=token_id, name=name, prefix="tg_", digest="0" * 64)
+
+
+def _credential(subject: str) -> StoredCredential:
+    key = CredentialKey(project_id=DEFAULT_PROJECT, server="git", subject=subject, kind="login")
+    return StoredCredential(key=key, key_id="k1", sealed=bytes(range(256)))
+
+
+def _at(minute: int) -> str:
+    return f"2026-07-28T12:{minute:02}:00.000Z"
 
 
 def _server(name: str, **changes: object) -> StoredServer:
@@ -283,6 +295,66 @@ class StoreContract:
         for store in stores:
             assert (await store.sizes())["projects"] == 1
             await store.close()
+
+    # Credentials
+
+    async def test_credentials_come_back_and_change_only_over_the_version_that_was_read(
+        self, store: Store, other: Store
+    ) -> None:
+        """Two processes that renew one login must not both be right."""
+        mine = _credential("user:" + HOSTILE)
+        assert await store.save_credential(mine, over=0)
+        assert not await other.save_credential(mine, over=0)
+        found = await other.credential(mine.key)
+        assert found is not None
+        assert (found.key, found.sealed, found.version) == (mine.key, mine.sealed, 1)
+        assert await other.save_credential(replace(mine, sealed=b"new"), over=1)
+        assert not await store.save_credential(replace(mine, sealed=b"late"), over=1)
+        assert [row.sealed for row in await store.credentials("git")] == [b"new"]
+        assert await store.credential(_credential("user:nobody").key) is None
+
+    async def test_a_credential_is_renewed_by_one_until_it_is_written_or_too_late(
+        self, store: Store, other: Store
+    ) -> None:
+        """A lease of somebody who died ends by itself."""
+        mine = _credential("user:anna")
+        await store.save_credential(mine)
+        assert await store.lease_credential(mine.key, "a", _at(5), _at(0))
+        assert await store.lease_credential(mine.key, "a", _at(6), _at(0))
+        assert not await other.lease_credential(mine.key, "b", _at(9), _at(1))
+        assert await other.lease_credential(mine.key, "b", _at(9), _at(7))
+        await store.save_credential(mine)
+        assert await store.lease_credential(mine.key, "a", _at(9), _at(0))
+
+    async def test_credentials_are_removed_by_what_is_given(self, store: Store) -> None:
+        """And each removal counts as a change that others look for."""
+        for subject in ("user:anna", "user:ben"):
+            await store.save_credential(_credential(subject))
+        before = await store.access_version()
+        assert await store.delete_credentials("git", subject="user:anna", kind="login") == 1
+        assert await store.access_version() > before
+        assert await store.delete_credentials("git", before=_at(0)) == 0
+        assert await store.delete_credentials("git") == 1
+        assert await store.credentials() == []
+
+    async def test_the_first_key_is_made_once_and_keys_in_use_stay(
+        self, store: Store, other: Store
+    ) -> None:
+        """What was encrypted with a key that is gone would be lost."""
+        one, two = (
+            WrappedKey(key_id=name, wrapped_by="w", wrapped=b"x", created_at=_at(0))
+            for name in ("k1", "k2")
+        )
+        assert await store.save_wrapped_keys((one,), only_first=True)
+        assert not await other.save_wrapped_keys((two,), only_first=True)
+        await store.save_wrapped_keys((replace(one, wrapped_by="v"), two))
+        assert [(key.key_id, key.wrapped_by) for key in await other.wrapped_keys()] == [
+            ("k1", "v"),
+            ("k2", "w"),
+        ]
+        await store.save_credential(_credential("user:anna"))
+        assert await store.delete_wrapped_keys(("k1", "k2")) == 1
+        assert [key.key_id for key in await store.wrapped_keys()] == ["k1"]
 
     # Servers
 

@@ -70,6 +70,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Try the embedder that is configured, or make a model for the embedder `onnx`.",
     ),
     "cost": (LOOK_AFTER, "Show what tasks cost in tokens, against listing every tool."),
+    "profile": (
+        LOOK_AFTER,
+        "Replay past searches with other settings, and show what would be different.",
+    ),
     "usage": (LOOK_AFTER, "Show and forget what was learned from use."),
     "eval": (LOOK_AFTER, "Measure how good search and intents are."),
     "uninstall": (LOOK_AFTER, "Show or remove everything that Toolgate put on this machine."),

@@ -1,0 +1,42 @@
+"""`cost`, `tools --usage`, `profile`, `doctor --production`: what operators ask for."""
+
+from pathlib import Path
+
+from tests.cli.conftest import Command
+from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+
+
+def test_what_was_paid_and_used_is_told_and_other_settings_are_tried(
+    command: Command, folder: Path
+) -> None:
+    assert command("cost", "--json").status == NOTHING
+    command("search", "add", "two", "numbers")
+    command("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=2")
+
+    account = command("cost", "--json").json
+    assert account["conversations"] >= 1
+    assert account["saved_tokens"] == account["listed_tokens"] - account["tokens"]
+    assert "than with all tools listed" in command("cost").err
+    used = command("tools", "--usage", "--json").json
+    assert [(one["tool"], one["calls"]) for one in used["tools"]] == [("small:add_numbers", 1)]
+    assert used["never_used_servers"] == []
+
+    replayed = command("profile", "--optimization", "bm25", "--json").json
+    assert replayed["searches"] == 1
+    assert replayed["tokens"]["before"] > 0
+    assert command("profile").status == WRONG
+
+
+def test_what_others_may_not_depend_on_is_said(command: Command, folder: Path) -> None:
+    told = command("doctor", "--quick", "--production", "--json")
+    assert told.status == FAILED
+    states = {check["name"]: check["state"] for check in told.json["checks"]}
+    assert states["production access"] == "problem"
+    assert states["production audit"] == "ok"
+    path = folder / "toolgate.toml"
+    path.write_text(
+        f'auth = "required"\nquarantine = "changed"\n{path.read_text()}\n'
+        '[limits]\ncalls_per_minute = 100\n[log]\nformat = "json"\n'
+    )
+    told = command("doctor", "--quick", "--production", "--json")
+    assert told.status == FINE, told.out

@@ -102,6 +102,9 @@ class ToolServices:
     documents: object = None
     """The verbs about documents, a `toolgate.librarian.Librarian`; None where there are none."""
 
+    prompts: object = None
+    """The verbs about prompts, a `toolgate.wording.Wording`; None where there are none."""
+
 
 class ToolContext:
     """What a tool may use while it runs.
@@ -172,6 +175,11 @@ class ToolContext:
     def documents(self) -> Any:
         """The verbs about documents; None where there are none."""
         return self._services.documents
+
+    @property
+    def prompts(self) -> Any:
+        """The verbs about prompts; None where there are none."""
+        return self._services.prompts
 
     def may(self, right: str) -> bool:
         """Whether the caller has a right: `manage`, `internal`, `approve`."""

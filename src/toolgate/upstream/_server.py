@@ -445,6 +445,8 @@ class UpstreamServer:
         """Send a request by the connection of its caller, who is asked to log in if need be."""
         assert self._crowd is not None
         assert self._whose is not None
+        if self.rests or not self.spec.enabled or self._ended:
+            raise self._down()
         subject = self._whose(self.spec, caller)
         params, is_back = without_login(params)
         while True:

@@ -313,6 +313,7 @@ async def open_app(
                 schemas=schemas,
                 store=store,
                 documents=gateway.documents,
+                prompts=gateway.wording,
                 chat=lambda: None if app.chat is None else app.chat.models.usual,
                 may=lambda caller, right: permissions.policy.decide(caller, "right", right).allowed,
             )

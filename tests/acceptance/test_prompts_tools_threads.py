@@ -21,7 +21,7 @@ from toolgate.llm import Message
 from toolgate.prompts import Prompts, fill
 from toolgate.settings import ConnectionTable, PackSettings, Settings
 from toolgate.store import make_store
-from toolgate.testing import FakeUpstream, text_result
+from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +90,24 @@ async def test_pr_2_prompts_of_servers_are_replaced_under_their_name() -> None:
         assert "pack__greet" in names
         assert next(p for p in listed if p["name"] == "pack__greet")["title"] == "Greet"
         assert shown["messages"][0]["content"]["text"] == "Good day, Ann."
+
+
+async def test_pr_2_mcp_clients_replace_prompts_with_the_tools_of_a_pack() -> None:
+    settings = Settings(packs=PackSettings(enable=("prompts",)))
+    async with memory_app({}, settings) as app:
+        gateway, name = app.gateway, {"name": "basic-default"}
+        instructions = {"instructions": "Be brief."}
+        tried = await gateway.execute(Caller(), "prompts:prompt_test", {**name, **instructions})
+        await gateway.execute(Caller(), "prompts:prompt_set", {**name, **instructions})
+        shown = await gateway.execute(Caller(), "prompts:prompt_get", name)
+        cleared = await gateway.execute(Caller(), "prompts:prompt_clear_all", {})
+        empty = {**name, "instructions": ""}
+        refused = await gateway.execute(Caller(), "prompts:prompt_set", empty)
+
+        assert tried["structuredContent"]["text"] == "Be brief."
+        assert shown["structuredContent"]["text"] == "Be brief."
+        assert cleared["structuredContent"]["cleared"] == ["basic-default"]
+        assert refused["isError"]
 
 
 async def test_pr_3_needed_fields_are_checked_and_other_braces_are_text(tmp_path: Path) -> None:

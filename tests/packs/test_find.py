@@ -66,7 +66,9 @@ def test_shipped_packs_are_off_until_they_are_enabled(tmp_path: Path) -> None:
     on = found(PackSettings(enable=("servoy",), disable=("schema",)), tmp_path)
 
     assert used(off) == ["schema"]
-    assert [state.name for state in off.states if not state.on] == [*("documents", "servoy", "sql")]
+    assert [state.name for state in off.states if not state.on] == [
+        *("documents", "prompts", "servoy", "sql")
+    ]
     assert used(on) == ["servoy"]
 
 
@@ -75,7 +77,7 @@ def test_a_pack_that_nobody_has_cannot_be_enabled(tmp_path: Path) -> None:
 
     (problem,) = packs.problems
     assert "The settings name the pack 'sevroy', which was not found." in problem
-    assert "Found: documents, schema, servoy, sql." in problem
+    assert "Found: documents, prompts, schema, servoy, sql." in problem
 
 
 def test_of_two_packs_with_one_name_the_first_is_used(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The pack for looking after prompts from an MCP client."""

@@ -141,7 +141,7 @@ async def test_a_tool_asks_the_chat_model_that_is_configured_at_that_time(tmp_pa
     assert answers == ["There is no model.", "main: short", "main: shorter"]
 
 
-async def test_a_broken_module_is_skipped_and_named(tmp_path: Path) -> None:
+async def test_px_4_a_broken_module_is_skipped_and_named(tmp_path: Path) -> None:
     files = {
         "tools/a_broken.py": "import no_such_module_here\n",
         "tools/b_odd.py": "from toolgate import tool\n\n\n@tool\ndef odd(*all): ...\n",

@@ -37,7 +37,8 @@ def connection(name: str, url: str, more: str = "") -> str:
 @asynccontextmanager
 async def gateway(tmp_path: Path, text: str, *, auth: str = "local") -> AsyncGenerator[App]:
     (tmp_path / "toolgate.toml").write_text(
-        f'auth = "{auth}"\n[store]\nurl = "{sqlite_url(tmp_path / "store.db")}"\n[packs]\nenable = ["sql"]\n{text}',
+        f'auth = "{auth}"\n[store]\nurl = "{sqlite_url(tmp_path / "store.db")}"\n'
+        f'[packs]\nenable = ["sql"]\ndisable = ["schema"]\n{text}',
         encoding="utf-8",
     )
     settings = load(cwd=tmp_path, environ={"HOME": str(tmp_path)})

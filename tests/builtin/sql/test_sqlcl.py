@@ -4,25 +4,30 @@ import logging
 import sys
 from pathlib import Path
 
+import anyio
+import psutil
 import pytest
 
-from toolgate.app import open_app
+from toolgate.app import App, open_app
 from toolgate.builtin.sql._sqlcl import sqlcl_servers
 from toolgate.connections import Connections
 from toolgate.errors import GuardError, ToolgateError
-from toolgate.settings import ConnectionTable, load
+from toolgate.settings import ConnectionTable, Settings, load
 from toolgate.types import Caller
 from toolgate.upstream import ToolServices
 
 SECRET = 'Pa"ss; word'
 URL = "oracle+oracledb://scott:Pa%22ss%3B%20word@db.example.org:1522/?service_name=FREEPDB1"
 PROGRAM = """#!{python}
-import json, pathlib, sys
+import json, os, pathlib, sys
 home = pathlib.Path(sys.argv[sys.argv.index("-home") + 1])
 if "-mcp" not in sys.argv:
     (home / "saved.txt").write_text(sys.stdin.read())
     (home / "arguments.txt").write_text(repr(sys.argv))
     sys.exit({status})
+(home / "pid").write_text(str(os.getpid()))
+if {dies}:
+    sys.exit("java is missing")
 TOOLS = [
     {{"name": name, "inputSchema": {{"type": "object"}}}}
     for name in ("run-sql", "run-sqlcl", "list-connections")
@@ -34,7 +39,8 @@ for line in sys.stdin:
     answer = {{"tools": TOOLS}}
     if message["method"] == "initialize":
         version = message["params"]["protocolVersion"]
-        answer = {{"protocolVersion": version, "capabilities": {{"tools": {{}}}},
+        answer = {{"protocolVersion": version,
+                  "capabilities": {{"tools": {{}}, "prompts": {{}}, "resources": {{}}}},
                   "serverInfo": {{"name": "sqlcl", "version": "26"}}}}
     elif message["method"] == "tools/call":
         answer = {{"content": [{{"type": "text", "text": "ran " + json.dumps(message["params"])}}]}}
@@ -46,9 +52,10 @@ for line in sys.stdin:
 """
 
 
-def program(folder: Path, *, status: int = 0) -> Path:
+def program(folder: Path, *, status: int = 0, dies: bool = False) -> Path:
     path = folder / "sql"
-    path.write_text(PROGRAM.format(python=sys.executable, status=status), encoding="utf-8")
+    text = PROGRAM.format(python=sys.executable, status=status, dies=dies)
+    path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
     return path
 
@@ -112,28 +119,76 @@ def test_px_2_a_password_cannot_end_the_line_that_it_stands_in(tmp_path: Path) -
     assert '-password "x host ls "' in saved
 
 
-@pytest.mark.anyio
-async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A-SQL-3: read-only is enforced by the gateway, not assumed from the upstream."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    (tmp_path / "toolgate.toml").write_text(
-        f'[store]\nurl = "sqlite:///{tmp_path}/store.db"\n[packs]\nenable = ["sql"]\n'
-        f'[packs.options.sql]\nsqlcl = true\nsqlcl_command = "{program(tmp_path)}"\n'
+def settings(folder: Path, sqlcl: Path, *, on: bool = True) -> Settings:
+    (folder / "toolgate.toml").write_text(
+        f'[store]\nurl = "sqlite:///{folder}/store.db"\n'
+        '[packs]\nenable = ["sql"]\ndisable = ["schema"]\n'
+        f'[packs.options.sql]\nsqlcl = {str(on).lower()}\nsqlcl_command = "{sqlcl}"\n'
         f'[connections.hr]\nurl = "{URL}"\nsnapshot_every_minutes = 0\n',
         encoding="utf-8",
     )
-    settings = load(cwd=tmp_path, environ={"HOME": str(tmp_path)})
-    async with open_app(settings, wait_s=30) as app:
+    return load(cwd=folder, environ={"HOME": str(folder)})
+
+
+@pytest.fixture
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the connections of SQLcl are saved."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "data" / "toolgate" / "sqlcl"
+
+
+async def say(app: App, tool: str, **arguments: object) -> str:
+    result = await app.gateway.execute(Caller(), f"sqlcl-hr:{tool}", arguments)
+    return str(result["content"][0]["text"])
+
+
+@pytest.mark.anyio
+async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
+    tmp_path: Path, stores: Path
+) -> None:
+    """Read-only is enforced by the gateway, not assumed from the upstream."""
+    async with open_app(settings(tmp_path, program(tmp_path)), wait_s=30) as app:
         await app.packs.load()
         await app.gateway.wait_ready(30)
-        fine = await app.gateway.execute(
-            Caller(), "sqlcl-hr:run-sql", {"sql": "/* LLM in use is x */ select 1 from dual"}
-        )
+        fine = await say(app, "run-sql", sql="/* LLM in use is x */ select 1 from dual")
         with pytest.raises(GuardError, match="begins with DELETE"):
-            await app.gateway.execute(Caller(), "sqlcl-hr:run-sql", {"sql": "delete from orders"})
+            await say(app, "run-sql", sql="delete from orders")
         with pytest.raises(ToolgateError, match="run-sqlcl"):
-            await app.gateway.execute(Caller(), "sqlcl-hr:run-sqlcl", {"sqlcl": "host ls"})
+            await say(app, "run-sqlcl", sqlcl="host ls")
 
-    assert fine["content"][0]["text"].startswith("ran ")
+    assert fine.startswith("ran ")
+    assert (stores / "hr" / "saved.txt").exists()
+
+
+@pytest.mark.anyio
+async def test_px_3_sqlcl_is_listed_part_by_part_exchanged_and_ended(
+    tmp_path: Path, stores: Path
+) -> None:
+    """Its prompts and resources cannot be listed, its tools can; it ends with its setting."""
+    path = program(tmp_path)
+    async with open_app(settings(tmp_path, path), wait_s=30) as app:
+        await app.packs.load()
+        await app.gateway.wait_ready(30)
+        assert (await say(app, "list-connections")).startswith("ran ")
+        process = psutil.Process(int((stores / "hr" / "pid").read_text(encoding="utf-8")))
+        await app.reload(settings(tmp_path, path, on=False))
+        with pytest.raises(ToolgateError):
+            await say(app, "list-connections")
+        await anyio.to_thread.run_sync(lambda: psutil.wait_procs([process], timeout=60))
+
+    assert not process.is_running()
+
+
+@pytest.mark.anyio
+async def test_px_3_a_program_that_ends_at_once_is_named_and_the_rest_works(
+    tmp_path: Path, stores: Path
+) -> None:
+    async with open_app(settings(tmp_path, program(tmp_path, dies=True)), wait_s=30) as app:
+        await app.packs.load()
+        await app.gateway.wait_ready(30)
+        with pytest.raises(ToolgateError, match="sqlcl-hr"):
+            await say(app, "run-sql", sql="select 1 from dual")
+        known = await app.gateway.execute(Caller(), "sql:connection_list", {})
+
+    assert known["structuredContent"]["connections"][0]["name"] == "hr"
+    assert (stores / "hr" / "pid").exists()

@@ -20,8 +20,11 @@ __all__ = [
     "tables",
 ]
 
-_WIDEST: Final = 200
+_WIDEST: Final = 1000
 """Characters of a value in a table for people; the JSON has all of it."""
+
+_PADDED: Final = 40
+"""Characters to which the columns of such a table are filled up; blanks cost tokens too."""
 
 
 def failure(error: ToolgateError, **more: object) -> Json:
@@ -263,12 +266,12 @@ def _lines(names: Sequence[str], values: Sequence[Sequence[object]]) -> list[str
     ]
 
     def line(row: Sequence[str]) -> str:
-        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        padded = (cell.ljust(min(width, _PADDED)) for cell, width in zip(row, widths, strict=True))
         return " | ".join(padded).rstrip()
 
     return [
         line([_cell(name) for name in names]),
-        "-|-".join("-" * width for width in widths),
+        "-|-".join("-" * min(width, _PADDED) for width in widths),
         *map(line, cells),
     ]
 

@@ -853,7 +853,7 @@ class Gateway:
                 caller=caller,
                 peer=peer,
             )
-            result = self._past(caller, entry.server, entry.key, result, done)
+            result = await self._past(caller, entry.server, entry.key, result, done)
             return await self.wording.replaced(caller, name, arguments, result)
 
     async def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:

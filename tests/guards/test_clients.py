@@ -47,7 +47,7 @@ async def test_who_sits_at_the_client_is_asked_and_decides(mode: str, answer: An
 
     async def elicit(_context: Any, params: Any) -> t.ElicitResult:
         asked.append(params.message)
-        content = {"approve": True} if answer == "accept" else None
+        content: Any = {"approve": True} if answer == "accept" else None
         return t.ElicitResult(action=answer, content=content)
 
     async with shop() as place, connected(place, mode, elicitation_callback=elicit) as client:

@@ -103,14 +103,12 @@ async def _aside(
 def _is_small(value: object) -> bool:
     """Whether looking at a value takes a moment; stops counting as soon as it does not."""
     left = _SMALL
-    waiting = [value]
+    waiting: list[object] = [value]
     while waiting:
         one = waiting.pop()
         left -= len(one) if isinstance(one, str) else 8
         if left < 0:
             return False
-        if isinstance(one, dict):
-            waiting += json_object(one).values()
-        elif isinstance(one, list):
-            waiting += json_array(one)
+        waiting += json_object(one).values()
+        waiting += json_array(one)
     return True

@@ -449,6 +449,8 @@ class UpstreamServer:
             raise self._down()
         subject = self._whose(self.spec, caller)
         params, is_back = without_login(params)
+        # Who comes back has opened the page, and may still be at it.
+        until = monotonic() + (_LOGIN_WAIT_S if is_back else 0.0)
         while True:
             changed = self._relogged
             member = self._crowd.of(subject)
@@ -457,11 +459,9 @@ class UpstreamServer:
                     method, params, caller=caller, peer=peer, repeatable=repeatable
                 )
             except LoginNeededError as needed:
-                if is_back:  # they opened the page, and may still be at it
-                    is_back = False
-                    with anyio.move_on_after(_LOGIN_WAIT_S):
-                        await changed.wait()
-                        continue
+                with anyio.move_on_after(max(0.0, until - monotonic())):
+                    await changed.wait()
+                    continue
                 question = asked_to_log_in(needed, peer)
                 if question is None:
                     raise

@@ -1,5 +1,6 @@
 """What is looked at around a call: arguments, sizes, secrets, by project, server and tool."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -203,16 +204,19 @@ async def test_what_guards_did_is_in_the_audit_without_what_they_saw() -> None:
     assert KEY not in str(records)
 
 
-async def test_resources_of_a_guarded_server_are_looked_at_too() -> None:
+async def test_resources_and_prompts_of_a_guarded_server_are_looked_at_too() -> None:
     uri = f"mem://{KEY}"  # the answer says it
     for table, is_masked in (
         (GuardTable(tools=("files",), secrets_in_results="mask"), True),
         (GuardTable(tools=("files:read",), secrets_in_results="mask"), False),
     ):
-        files = FakeUpstream({}, resources=({"uri": uri, "name": "one"},))
+        files = FakeUpstream({}, resources=({"uri": uri, "name": "one"},), prompts=({"name": KEY},))
         async with memory_app({"files": files}, Settings(guard=(table,))) as app:
             read = await app.gateway.read(Caller(), {"uri": uri}, None)
+            (prompt,) = json.loads(await app.gateway.list_prompts(Caller()))
+            got = await app.gateway.get_prompt(Caller(), {"name": prompt["name"]}, None)
         assert (KEY not in read["contents"][0]["text"]) is is_masked
+        assert (KEY not in got["messages"][0]["content"]["text"]) is is_masked
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show, give and remove what servers are shown. Logins: toolgate servers login NAME.",
+    help="Show, give and remove what servers are shown.",
     no_args_is_help=True,
 )
 

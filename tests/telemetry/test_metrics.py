@@ -104,7 +104,7 @@ async def test_every_metric_is_described_and_every_described_one_is_there() -> N
 
 
 async def test_names_of_others_cannot_fill_the_memory() -> None:
-    """Issue 8: bounded label cardinality."""
+    """Bounded label cardinality."""
     async with opened() as (app, client):
         for number in range(250):
             with pytest.raises(UnknownToolError):

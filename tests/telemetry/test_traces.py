@@ -64,6 +64,7 @@ async def test_spans_of_a_call_belong_together_and_to_whoever_asked() -> None:
     assert request.parent is not None
     assert f"{request.parent.span_id:016x}" == "00f067aa0ba902b7"
     assert server.parent is not None
+    assert request.context is not None
     assert server.parent.span_id == request.context.span_id
     assert "hush" not in repr([span.attributes for span in spans.values()])
 
@@ -80,7 +81,9 @@ async def test_the_server_is_told_which_span_asks_it() -> None:
         [call] = server.calls("echo")
     told = re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01", call["_meta"]["traceparent"])
     assert told is not None
-    assert told[2] == f"{spans['server'].context.span_id:016x}"
+    asking = spans["server"].context
+    assert asking is not None
+    assert told[2] == f"{asking.span_id:016x}"
     join_trace(None)
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 
@@ -66,7 +67,9 @@ class Place:
 
     async def page(self, path: str = "", status: int = 200, **query: str) -> str:
         """A page, after a check of what every page must have."""
-        response = await self.client.get(f"/console/{path}".rstrip("/"), params=query)
+        name, _, given = path.partition("?")
+        wanted = {**dict(parse_qsl(given)), **query}
+        response = await self.client.get(f"/console/{name}".rstrip("/"), params=wanted)
         assert response.status_code == status, response.text[:2000]
         return self.checked(response)
 

@@ -99,7 +99,7 @@ def test_no_page_is_wider_than_a_phone(seen: Json) -> None:
 
 
 def test_the_first_visit_is_small_and_soon_seen(seen: Json) -> None:
-    """Issue 8: at most 150 kB; 300 ms, best of several."""
+    """At most 150 kB; 300 ms, best of several."""
     assert seen["bytes"] <= 150_000
     assert min(seen["paint_ms"]) <= 300
     assert seen["focus"] == "solid"

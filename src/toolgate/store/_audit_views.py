@@ -102,12 +102,20 @@ def _costs(
         wanted = wanted.where(table.c.project_id == keepable(project_id))
     return [
         ConversationCost(
-            **{
-                name: kept(value) if isinstance(value, str) else int(value)
-                for name, value in row.items()
-            }
+            project_id=kept(row.project_id),
+            caller_id=kept(row.caller_id),
+            client=kept(row.client),
+            conversation=kept(row.conversation),
+            calls=int(row.calls),
+            failed=int(row.failed),
+            repeats=int(row.repeats),
+            searches=int(row.searches),
+            search_tokens=int(row.search_tokens),
+            request_bytes=int(row.request_bytes),
+            response_bytes=int(row.response_bytes),
+            last_at=row.last_at,
         )
-        for row in opened.execute(wanted).mappings()
+        for row in opened.execute(wanted)
     ]
 
 

@@ -4,6 +4,7 @@ import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from starlette.responses import Response
 
@@ -83,12 +84,13 @@ async def _act(visit: Visit) -> Response:
 
 def _edited(text: str) -> Json:
     try:
-        value = json.loads(text)
+        value = cast("object", json.loads(text))
     except ValueError as error:
         raise ArgumentError(f"The arguments are no JSON: {error}.") from error
-    if not isinstance(value, dict):
+    arguments = json_object(value)
+    if value != arguments:
         raise ArgumentError("The arguments are no JSON object.")
-    return json_object(value)
+    return arguments
 
 
 ROUTES = (Route(path="approvals", show=_show, act=_act),)

@@ -88,7 +88,7 @@ def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
         given = json_array(json.loads(text)) if text else []
     except ValueError:
         given = []
-    path, fields = given if len(given) == 2 else ("", [])
+    path, fields = (given[0], given[1]) if len(given) == 2 else ("", None)
     pairs = [json_array(pair) for pair in json_array(fields)]
     return str(path), [(str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2]
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio
 
@@ -75,7 +75,7 @@ from toolgate.settings import (
 )
 from toolgate.shelving import Shelving
 from toolgate.signing import Signer
-from toolgate.store import DocumentRows, Store, kind_of, make_store
+from toolgate.store import DocumentRows, SqlAccess, Store, kind_of, make_store
 from toolgate.strategies import Searching
 from toolgate.types import DEFAULT_PROJECT, PluginSpec, ServerSpec
 from toolgate.upstream import (
@@ -323,10 +323,15 @@ async def open_app(
         keeper.packs = packs
         live = LiveVariables(services_of)
         stack.callback(live.forget)
+
+        def is_closed(project_id: str) -> bool:
+            """Whether nothing may happen in a project that cannot be recorded."""
+            return permissions.is_closed(project_id)
+
         receipts = Receipts(
             recorder,
             keep_queries=lambda: gateway.settings.audit.keep_queries,
-            is_closed=lambda project: permissions.is_closed(project),
+            is_closed=is_closed,
             server=lambda name: catalog.spec(name),
             mask=lambda value: secrets().mask_json(value, Counter()),
         )
@@ -360,10 +365,11 @@ async def open_app(
                 note=receipts.approval,
             ),
         )
-        shelving = Shelving(store, store.url, lambda: gateway.settings.documents)
+        database = cast("SqlAccess", store)  # what every store that ships is
+        shelving = Shelving(database, store.url, lambda: gateway.settings.documents)
         stack.push_async_callback(shelving.aclose)
         library = Library(
-            DocumentRows(store, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"),
+            DocumentRows(database, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"),
             shelving,
             settings=lambda: gateway.settings.documents,
         )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from operator import add
 from typing import Annotated, Any, cast
 
-# pyright: reportMissingTypeStubs=false - the library brings its types in parts of its folders only
+# The library brings its types in parts of its folders only.
+# pyright: reportMissingTypeStubs=false
 from langgraph.channels import UntrackedValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime

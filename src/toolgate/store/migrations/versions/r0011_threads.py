@@ -87,7 +87,7 @@ def upgrade() -> None:
         sa.Column("prompt_tokens", sa.Integer(), nullable=False),
         sa.Column("completion_tokens", sa.Integer(), nullable=False),
         sa.Column("cached_tokens", sa.Integer(), nullable=False),
-        sa.Column("cost", sa.Double(), nullable=False),
+        sa.Column("cost", sa.Double[float](), nullable=False),
         sa.Column("is_estimate", sa.Boolean(), nullable=False),
         sa.Column("at", text, nullable=False),
         sa.PrimaryKeyConstraint("thread_id", "number", name="pk_thread_spending"),

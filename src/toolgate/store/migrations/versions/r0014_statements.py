@@ -31,7 +31,7 @@ def upgrade() -> None:
         sa.Column("outcome", text, nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("rows", sa.Integer(), nullable=True),
-        sa.Column("elapsed_ms", sa.Double(), nullable=True),
+        sa.Column("elapsed_ms", sa.Double[float](), nullable=True),
         sa.Column("size_bytes", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("statement_id", name="pk_statements"),
         sa.ForeignKeyConstraint(

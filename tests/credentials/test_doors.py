@@ -307,7 +307,7 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
 async def test_commands_and_addresses_of_servers_come_only_from_who_manages(
     notes: ProtectedServer,
 ) -> None:
-    """Issue 6: stdio commands come only from administrators; addresses neither."""
+    """Stdio commands come only from administrators; addresses neither."""
     async with listening(spec_of(notes), settings=SHARED) as place:
         anna = await place.token("anna")
         for config in ({"command": "sh"}, {"url": "http://169.254.169.254/mcp"}):

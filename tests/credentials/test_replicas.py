@@ -75,7 +75,7 @@ async def until_refused(app: App) -> None:
 async def test_a_token_that_is_revoked_in_one_replica_is_refused_in_others_within_a_second(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """Issue 6: at once in the same process, within a second in other replicas."""
+    """At once in the same process, within a second in other replicas."""
     url = url_of(kind, request)
     settings = Settings(auth="required")
     async with (

@@ -600,6 +600,7 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
         )
 
     yield from _access_errors(settings, where)
+    yield from _chat_errors(settings, where)
     yield from _network_errors(settings, where)
     for name, connection in settings.connections.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
@@ -698,6 +699,46 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
                     " project:NAME.",
                     hint="Correct it.",
                 )
+
+
+_POLICIES = ("keep", "stub", "drop_pair")
+_TOOL_KINDS = ("Vector Search", "NL2SQL")
+
+
+def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:
+    """What is wrong with models and turns."""
+    names = {alias for table in settings.models.values() for alias in table.aliases}
+    names |= set(settings.models)
+    asked = [
+        ("chat.model", settings.chat.model),
+        ("chat.helper_model", settings.chat.helper_model),
+        *(
+            (f"models.{name}.fallbacks", other)
+            for name, table in settings.models.items()
+            for other in table.fallbacks
+        ),
+    ]
+    for key, name in asked:
+        if name and name not in names:
+            yield SettingError(
+                f"{where}: {key} names the model {name!r:.80}, which [models] does not have.",
+                allowed=f"Allowed: {', '.join(sorted(names)) or 'none'}.",
+                hint="Correct it, or write a table for it.",
+            )
+    for kind in settings.chat.tools_enabled:
+        if kind not in _TOOL_KINDS:
+            yield SettingError(
+                f"{where}: chat.tools_enabled contains {kind!r:.60}.",
+                allowed=f"Allowed: {', '.join(_TOOL_KINDS)}.",
+                hint="Correct or remove it.",
+            )
+    for pattern, policy in settings.chat.results.items():
+        if policy not in _POLICIES:
+            yield SettingError(
+                f"{where}: chat.results of {pattern[:80]!r} is {policy!r:.60}.",
+                allowed=f"Allowed: {', '.join(_POLICIES)}.",
+                hint="Set it to one of these.",
+            )
 
 
 def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:

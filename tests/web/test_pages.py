@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
     "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "logins", "why",
-    "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost",
+    "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
 )  # fmt: skip
 
 

@@ -50,6 +50,7 @@ PAGES = (
     "approvals",
     "audit",
     "costs",
+    "chat",
     "login",
 )
 """Modules with routes."""

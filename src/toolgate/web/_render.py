@@ -40,6 +40,7 @@ _PAGES = (
     ("logins", "Logins", False),
     ("approvals", "Approvals", False),
     ("audit", "Audit", True),
+    ("chat", "Chat", False),
 )
 """Pages in the order of the menu: path, name, whether only who manages sees it."""
 
@@ -82,7 +83,7 @@ class Renderer:
             url=visit.url,
             said=unquote(visit.request.cookies.get(SAID, "")),
             here=path.partition("/")[0],
-            menu=[page for page in _PAGES if visit.is_known and (visit.manages or not page[2])],
+            menu=_menu(visit),
             static=self._static,
             csrf_field=_csrf_field(visit),
             **values,
@@ -100,6 +101,14 @@ class Renderer:
 def static_file(name: str) -> bytes:
     """A file that pages load."""
     return _FOLDER.joinpath(name).read_bytes()
+
+
+def _menu(visit: Visit) -> list[tuple[str, str, bool]]:
+    """The pages that somebody can open."""
+    if not visit.is_known:
+        return []
+    manages, has_chat = visit.manages, visit.app.chat is not None
+    return [page for page in _PAGES if (manages or not page[2]) and (has_chat or page[0] != "chat")]
 
 
 def _csrf_field(visit: Visit) -> Markup:

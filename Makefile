@@ -47,6 +47,7 @@ docs: $(DEV) ## make the pages anew that come from the code
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_commands.py
 	$(BIN)/python docs/generate_errors.py
+	$(BIN)/python docs/generate_acceptance.py
 	$(BIN)/python docs/generate_metrics.py
 
 bench: $(DEV) ## measure the gateway; ARGS="--json" for machines

@@ -1,4 +1,4 @@
-"""Writes `acceptance.md` from the tests that are named after a row: `python docs/generate_acceptance.py`.
+"""Writes `acceptance.md` from tests that are named after a row: `generate_acceptance.py`.
 
 What a row asks for is in `acceptance.toml`, in words of ours; which tests hold it is read from the
 tests: `test_st_1_…` holds ST-1.

@@ -21,16 +21,18 @@ async def main() -> None:
 
 
 async def turns(session: aiohttp.ClientSession, url: str, wanted: dict[str, Any]) -> Any:
-    firsts, failed = [], 0
+    firsts, at, failed = [], [], 0
     for number in range(wanted["count"]):
         text = f"{wanted['text']} ({number})"
         thread = wanted.get("thread")
         if thread and wanted.get("turns_a_thread"):
             thread = f"{thread}{number // wanted['turns_a_thread']}"
+        began = time.time()
         first, ok = await one(session, url, text, thread)
-        firsts.append(first)
+        firsts.append((first - began) * 1000)
+        at.append(first)
         failed += not ok
-    return {"first_ms": firsts, "failed": failed}
+    return {"first_ms": firsts, "first_at": at, "failed": failed}
 
 
 async def streams(session: aiohttp.ClientSession, url: str, wanted: dict[str, Any]) -> Any:
@@ -55,13 +57,12 @@ async def one(
     session: aiohttp.ClientSession, url: str, text: str, thread: str | None
 ) -> tuple[float, bool]:
     headers = {"x-toolgate-thread": thread} if thread else {}
-    began = time.perf_counter()
     first = 0.0
     done = False
     async with session.post(f"{url}/chat/completions", json=_body(text), headers=headers) as answer:
         async for line in answer.content:
             if not first and _has_text(line):
-                first = (time.perf_counter() - began) * 1000
+                first = time.time()
             done = done or line.startswith(b"data: [DONE]")
     return first, done and answer.status == 200
 

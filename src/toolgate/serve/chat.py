@@ -68,6 +68,7 @@ _ALIVE = b": keep-alive\n\n"
 _DONE = b"data: [DONE]\n\n"
 _VISIBLE = frozenset({"stream", "call", "completion", "error"})
 _PAGE = 100
+_MOST_THREAD = 600
 _MOST_PAGE = 1_000
 
 
@@ -180,6 +181,11 @@ class ChatDoor:
             )
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         thread = header(headers, b"x-toolgate-thread")
+        if thread is not None and len(thread) > _MOST_THREAD:
+            raise ArgumentError(
+                f"The header X-Toolgate-Thread has {len(thread):,} characters.",
+                allowed=f"Allowed: 1 to {_MOST_THREAD}.",
+            )
         call = _Call(
             caller=caller,
             scope=scope,

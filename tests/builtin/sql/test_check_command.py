@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tests.cli.conftest import Command, Run
 
-pytest_plugins = ()
-
 
 def lines(*rows: object) -> str:
     return "".join(f"{json.dumps(row)}\n" for row in rows)

@@ -26,6 +26,7 @@ from toolgate.errors import (
     StoreError,
     ToolgateError,
 )
+from toolgate.gateway import Gateway
 from toolgate.ids import utc_now
 from toolgate.types import Caller, Identity
 from toolgate.web._render import STATIC, Renderer, static_file
@@ -166,7 +167,9 @@ class Console:
         except AccessError as error:
             return self._refused(visit, error)
         if path == "events":
-            return StreamingResponse(self._events(visit, cookie), media_type="text/event-stream")
+            # Watched from before the answer begins: nothing is missed between both.
+            events = self._events(visit, cookie, _Changes(self._app.gateway))
+            return StreamingResponse(events, media_type="text/event-stream")
         if route is None:
             return self._failed(visit, 404, "There is no such page.", "The menu has all pages.")
         if visit.request.method in {"GET", "HEAD"}:
@@ -251,48 +254,61 @@ class Console:
             return PlainTextResponse(f"{failed} {hint}".strip(), status_code=status)
         return visit.page("failed.html", status=status, failed=failed, hint=hint, code=status)
 
-    async def _events(self, visit: Visit, cookie: str) -> AsyncGenerator[str]:
+    async def _events(self, visit: Visit, cookie: str, changes: "_Changes") -> AsyncGenerator[str]:
         """Names of what has changed, as server-sent events, until the session is over."""
-        changed: set[str] = set()
-        woken = asyncio.Event()
-
-        def note(name: str) -> None:
-            changed.add(name)
-            woken.set()
-
-        gateway = self._app.gateway
-        forget = [
-            gateway.on_change(lambda change: note(f"{change.kind}-changed")),
-            gateway.on_access_change(lambda: note("access-changed")),
-            gateway.manage.on_server_state(lambda: note("servers-changed")),
-            gateway.manage.on_approval(lambda _: note("approvals-changed")),
-        ]
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             yield "retry: 3000\n\n"
             while not self._stopping.is_set():
-                waiting = asyncio.ensure_future(woken.wait())
+                waiting = asyncio.ensure_future(changes.woken.wait())
                 try:
                     await asyncio.wait(
                         {waiting, stopping}, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED
                     )
                 finally:
                     waiting.cancel()
-                if not changed:
-                    try:
-                        await self.caller_of(visit.request, cookie)
-                    except ToolgateError:
-                        return
-                    yield ": still here\n\n"
+                if changes.woken.is_set():
+                    await anyio.sleep(_GATHER_S)  # what changes together is told together
+                    yield "".join(f"event: {name}\ndata: {name}\n\n" for name in changes.take())
                     continue
-                await anyio.sleep(_GATHER_S)  # what changes together is told together
-                names, woken = sorted(changed), asyncio.Event()
-                changed.clear()
-                yield "".join(f"event: {name}\ndata: {name}\n\n" for name in names)
+                try:
+                    await self.caller_of(visit.request, cookie)
+                except ToolgateError:
+                    return
+                yield ": still here\n\n"
         finally:
             stopping.cancel()
-            for one in forget:
-                one()
+            changes.forget()
+
+
+class _Changes:
+    """What has changed since somebody looked."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.woken = asyncio.Event()
+        self._names: set[str] = set()
+        self._ends = [
+            gateway.on_change(lambda change: self._note(f"{change.kind}-changed")),
+            gateway.on_access_change(lambda: self._note("access-changed")),
+            gateway.manage.on_server_state(lambda: self._note("servers-changed")),
+            gateway.manage.on_approval(lambda _: self._note("approvals-changed")),
+        ]
+
+    def _note(self, name: str) -> None:
+        self._names.add(name)
+        self.woken.set()
+
+    def take(self) -> list[str]:
+        """The names, which are then forgotten."""
+        names = sorted(self._names)
+        self._names.clear()
+        self.woken.clear()
+        return names
+
+    def forget(self) -> None:
+        """Look no more."""
+        for end in self._ends:
+            end()
 
 
 class Saved:

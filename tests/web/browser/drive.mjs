@@ -121,7 +121,7 @@ await page.getByRole("button", { name: /Right.*notes:add/ }).first().click();
 await says("notes:add is marked right");
 step("marks what was found");
 
-await at(page, "/servers");
+await Promise.all([page.waitForResponse((r) => r.url().endsWith("/events")), at(page, "/servers")]);
 await api("servers/echo/disable", {});
 await page.locator("#servers").getByText("switched off").first().waitFor();
 step("hears of a change without loading the page");

@@ -1,11 +1,15 @@
 """`toolgate pack new`, `lint` and `list`: making a pack and finding what is wrong with it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Command
+from toolgate.ids import utc_now
+from toolgate.settings import data_dir
+from toolgate.store import StoredDetection
 
 PARTS = (
     "**Goal**",
@@ -238,6 +242,33 @@ def test_stats_count_messages_and_name_the_doubtful_ones(refunds: Path, command:
     assert answer["intents"] == {"refunds": 2}
     assert answer["projects"][0]["project"] == "default"
     assert "refunds\t2" in text
+
+
+def test_stats_name_a_message_that_came_often_once(here: Path, command: Command) -> None:
+    assert here.is_dir()
+    rows = [
+        StoredDetection(
+            detection_id=f"{number:032x}",
+            at=utc_now(),
+            project_id="default",
+            caller_id="local",
+            message=message,
+            door="detect",
+            outcome="none",
+            rival="refunds",
+            rival_confidence=0.4,
+        )
+        for number, message in enumerate(("Money back?", "money  back?", "pay it", "Money back?"))
+    ]
+    data_dir().mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{json.dumps(asdict(row))}\n" for row in rows)
+    (data_dir() / "detections.jsonl").write_text(lines, encoding="utf-8")
+
+    answer = command("detect", "--stats", "--json").json
+
+    named = [(each["message"], each["times"]) for each in answer["near_misses"]]
+    assert sorted(named) == [("Money back?", 3), ("pay it", 1)]
+    assert "Money back?\t3\tnone" in command("detect", "--stats").out
 
 
 def test_stats_hold_no_texts_where_these_are_not_kept(here: Path, command: Command) -> None:

@@ -65,20 +65,31 @@ def _stats(
         "stages": _by(asked, "stage"),
         "intents": _by((each for each in asked if each.intent), "intent"),
         "projects": [_project(name, asked) for name in _names(asked)],
-        "low_confidence": [
-            _shown(each)
+        "low_confidence": _each_once(
+            each
             for each in found
             if each.outcome == "unsure" or (each.outcome == "found" and each.confidence < _LOW)
-        ][:_LISTED],
-        "near_misses": [
-            _shown(each)
+        ),
+        "near_misses": _each_once(
+            each
             for each in found
             if each.outcome == "none" and each.rival and each.rival_confidence >= _NEAR
-        ][:_LISTED],
-        "mistaken": [_shown(each) for each in found if each.outcome in {"outside", "arguments"}][
-            :_LISTED
-        ],
+        ),
+        "mistaken": _each_once(each for each in found if each.outcome in {"outside", "arguments"}),
     }
+
+
+def _each_once(found: Iterable[StoredDetection]) -> list[Json]:
+    """The last ones; a message that came several times stands there once, as it was last."""
+    shown: dict[tuple[str, ...], Json] = {}
+    for each in found:
+        text = each.message or each.detection_id
+        key = (each.project_id, " ".join(text.casefold().split()), each.outcome, each.called or "")
+        if key in shown:
+            shown[key]["times"] += 1
+        elif len(shown) < _LISTED:
+            shown[key] = {**_shown(each), "times": 1}
+    return list(shown.values())
 
 
 def _by(counts: Iterable[DetectionCount], name: str) -> dict[str, int]:
@@ -148,7 +159,7 @@ def _print(answer: Json) -> None:
         if answer[kind]:
             note(f"{title}:")
             print_table(
-                ("Message", "Intent", "Sure", "Next", "Sure", "Called"),
+                ("Message", "Times", "Intent", "Sure", "Next", "Sure", "Called"),
                 [_row(row) for row in answer[kind]],
                 wrap=0,
             )
@@ -159,6 +170,7 @@ def _print(answer: Json) -> None:
 def _row(row: Json) -> list[str]:
     return [
         one_line(str(row["message"] or "(not kept)")),
+        str(row["times"]),
         str(row["intent"] or "none"),
         f"{row['confidence']:.2f}",
         str(row["rival"] or ""),

@@ -59,7 +59,7 @@ class _Deferred(ModuleType):
     def __getattr__(self, name: str) -> object:
         with _loading:
             if self.__class__ is _Deferred:
-                self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue] - modules may
+                self.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
                 spec = self.__spec__
                 assert spec is not None
                 assert spec.loader is not None

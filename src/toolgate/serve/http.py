@@ -249,6 +249,8 @@ class Door:
         )
         self._metrics: Metrics | None = None
         self._trimming: asyncio.TimerHandle | None = None
+        self._passed_bytes = 0
+        """Of requests and answers since memory was given back: many small ones leave gaps, too."""
         self._looking: asyncio.Task[None] | asyncio.TimerHandle | None = None
         self.key = key
 
@@ -364,7 +366,9 @@ class Door:
                 self._revoked.discard(asyncio.current_task())
                 if self._logs_requests:
                     _log_request(scope, response, perf_counter() - began)
-                if response.sent_bytes + scope.get(_SIZE, 0) > _MUCH_BYTES:
+                self._passed_bytes += response.sent_bytes + scope.get(_SIZE, 0)
+                if self._passed_bytes > _MUCH_BYTES:
+                    self._passed_bytes = 0
                     self._trim_soon()
 
     def _trim_soon(self) -> None:

@@ -25,7 +25,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 @tool(title="List prompts", annotations=_READS)
 async def prompt_list(context: Context) -> Json:
-    """List all prompts that models are given, with what was put in their place.
+    """List the names of all prompt templates, and which of them are replaced.
 
     Args:
         context: Given by Toolgate.

@@ -576,6 +576,7 @@ class Gateway:
             threshold=request.threshold,
             project_id=caller.project_id,
             recent=self._learning.recent(caller),
+            weights=request.weights,
             learned=await self._learning.learned(caller),
         )
         with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
@@ -1062,7 +1063,7 @@ class Gateway:
             if passed.clearance is not None:
                 await self._passage.approvals.take(caller, passed.clearance)
             sent_as = sent_requests()
-            with observe("server", tool=entry.key):
+            with observe("server", tool=entry.key, arguments=arguments):
                 result = await self._answer(caller, entry, sent, peer, passed)
             told: Json = {"upstream_request_id": sent_as[-1]} if sent_as else {}
             done(result, told)

@@ -6,7 +6,7 @@ null, so null is absence here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from toolgate import jsontext
@@ -190,6 +190,9 @@ class DiscoverRequest:
 
     group: str = ""
     """Only tools of this capability group (`toolgate tools --groups` lists them); empty: of all."""
+
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Other weights of the search for this look alone; models cannot ask for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,9 +52,10 @@ class Observation:
 
     def __init__(self, stage: str, fields: dict[str, Any]) -> None:
         self.stage = stage
-        """Which: `intent`, `rules`, `search`, `answer`, `arguments`, `server`, `paging`."""
+        """Which: `identity`, `decision`, `search`, `answer`, `arguments`, `server`, `model`, …"""
         self.fields = fields
-        """What is known of it: tool key, server, number of hits."""
+        """What is known of it: tool key, server, number of hits; `arguments` of a call, which
+        whoever watches shows to nobody unless asked to."""
         self.parent: Observation | None = None
         """The run that this one is part of."""
         self.failed = False

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING
+from toolgate.cli._measured import keep_measured
 from toolgate.cli._output import print_json, print_table, print_text
 from toolgate.embed import Embedder, embedded
 from toolgate.errors import ArgumentError, PackError
@@ -67,6 +68,7 @@ def intents(
         text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in found.rows)
         predictions.write_text(text, encoding="utf-8")
     answer = found.summary()
+    keep_measured("intents", [_measured(pack, answer)])
     if sweep:
         answer["sweep"] = found.sweep()
     if as_json:
@@ -74,6 +76,15 @@ def intents(
     else:
         _show(answer)
     return FINE if found.rows or queries is None else NOTHING
+
+
+def _measured(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[str, float]]:
+    """What is kept of an evaluation: that of the messages, if some say what is right."""
+    has_messages = "labelled" in answer
+    scored = answer["labelled"] if has_messages else answer["prompts_held_out"]
+    requests = answer["messages"] if has_messages else answer["prompts"]
+    by = "messages" if has_messages else "prompts, each held out"
+    return pack.resolve().name, by, requests, scored
 
 
 class _Found:

@@ -13,7 +13,17 @@ from toolgate.errors import SettingError
 from toolgate.search import SearchableTool
 from toolgate.types import json_object
 
-__all__ = ["METRICS", "Labelled", "Question", "judge", "mean_of", "precision", "read_labelled"]
+__all__ = [
+    "METRICS",
+    "Labelled",
+    "Question",
+    "judge",
+    "mean_of",
+    "precision",
+    "question_of",
+    "read_labelled",
+    "tool_of",
+]
 
 METRICS = ("R@1", "R@5", "R@10", "C@10", "nDCG@10", "MRR", "any@5")
 """R@k: share of the needed tools among the first k. C@10: requests with all of them among the first
@@ -64,10 +74,10 @@ def read_labelled(
     Raises:
         SettingError: A file is missing or has another format.
     """
-    tools = [_tool(row, folder) for row in _rows(folder / "tools.jsonl")]
+    tools = [tool_of(row, folder / "tools.jsonl") for row in _rows(folder / "tools.jsonl")]
     taken = {_plain(tool.name) for tool in tools}
     for other in others:
-        further = (_tool(row, other) for row in _rows(other / "tools.jsonl"))
+        further = (tool_of(row, other / "tools.jsonl") for row in _rows(other / "tools.jsonl"))
         tools += [tool for tool in further if _plain(tool.name) not in taken]
     rows = [row for row in _rows(folder / "queries.jsonl") if row.get("split", "test") == split]
     if most and len(rows) > most:
@@ -75,7 +85,7 @@ def read_labelled(
     return Labelled(
         name="+".join(path.resolve().name for path in (folder, *others)),
         tools=tuple({tool.key: tool for tool in tools}.values()),
-        questions=tuple(_question(row, folder) for row in rows),
+        questions=tuple(question_of(row, folder / "queries.jsonl") for row in rows),
     )
 
 
@@ -131,13 +141,19 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _tool(row: Mapping[str, Any], folder: Path) -> SearchableTool:
+def tool_of(row: Mapping[str, Any], where: object) -> SearchableTool:
+    """A line of `tools.jsonl`, found in `where`.
+
+    Raises:
+        SettingError: It has another format.
+    """
     try:
         properties = json_object(json_object(row.get("input_schema")).get("properties"))
         return SearchableTool(
             key=str(row["id"]),
             server=str(row.get("server") or ""),
             name=str(row["name"]),
+            title=str(row.get("title") or ""),
             description=str(row.get("description") or ""),
             parameters=tuple(
                 (name, str(json_object(schema).get("description") or ""))
@@ -145,10 +161,15 @@ def _tool(row: Mapping[str, Any], folder: Path) -> SearchableTool:
             ),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise _strange(row, folder / "tools.jsonl", "id and name") from error
+        raise _strange(row, where, "id and name") from error
 
 
-def _question(row: Mapping[str, Any], folder: Path) -> Question:
+def question_of(row: Mapping[str, Any], where: object) -> Question:
+    """A line of `queries.jsonl`, found in `where`.
+
+    Raises:
+        SettingError: It has another format.
+    """
     try:
         relevant = _ids(row["relevant"])
         groups = [_ids(group) for group in row.get("groups") or ()] or [[one] for one in relevant]
@@ -156,7 +177,7 @@ def _question(row: Mapping[str, Any], folder: Path) -> Question:
             id=str(row["id"]), text=str(row["text"]), groups=tuple(map(frozenset, groups))
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise _strange(row, folder / "queries.jsonl", "id, text and relevant") from error
+        raise _strange(row, where, "id, text and relevant") from error
 
 
 def _ids(value: object) -> list[str]:
@@ -171,9 +192,9 @@ def _ids(value: object) -> list[str]:
     return cast("list[str]", ids)
 
 
-def _strange(row: object, path: Path, needed: str) -> SettingError:
+def _strange(row: object, where: object, needed: str) -> SettingError:
     return SettingError(
-        f"{path} has a line without {needed}: {str(row)[:80]!r}.",
+        f"{where} has a line without {needed}: {str(row)[:80]!r}.",
         hint="See docs/search.md for the format.",
     )
 

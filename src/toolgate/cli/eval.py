@@ -16,6 +16,7 @@ from toolgate.cli._context import shared
 from toolgate.cli._eval_intents import intents
 from toolgate.cli._exit import FINE, NOTHING
 from toolgate.cli._measure import METRICS, Labelled, judge, mean_of, precision, read_labelled
+from toolgate.cli._measured import keep_measured
 from toolgate.cli._mine import read_mine
 from toolgate.cli._output import note, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -29,6 +30,8 @@ app = typer.Typer(help="Measure how good search and intents are.", no_args_is_he
 app.command()(intents)
 
 _DEPTH = 20
+_KEPT = ("R@5", "R@1", "C@10", "MRR", "any@5")
+"""Metrics that the console shows over time, the most telling first."""
 
 
 @app.callback()
@@ -81,7 +84,8 @@ def tools(
     JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
 
     cloud and llm are asked as the tables search.options.cloud and search.options.llm say; when
-    another search had to answer, that is said and counted (fallbacks in JSON).
+    another search had to answer, that is said and counted (fallbacks in JSON). The page Evaluation
+    of the console shows what was measured over time.
     """
     settings = load(shared().config, shared().imports)
     rows: list[dict[str, Any]] = []
@@ -107,6 +111,18 @@ def tools(
             rows += [beside] if beside else []
     if rankings is not None:
         _write(rankings, lines)
+    keep_measured(
+        "tools",
+        [
+            (
+                "mine" if row["set"].startswith("mine ") else row["set"],
+                row["search"],
+                row["requests"],
+                {name: row[name] for name in _KEPT},
+            )
+            for row in rows
+        ],
+    )
     if as_json:
         print_json(rows)
     else:

@@ -18,6 +18,7 @@ from toolgate.llm import (
     Text,
     ToolCall,
 )
+from toolgate.observe import observe
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["BETWEEN", "answer"]
@@ -52,18 +53,19 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
     passing = _Passing(turn, asking)
     turn.partial = lambda: asking.gathering.message if asking.gathering.has_begun else None
     try:
-        async with aclosing(asking.deltas()) as deltas:
-            async for delta in deltas:
-                match delta:
-                    case Text(text):
-                        passing.text(text)
-                    case Reasoning(text):
-                        turn.reasoning.append(text)
-                        turn.emit({"reasoning": text})
-                    case CallStart() | CallArguments():
-                        passing.call(delta)
-                    case _:
-                        pass
+        with observe("model", model=name, purpose="answer"):
+            async with aclosing(asking.deltas()) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case Text(text):
+                            passing.text(text)
+                        case Reasoning(text):
+                            turn.reasoning.append(text)
+                            turn.emit({"reasoning": text})
+                        case CallStart() | CallArguments():
+                            passing.call(delta)
+                        case _:
+                            pass
         passing.end()
     finally:
         # What was spent counts, however it ended.

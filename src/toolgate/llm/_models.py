@@ -34,6 +34,7 @@ from toolgate.llm.base import (
     Usage,
     message_json,
 )
+from toolgate.observe import observe
 from toolgate.settings import ModelTable
 from toolgate.tokens import estimate_tokens
 from toolgate.types import PluginSpec
@@ -167,9 +168,10 @@ class Models:
             ModelError: As `ChatModel.stream`, once nothing is left to try.
         """
         asking = self.ask(name, request)
-        async with aclosing(asking.deltas()) as deltas:
-            async for _ in deltas:
-                pass
+        with observe("model", model=name, purpose=request.purpose):
+            async with aclosing(asking.deltas()) as deltas:
+                async for _ in deltas:
+                    pass
         return replace(asking.gathering.reply, usage=asking.usage)
 
     def chain(self, name: str) -> list[str]:

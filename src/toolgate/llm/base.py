@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolgate import jsontext
 from toolgate.errors import ArgumentError
+from toolgate.observe import observe
 from toolgate.types import Json, json_array, json_object
 
 __all__ = [
@@ -375,9 +376,10 @@ async def complete(model: ChatModel, request: ChatRequest) -> Reply:
     """
     gathering = Gathering()
     stream = cast("Any", model.stream(request))
-    async with aclosing(stream) as deltas:
-        async for delta in deltas:
-            gathering.add(delta)
+    with observe("model", model=model.identity, purpose=request.purpose):
+        async with aclosing(stream) as deltas:
+            async for delta in deltas:
+                gathering.add(delta)
     return gathering.reply
 
 

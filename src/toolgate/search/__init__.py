@@ -12,6 +12,7 @@ from toolgate.search._relations import Relations
 from toolgate.search._signature import shape, signature
 from toolgate.search._upkeep import VectorIndex
 from toolgate.search.base import (
+    WEIGHTS,
     AskedQuery,
     Hit,
     SearchableTool,
@@ -21,6 +22,7 @@ from toolgate.search.base import (
 )
 
 __all__ = [
+    "WEIGHTS",
     "Arm",
     "Arms",
     "AskedQuery",

@@ -40,6 +40,12 @@ class SearchMetrics:
     """Requests that were answered."""
     fallbacks: int = 0
     """Those that were answered by words alone although vectors are wanted."""
+    answers_kept: int = 0
+    """Those that were answered with what was kept of the same request."""
+    vectors_asked: int = 0
+    """Texts of requests whose vector was wanted."""
+    vectors_remembered: int = 0
+    """Those of them whose vector was remembered."""
     partly: int = 0
     """Those for which some tools had no vector yet."""
     last_error: str = ""
@@ -79,6 +85,9 @@ class SearchMetrics:
             "fallback_rate": round(self.fallbacks / self.searches, 6) if self.searches else 0.0,
             "with_backlog": self.partly,
             "embedding": {kind: work.shown() for kind, work in self.embedding.items()},
+            "answers_kept": self.answers_kept,
+            "vectors_asked": self.vectors_asked,
+            "vectors_remembered": self.vectors_remembered,
             "vectors_stored": self.stored,
             "vectors_loaded": self.loaded,
         }

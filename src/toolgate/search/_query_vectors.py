@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.embed import Embedder, embedded
+from toolgate.search._metrics import SearchMetrics
 
 __all__ = ["QueryVectors"]
 
@@ -29,9 +30,14 @@ class QueryVectors:
         rest_s: float,
         kept: int,
         kept_s: float = 300.0,
+        metrics: SearchMetrics | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """Remember `kept` vectors, each for `kept_s` seconds after it was made."""
+        """Remember `kept` vectors, each for `kept_s` seconds after it was made.
+
+        What could be remembered is counted in `metrics`.
+        """
+        self._metrics = metrics or SearchMetrics()
         self._embedder = embedder
         self._timeout_s = timeout_s
         self._rest_s = rest_s
@@ -49,6 +55,8 @@ class QueryVectors:
         now = self._now()
         found = {text: self._known[text] for text in texts if self._is_known(text, now)}
         fresh = [text for text in dict.fromkeys(texts) if text not in found]
+        self._metrics.vectors_remembered += len(found)
+        self._metrics.vectors_asked += len(found) + len(fresh)
         if fresh:
             if now < self._resting_until:
                 self.trouble = "failed several times, and is left alone for a while"

@@ -12,6 +12,7 @@ from toolgate.search._usage import UsageWeights, Votes
 from toolgate.types import DEFAULT_PROJECT, Json
 
 __all__ = [
+    "WEIGHTS",
     "AskedQuery",
     "Experienced",
     "Hit",
@@ -20,6 +21,10 @@ __all__ = [
     "SearchStrategy",
     "SearchableTool",
 ]
+
+
+WEIGHTS = ("dense_weight", "clause_weight", "server_weight", "context_weight")
+"""What somebody who looks at a search may change for a look, each from 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +83,10 @@ class SearchRequest:
 
     priors: Mapping[str, float] = field(default_factory=dict[str, float])
     """Extra weight by tool key, in [0, 1], for those who search in Python."""
+
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Other weights for this request alone, by names of `WEIGHTS`; a strategy that weighs nothing
+    leaves them out. Callers name no others, and keep them within 0 and 1."""
 
     learned: "Experienced | None" = field(default=None, compare=False, repr=False)
     """What may be known of earlier use in the project; None: nothing."""

@@ -8,8 +8,10 @@ background; where one is missing, and whenever the embedder fails, words alone d
 How the weights were chosen and what each part is worth: `docs/search.md`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 
@@ -19,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.embed import Embedder, Reads
-from toolgate.ranges import check_ranges
+from toolgate.ranges import check_ranges, unfit
 from toolgate.search import (
+    WEIGHTS,
     AskedQuery,
     Hit,
     SearchableTool,
@@ -228,6 +231,7 @@ class HybridSearch:
             rest_s=options.rest_s,
             kept=options.cached_queries,
             kept_s=options.cached_s,
+            metrics=self.metrics,
         )
         self._answered = KeptAnswers(kept=options.cached_answers, kept_s=options.cached_s)
 
@@ -349,11 +353,14 @@ class HybridSearch:
 
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best."""
+        if request.weights:
+            return await self._weighed(request.weights).search(replace(request, weights={}))
         started = perf_counter()
         state = self._state
         key = self._answered.key_of(request)
         if (kept := self._answered.find(state, key)) is not None:
             answer = replace(kept, duration_ms=(perf_counter() - started) * 1000)
+            self.metrics.answers_kept += 1
             self.metrics.searched(answer.duration_ms)
             return answer
         fallbacks = self.metrics.fallbacks
@@ -380,6 +387,22 @@ class HybridSearch:
         if state.vectors is not None and is_whole:
             self._answered.keep(state, key, answer)
         return answer
+
+    def _weighed(self, weights: Mapping[str, float]) -> "HybridSearch":
+        """The same index, seen with other weights; its answers are not kept.
+
+        Raises:
+            OptionError: One does not exist, or is outside its range.
+        """
+        for name, value in weights.items():
+            if name not in WEIGHTS:
+                raise unfit("weights", name, ", ".join(WEIGHTS))
+            if not isfinite(value):
+                raise unfit(name, value, "0 to 1")
+        other = copy(self)
+        other._options = replace(self._options, **weights)  # noqa: SLF001 - one of our own
+        other._answered = KeptAnswers(kept=0, kept_s=0)  # noqa: SLF001
+        return other
 
     def vectors(self) -> NDArray[np.float32] | None:
         """Of the tools in the order of `keys`, 0 where one is missing; None: no tool has one."""

@@ -95,12 +95,20 @@ class Told(Collector):
     def _of_index(self) -> Iterator[Metric]:
         vectors, backlog, loaded = Counts(), Counts(), Counts()
         texts, seconds, failures = Counts(), Counts(), Counts()
+        hits, misses = Counts(), Counts()
         for status in map(json_object, json_array(self._of.index.get("searches"))):
             search = str(status.get("search"))
             vectors.add((search,), status.get("vectors", 0))
             backlog.add((search,), status.get("backlog", 0))
             counted = json_object(status.get("counted"))
             loaded.add((search,), counted.get("vectors_loaded", 0))
+            for cache, asked, known in (
+                ("answers", "searches", "answers_kept"),
+                ("vectors", "vectors_asked", "vectors_remembered"),
+            ):
+                hit = counted.get(known, 0)
+                hits.add((search, cache), hit)
+                misses.add((search, cache), counted.get(asked, 0) - hit)
             for kind, work in json_object(counted.get("embedding")).items():
                 texts.add((search, kind), work["texts"])
                 seconds.add((search, kind), work["total_s"])
@@ -108,6 +116,8 @@ class Told(Collector):
         yield self._gauge("toolgate_vectors", vectors.values)
         yield self._gauge("toolgate_embedding_backlog", backlog.values)
         yield self._counter("toolgate_vectors_loaded", loaded.values)
+        yield self._counter("toolgate_search_cache_hits", hits.values)
+        yield self._counter("toolgate_search_cache_misses", misses.values)
         yield self._counter("toolgate_embedded_texts", texts.values)
         yield self._counter("toolgate_embedding_seconds", seconds.values)
         yield self._counter("toolgate_embedding_failures", failures.values)

@@ -71,7 +71,7 @@ def _all() -> tuple[Metric, ...]:
             name="toolgate_stage_duration_seconds",
             kind="histogram",
             labels=("stage",),
-            says="How long each stage took: identity, decision, search, answer, server, audit.",
+            says="How long each stage took: identity, decision, search, server, model, audit, …",
         ),
         Metric(
             name="toolgate_stage_failures",
@@ -179,6 +179,18 @@ def _all() -> tuple[Metric, ...]:
             kind="counter",
             labels=("search",),
             says="Vectors that were read from the store instead of being computed.",
+        ),
+        Metric(
+            name="toolgate_search_cache_hits",
+            kind="counter",
+            labels=("search", "cache"),
+            says="Answers and vectors of requests that were still known.",
+        ),
+        Metric(
+            name="toolgate_search_cache_misses",
+            kind="counter",
+            labels=("search", "cache"),
+            says="Answers and vectors of requests that were not.",
         ),
         Metric(
             name="toolgate_running",

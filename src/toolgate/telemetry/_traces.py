@@ -5,10 +5,12 @@ asks them; the library only packs and sends.
 """
 
 import random
-from collections.abc import Generator, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from secrets import token_hex
+from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -18,13 +20,22 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 import toolgate
+from toolgate import jsontext
+from toolgate.guards import secrets
 from toolgate.observe import Observation, Trace, begin_traces_with, current_trace, watch_stages
 from toolgate.settings import TraceSettings
 
 __all__ = ["Tracer"]
 
-_KINDS: Mapping[str, SpanKind] = {"request": SpanKind.SERVER, "server": SpanKind.CLIENT}
+_KINDS: Mapping[str, SpanKind] = {
+    "request": SpanKind.SERVER,
+    "server": SpanKind.CLIENT,
+    "model": SpanKind.CLIENT,
+}
 _RECORDED = TraceFlags(TraceFlags.SAMPLED)
+_ARGUMENTS = "arguments"
+_MOST_CHARS = 4_000
+"""Of the arguments of a call, as JSON."""
 _SCOPE = InstrumentationScope("toolgate", toolgate.__version__)
 
 
@@ -39,6 +50,7 @@ class Tracer:
             processor: Where spans go; by default to `endpoint`, in batches.
         """
         self._share = settings.share / 100
+        self._with_arguments = settings.arguments
         self._processor = processor or BatchSpanProcessor(
             OTLPSpanExporter(endpoint=settings.endpoint)
         )
@@ -82,7 +94,7 @@ class Tracer:
                 ),
                 parent=parent,
                 resource=self._resource,
-                attributes={f"toolgate.{key}": str(value) for key, value in one.fields.items()},
+                attributes=dict(self._attributes(one.fields)),
                 kind=_KINDS.get(one.stage, SpanKind.INTERNAL),
                 status=Status(StatusCode.ERROR if one.failed else StatusCode.UNSET),
                 start_time=end_ns - int(one.duration_ms * 1e6),
@@ -90,3 +102,12 @@ class Tracer:
                 instrumentation_scope=_SCOPE,
             )
         )
+
+    def _attributes(self, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """What is known of a run; arguments only where they are asked for, secrets masked."""
+        for key, value in fields.items():
+            if key != _ARGUMENTS:
+                yield f"toolgate.{key}", str(value)
+            elif self._with_arguments and value is not None:
+                masked = secrets().mask_json(value, Counter[str]())
+                yield f"toolgate.{key}", jsontext.dumps(masked).decode()[:_MOST_CHARS]

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-__all__ = ["sparkline"]
+__all__ = ["sparkline", "trendline"]
 
 _HEIGHT = 40
 _BAR = 4
 _GAP = 1
+_LINE_WIDTH = 120
+_LINE_HEIGHT = 24
+_ROUND = 3
 
 
 def sparkline(values: Sequence[tuple[int, int]], *, label: str, unit: str = "calls") -> Markup:
@@ -38,6 +41,34 @@ def sparkline(values: Sequence[tuple[int, int]], *, label: str, unit: str = "cal
         '<svg class="sparkline" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
         ' preserveAspectRatio="none">{bars}</svg>'
     ).format(said=said, width=width, height=_HEIGHT, bars=Markup("").join(bars))
+
+
+def trendline(values: Sequence[float], *, label: str) -> Markup:
+    """Shares of 1 as a line from left to right, with a dot at the last; the height is 0 to 1.
+
+    Args:
+        values: Oldest first, at least one.
+        label: What it shows, for who does not see it.
+    """
+    step = _LINE_WIDTH / max(len(values) - 1, 1)
+    first = 0.0 if len(values) > 1 else _LINE_WIDTH
+    places = [
+        (round(first + at * step + _ROUND, 1), round((1 - value) * _LINE_HEIGHT + _ROUND, 1))
+        for at, value in enumerate(values)
+    ]
+    said = f"{label}: {len(values):,} times, {values[0]:.3f} at first, {values[-1]:.3f} now."
+    return Markup(
+        '<svg class="trend" role="img" aria-label="{said}" viewBox="0 0 {width} {height}">'
+        '<polyline points="{points}"/><circle cx="{x}" cy="{y}" r="{r}"/></svg>'
+    ).format(
+        said=said,
+        width=_LINE_WIDTH + 2 * _ROUND,
+        height=_LINE_HEIGHT + 2 * _ROUND,
+        points=" ".join(f"{x},{y}" for x, y in places),
+        x=places[-1][0],
+        y=places[-1][1],
+        r=_ROUND,
+    )
 
 
 def _bar(kind: str, left: int, top: int, height: int) -> Markup:

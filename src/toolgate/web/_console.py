@@ -52,6 +52,7 @@ PAGES = (
     "audit",
     "costs",
     "chat",
+    "evaluation",
     "login",
 )
 """Modules with routes."""

@@ -14,7 +14,7 @@ from markupsafe import Markup
 import toolgate
 from toolgate.tokens import estimate_tokens
 from toolgate.web import _text
-from toolgate.web._charts import sparkline
+from toolgate.web._charts import sparkline, trendline
 from toolgate.web._visit import SAID, Visit
 
 __all__ = ["STATIC", "Renderer", "static_file"]
@@ -41,6 +41,7 @@ _PAGES = (
     ("approvals", "Approvals", False),
     ("audit", "Audit", True),
     ("chat", "Chat", False),
+    ("evaluation", "Evaluation", True),
 )
 """Pages in the order of the menu: path, name, whether only who manages sees it."""
 
@@ -72,7 +73,7 @@ class Renderer:
             "when": _text.when,
         }
         self._templates.filters.update(filters)  # pyright: ignore[reportUnknownMemberType]
-        known = {"sparkline": sparkline, "version": toolgate.__version__}
+        known = {"sparkline": sparkline, "trendline": trendline, "version": toolgate.__version__}
         self._templates.globals.update(known)  # pyright: ignore[reportUnknownMemberType]
 
     def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:

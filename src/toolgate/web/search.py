@@ -8,7 +8,7 @@ from toolgate.access import Shown
 from toolgate.authn import identity_of
 from toolgate.errors import ArgumentError, ForbiddenError, ToolgateError
 from toolgate.metatools import DiscoverRequest
-from toolgate.search import Discovery
+from toolgate.search import WEIGHTS, Discovery
 from toolgate.types import Caller, Json, json_array, json_object
 from toolgate.web._route import Route
 from toolgate.web._visit import Visit
@@ -17,6 +17,13 @@ __all__ = ["ROUTES"]
 
 _LIMITS = (5, 10, 20)
 _WITHHELD = 5
+_WEIGHED = {
+    "dense_weight": "Meaning, against words",
+    "clause_weight": "Best step, against the whole request",
+    "server_weight": "How near its server is",
+    "context_weight": "Background of the task",
+}
+"""Weights that a look may change, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +44,10 @@ async def _show(visit: Visit) -> Response:
     name = visit.typed("as")
     found: Discovery | None = None
     withheld: list[Withheld] = []
-    if wanted:
+    weights = _weights(visit)
+    if wanted and visit.problem is None:
         about = await _about(visit, name)
-        request = DiscoverRequest(queries=(wanted[:1000],), max_results=limit)
+        request = DiscoverRequest(queries=(wanted[:1000],), max_results=limit, weights=weights)
         found = await visit.gateway.discover(about, request)
         if about is not visit.caller:
             withheld = await _withheld(visit, request, found, name)
@@ -55,7 +63,31 @@ async def _show(visit: Visit) -> Response:
         found=found,
         withheld=withheld,
         reasons=_reasons,
+        weights=weights,
+        weighed=_WEIGHED,
+        usual=visit.app.settings.search.options.get("hybrid", {}),
     )
+
+
+def _weights(visit: Visit) -> dict[str, float]:
+    """The weights that were typed; one that is none becomes the problem that the page shows."""
+    found: dict[str, float] = {}
+    for name in WEIGHTS:
+        text = visit.typed(name).strip().replace(",", ".")
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= 1:
+            visit.problem = ArgumentError(
+                f"The weight “{_WEIGHED[name]}” is {text[:40]!r}.",
+                allowed="Weights are numbers from 0 to 1.",
+            )
+            continue
+        found[name] = value
+    return found
 
 
 async def _about(visit: Visit, name: str) -> Caller:
@@ -120,6 +152,7 @@ async def _mark(visit: Visit) -> Response:
         said=f"{visit.typed('key')} is marked {word} for this request.",
         q=visit.typed("q"),
         limit=visit.typed("limit"),
+        **{weight: visit.typed(weight) for weight in WEIGHTS},
     )
 
 

@@ -61,7 +61,7 @@ from toolgate.metatools import (
     read_process_prompt,
     read_result_read,
 )
-from toolgate.observe import observe, sent_requests, take_trace, trace_of
+from toolgate.observe import observe, sent_requests, take_trace
 from toolgate.prompts import Prompts
 from toolgate.reach import Reach
 from toolgate.rules import CALL_FIRST
@@ -1047,8 +1047,6 @@ class Gateway:
         arguments = passed.params.get("arguments")
         sent = {**passed.params, "name": entry.name}
         detail = {"decision": self._access.decide(caller, "call", entry.key).rule, **passed.notes}
-        if (trace := trace_of(passed.params)) is not None:
-            detail["trace_id"] = trace
         if passed.clearance is not None:
             detail["approval"] = passed.clearance.approval.approval_id
         async with self._receipts.around(

@@ -204,7 +204,7 @@ class Librarian:
         self._reach.must_manage(caller)
         began = perf_counter()
         made = await self._library.make(caller.project_id, name, **settings)
-        self._note(caller, "collection_save", began, {"collection": made.name})
+        await self._note(caller, "collection_save", began, {"collection": made.name})
         return made
 
     async def delete(self, caller: Caller, name: str) -> Collection:
@@ -212,7 +212,7 @@ class Librarian:
         self._reach.must_manage(caller)
         began = perf_counter()
         gone = await self._library.delete(caller.project_id, name)
-        self._note(
+        await self._note(
             caller,
             "collection_delete",
             began,
@@ -225,7 +225,7 @@ class Librarian:
         self._reach.must_manage(caller)
         began = perf_counter()
         made = await self._library.reindex(caller.project_id, name, **settings)
-        self._note(
+        await self._note(
             caller, "collection_reindex", began, {"collection": made.name, "model": made.model}
         )
         return made
@@ -237,7 +237,7 @@ class Librarian:
         with self._receipts.refusals(caller, "document_add", name):
             added = await self._library.add(caller.project_id, name, document)
         if added.status != "unchanged":
-            self._note(
+            await self._note(
                 caller,
                 "document_add",
                 began,
@@ -267,7 +267,7 @@ class Librarian:
         )
         if gone:
             detail: Json = {"collection": name, "documents": [each.document_id for each in gone]}
-            self._note(caller, "document_remove", began, detail)
+            await self._note(caller, "document_remove", began, detail)
         return gone
 
     async def settle(self, caller: Caller, name: str) -> None:
@@ -275,8 +275,8 @@ class Librarian:
         self._reach.must_manage(caller)
         await self._library.settle(caller.project_id, name)
 
-    def _note(self, caller: Caller, action: str, began: float, detail: Json) -> None:
-        self._receipts.simple(caller, action, began=began, detail=detail)
+    async def _note(self, caller: Caller, action: str, began: float, detail: Json) -> None:
+        await self._receipts.note(caller, action, detail, began=began)
 
 
 def _named(collections: Sequence[Collection], names: Sequence[str]) -> list[Collection]:

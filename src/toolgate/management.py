@@ -126,7 +126,7 @@ class Management:
                     else "Learning from use is off: set usage.enabled = true.",
                 )
         detail: Json = {"key": key, "mark": "right" if right else "wrong"}
-        self._receipts.simple(caller, "mark", began=perf_counter(), detail=detail)
+        await self._receipts.note(caller, "mark", detail)
 
     async def usage(self, caller: Caller) -> LearningStatus:
         """What was learned from use in the caller's project."""
@@ -141,7 +141,7 @@ class Management:
         self._reach.must_manage(caller)
         forgotten = await self._learning.clear(caller.project_id)
         detail: Json = {"searches": forgotten}
-        self._receipts.simple(caller, "forget", began=perf_counter(), detail=detail)
+        await self._receipts.note(caller, "forget", detail)
         return forgotten
 
     def indexed(self, caller: Caller, keys: Sequence[str]) -> dict[str, IndexedTexts]:
@@ -286,7 +286,9 @@ class Management:
         if project:
             self._admin.check_project(project)
             config = {**config, "project": project}
-        await self._keeper.add(project or DEFAULT_PROJECT, name, config, save=save)
+        about: Json = {"server": name, "project": project, "saved": "file" if save else "store"}
+        async with self._receipts.change(caller, "server_add", about):
+            await self._keeper.add(project or DEFAULT_PROJECT, name, config, save=save)
         return self._status(name)
 
     async def remove_server(self, caller: Caller, name: str) -> None:
@@ -298,7 +300,8 @@ class Management:
         """
         self._reach.must_manage(caller)
         self._catalog.server(name)
-        await self._keeper.remove(caller.project_id, name)
+        async with self._receipts.change(caller, "server_remove", {"server": name}):
+            await self._keeper.remove(caller.project_id, name)
         for _, search in self._index.keepers:
             try:
                 await search.forget(name)
@@ -313,7 +316,9 @@ class Management:
         """
         self._reach.must_manage(caller)
         self._catalog.server(name)
-        await self._keeper.enable(caller.project_id, name, enabled=enabled)
+        about: Json = {"server": name, "enabled": enabled}
+        async with self._receipts.change(caller, "server_enable", about):
+            await self._keeper.enable(caller.project_id, name, enabled=enabled)
         return self._status(name)
 
     async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
@@ -336,11 +341,10 @@ class Management:
             SettingError: The server stands in a file.
         """
         self._reach.must_manage(caller)
-        began = perf_counter()
         self._catalog.server(server)
-        await self._keeper.switch_tool(caller.project_id, server, tool, allowed=allowed)
-        detail: Json = {"key": f"{server}:{tool}", "allowed": allowed}
-        self._receipts.simple(caller, "switch_tool", began=began, detail=detail)
+        about: Json = {"key": f"{server}:{tool}", "allowed": allowed}
+        async with self._receipts.change(caller, "switch_tool", about):
+            await self._keeper.switch_tool(caller.project_id, server, tool, allowed=allowed)
         return self._status(server)
 
     def spec(self, caller: Caller, name: str) -> ServerSpec:
@@ -391,12 +395,11 @@ class Management:
             UnknownToolError: It is not held back.
         """
         self._reach.must_manage(caller)
-        began = perf_counter()
         self._catalog.server(server)
-        held = await self._quarantine.decide(server, tool, accept=accept, by=caller.caller_id)
-        await self._catalog.look_again(server)
-        detail: Json = {"key": held.key, "decision": "approved" if accept else "rejected"}
-        self._receipts.simple(caller, "approve", began=began, detail=detail)
+        about: Json = {"key": f"{server}:{tool}", "decision": "approved" if accept else "rejected"}
+        async with self._receipts.change(caller, "approve", about):
+            held = await self._quarantine.decide(server, tool, accept=accept, by=caller.caller_id)
+            await self._catalog.look_again(server)
         return held
 
     # Approvals
@@ -535,7 +538,7 @@ class Management:
         wanted = None if server is None else [server]
         counts = [await search.refresh(wanted) for search in self._searches_with_vectors()]
         detail: Json = {"index": "refresh", "server": server}
-        self._receipts.simple(caller, "index", began=began, detail=detail)
+        await self._receipts.note(caller, "index", detail, began=began)
         return max(counts)
 
     async def index_remove(self, caller: Caller, server: str) -> int:
@@ -555,7 +558,7 @@ class Management:
         if not any(counts) and server not in snapshot.servers:
             self._catalog.server(server)
         detail: Json = {"index": "remove", "server": server}
-        self._receipts.simple(caller, "index", began=began, detail=detail)
+        await self._receipts.note(caller, "index", detail, began=began)
         return max(counts)
 
     def _searches_with_vectors(self) -> list[VectorIndex]:

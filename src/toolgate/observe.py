@@ -4,13 +4,13 @@ Nobody watches by default, and then a stage costs less than a microsecond more.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from secrets import token_hex
 from time import perf_counter
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 __all__ = [
     "Observation",
@@ -24,7 +24,6 @@ __all__ = [
     "parse_trace",
     "sent_requests",
     "take_trace",
-    "trace_of",
     "traceparent",
     "watch_stages",
 ]
@@ -219,13 +218,3 @@ def traceparent() -> str | None:
     within = _within.get() if _begin else None
     span = trace.parent_id if within is None else within.span_id
     return f"00-{trace.trace_id}-{span}-{trace.flags}" if span else None
-
-
-def trace_of(params: Mapping[str, Any]) -> str | None:
-    """The id of the trace of a request: as `_meta.traceparent` says (W3C), else the present one."""
-    meta = params.get("_meta")
-    given = (
-        cast("Mapping[str, object]", meta).get("traceparent") if isinstance(meta, dict) else None
-    )
-    trace = parse_trace(given) or _trace.get()
-    return trace.trace_id if trace is not None else None

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from time import perf_counter
 
 from toolgate.access import (
     AccessAdmin,
@@ -24,7 +23,7 @@ from toolgate.errors import StoreError
 from toolgate.plugins import make
 from toolgate.settings import ProjectTable, Settings
 from toolgate.store import Store
-from toolgate.types import Caller, Json, PluginSpec
+from toolgate.types import PluginSpec
 
 __all__ = ["Permissions"]
 
@@ -67,7 +66,7 @@ class Permissions:
             rules_of_file=lambda: self._rules_of_file,
             servers_of=self._servers_of,
             config_file=lambda: str(self._settings.config_file or "the configuration"),
-            record=lambda caller, action, detail: _record(receipts, caller, action, detail),
+            change=receipts.change,
         )
         """Looks after tokens, projects and permissions."""
         self._catalog = catalog
@@ -186,7 +185,3 @@ def _rules_of(table: ProjectTable) -> ProjectRules:
         read_only_allow=table.read_only_allow,
         shared_servers=table.shared_servers,
     )
-
-
-def _record(receipts: Receipts, caller: Caller, action: str, detail: Json) -> None:
-    receipts.simple(caller, action, began=perf_counter(), detail=detail)

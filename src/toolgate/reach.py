@@ -4,6 +4,7 @@ Denied and absent look the same here, so nothing above has to take care of that.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 
 __all__ = ["Reach"]
+
+_MOST_NAMED = 20
+"""Tools that a receipt names of those that were not shown."""
 
 
 class Reach:
@@ -214,10 +218,25 @@ class Reach:
         allowed = self._access.mask(caller, snapshot)
         if allowed is not None and (denied := len(snapshot.tools) - int(allowed.sum())):
             found["denied"] = denied
+            places = np.flatnonzero(~allowed)[:_MOST_NAMED]
+            keys = [snapshot.tools[int(at)].key for at in places]
+            found["denied_tools"] = {
+                key: self._access.decide(caller, "list", key).rule for key in keys
+            }
         if down and not self._settings().discovery.show_down:
             found["down"] = sorted(down)
         if held := sum(len(entries.held) for entries in snapshot.servers.values()):
             found["held"] = held
+            found["held_tools"] = dict(
+                islice(
+                    (
+                        (f"{server}:{name}", why)
+                        for server, entries in snapshot.servers.items()
+                        for name, why in entries.held.items()
+                    ),
+                    _MOST_NAMED,
+                )
+            )
         return found
 
     def mask(

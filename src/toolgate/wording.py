@@ -129,7 +129,7 @@ class Wording:
         self._reach.must_manage(caller)
         await self.prompt(caller, name)
         await self._prompts.replace(caller.project_id, name, text, by=caller.caller_id)
-        self._noted(caller, "replace", name)
+        await self._noted(caller, "replace", name)
         return await self.prompt(caller, name)
 
     async def clear(self, caller: Caller, name: str) -> bool:
@@ -142,7 +142,7 @@ class Wording:
         self._reach.must_manage(caller)
         await self.prompt(caller, name)
         done = await self._prompts.clear(caller.project_id, name, by=caller.caller_id)
-        self._noted(caller, "clear", name)
+        await self._noted(caller, "clear", name)
         return done
 
     async def clear_all(self, caller: Caller) -> list[str]:
@@ -153,7 +153,7 @@ class Wording:
         """
         self._reach.must_manage(caller)
         names = await self._prompts.clear_all(caller.project_id, by=caller.caller_id)
-        self._noted(caller, "clear", ",".join(names))
+        await self._noted(caller, "clear", ",".join(names))
         return names
 
     async def try_out(
@@ -214,9 +214,9 @@ class Wording:
             "changed_by": None if found is None else found.changed_by,
         }
 
-    def _noted(self, caller: Caller, what: str, name: str) -> None:
+    async def _noted(self, caller: Caller, what: str, name: str) -> None:
         detail: Json = {"what": what, "prompt": name, "at": utc_now()}
-        self._receipts.note(caller, "prompt_change", detail)
+        await self._receipts.note(caller, "prompt_change", detail)
 
 
 def _shown(prompt: Prompt) -> Json:

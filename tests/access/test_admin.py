@@ -186,3 +186,21 @@ async def test_explain_says_that_a_tool_is_held_back_or_misspelt_or_off() -> Non
 
 def _done(params: Json) -> Json:
     return text_result("done")
+
+
+async def test_the_receipt_of_a_search_names_what_was_withheld_and_the_answer_does_not() -> None:
+    tools = {f"t{n:02}": (lambda _: text_result("x")) for n in range(30)}
+    settings = Settings(auth="required", optimization="bm25")
+    async with memory_app({"git": FakeUpstream(tools)}, settings) as app:
+        made = await app.gateway.admin.create_token(ME, "anna", allow=["git:t0*"], deny=["git:t05"])
+        anna = await app.gateway.admission.admit(Shown(meta_token=made.secret))
+        found = await app.gateway.discover(anna, DiscoverRequest(queries=("t05",)))
+        await app.recorder.flush()
+        (record,) = await app.store.audit(AuditFilter(action="discover"))
+
+    withheld = record.detail["withheld"]
+    assert withheld["denied"] == 21
+    assert len(withheld["denied_tools"]) == 20
+    assert "deny" in withheld["denied_tools"]["git:t05"]
+    assert "t05" not in found.text.replace("'t05'", "")
+    assert all(key not in found.text for key in withheld["denied_tools"])

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
 import pytest
 
 from tests.audit.test_chain import records
+from toolgate.app import App
 from toolgate.audit import FORMS, FilePlace, Receipts, Recorder, SyslogPlace, as_ocsf, places_of
 from toolgate.errors import SettingError, StoreError
 from toolgate.settings import AuditSettings, ProjectTable, Settings
@@ -258,9 +260,17 @@ async def test_what_must_be_kept_is_kept_before_anything_happens() -> None:
     await recorder.aclose()
 
 
-@pytest.mark.parametrize("fault", ["full disk", "read-only"])
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others may look into; those of pytest hide from who is not their owner."""
+    with TemporaryDirectory() as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
+
+
+@pytest.mark.parametrize("fault", ["full disk", "read-only", "read-only file"])
 async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_one_goes_on(
-    fault: str, tmp_path: Path
+    fault: str, open_folder: Path
 ) -> None:
     ran: list[Json] = []
 
@@ -268,12 +278,12 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
         ran.append(params["arguments"])
         return text_result("pushed")
 
-    path = tmp_path / "toolgate.db"
     settings = Settings(
         project={"web": ProjectTable(audit="closed")}, audit=AuditSettings(on_failure="open")
     )
     upstream = FakeUpstream({"push": push})
-    async with memory_app({"git": upstream}, settings, store_url=f"sqlite:///{path}") as app:
+    url = f"sqlite:///{open_folder}/toolgate.db"
+    async with memory_app({"git": upstream}, settings, store_url=url) as app:
         who = Identity(projects=("web",))
         closed = Caller(project_id="web", identity=who)
         params: Json = {"name": "git__push", "arguments": {"n": 1}}
@@ -294,10 +304,105 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
         assert sorted(one.status for one in kept) == ["ok", "ok", "ok", "store"]
 
 
+async def changes_of(app: App) -> Json:
+    """What administrators have made."""
+    return {
+        "tokens": [replace(one, last_used_at=None) for one in await app.store.tokens()],
+        "rules": await app.store.permissions(),
+        "projects": await app.store.projects(),
+        "servers": [(one.name, one.enabled, one.tool_permissions) for one in app._catalog.specs],
+    }
+
+
+async def test_what_administrators_change_is_recorded_first_where_nothing_goes_unrecorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(auth="required", audit=AuditSettings(on_failure="closed"))
+    async with memory_app({"git": FakeUpstream()}, settings) as app:
+        admin, manage, me = app.gateway.admin, app.gateway.manage, Caller()
+        await admin.save_project(me, "web", new=True)
+        await admin.create_token(me, "anna")
+        (rule,) = await admin.add_permissions(me, effect="allow", patterns=["*"], to=["everyone"])
+        await app.recorder.flush()
+        kept = await app.store.audit(AuditFilter(action="token_create", oldest_first=True))
+        assert [(one.phase, one.status) for one in kept] == [("intent", "ok"), ("outcome", "ok")]
+        assert kept[0].detail["token"] == "anna"
+        assert kept[1].parent_id == kept[0].record_id
+        before = await changes_of(app)
+
+        async def refuse(_: Any) -> None:
+            raise StoreError("The store did not work: database or disk is full.")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(app.store, "append_audit", refuse)
+            for refused in (
+                lambda: admin.create_token(me, "ben"),
+                lambda: admin.rotate_token(me, "anna"),
+                lambda: admin.revoke_token(me, "anna"),
+                lambda: admin.delete_token(me, "anna"),
+                lambda: admin.save_project(me, "web", settings={"read_only": True}),
+                lambda: admin.delete_project(me, "web"),
+                lambda: admin.add_permissions(me, effect="deny", patterns=["*"], to=["everyone"]),
+                lambda: admin.remove_permissions(me, [rule.permission_id]),
+                lambda: manage.enable_server(me, "git", False),
+                lambda: manage.remove_server(me, "git"),
+                lambda: manage.switch_tool(me, "git", "echo", allowed=False),
+            ):
+                with pytest.raises(StoreError, match="The audit could not be written"):
+                    await refused()
+            assert await changes_of(app) == before
+        with anyio.fail_after(60):
+            while not await app.recorder.flush():
+                await anyio.lowlevel.checkpoint()
+        await admin.delete_token(me, "anna")
+        await app.recorder.flush()
+        ended = await app.store.audit(AuditFilter(action="token_delete", phase="outcome"))
+        assert [one.status for one in ended] == ["ok", "store"]
+
+
+async def test_administrators_go_on_where_the_audit_may_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(_: Any) -> None:
+        raise StoreError("The store did not work: database or disk is full.")
+
+    async with memory_app({}, Settings(auth="required")) as app:
+        with monkeypatch.context() as patch:
+            patch.setattr(app.store, "append_audit", refuse)
+            await app.gateway.admin.create_token(Caller(), "anna")
+        with anyio.fail_after(60):
+            while not await app.recorder.flush():
+                await anyio.lowlevel.checkpoint()
+        (made,) = await app.store.audit(AuditFilter(action="token_create"))
+        assert (made.phase, made.status) == ("outcome", "ok")
+
+
+@contextmanager
+def not_writable(path: Path, store: Any) -> Iterator[None]:
+    """Nobody may write a file, nor beside it; root, who always may, is somebody else meanwhile."""
+    user = os.geteuid()
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    store._engine.dispose()  # what is open already would go on being written
+    if user == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if user == 0:
+            os.seteuid(user)
+        path.parent.chmod(0o755)
+        path.chmod(0o644)
+
+
 @contextmanager
 def broken(fault: str, app: Any) -> Iterator[None]:
     """The store takes nothing: no page more, or nothing at all."""
     store = app.store
+    if fault == "read-only file":
+        with not_writable(Path(store.url.removeprefix("sqlite:///")), store):
+            yield
+        return
     if fault == "read-only":
         before = store._write
 

@@ -1,9 +1,11 @@
 """Logins through real doors: REST, the pages of a browser, MCP clients; and no secret anywhere."""
 
 import asyncio
+import html
 import io
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -132,6 +134,44 @@ async def test_a_page_asks_who_sits_there_and_lets_nobody_log_in_for_another(
                 assert (page.status, "somebody else" in await page.text()) == (400, True)
             async with browser.post(begun["url"], data={"token": anna}) as page:
                 assert "Logged in at notes" in await page.text()
+        [view] = await place.app.logins.list(Caller())
+        assert view.subject == "user:anna"
+
+
+async def test_who_is_logged_in_to_the_console_shows_no_token_again(
+    notes: ProtectedServer,
+) -> None:
+    """The session says who it is; a person says yes, so that no address begins anything itself."""
+    spec = spec_of(notes, type="oauth", per="user")
+
+    def hidden(text: str) -> str:
+        return text.partition('name="csrf" value="')[2].partition('"')[0]
+
+    async with listening(spec, settings=SHARED) as place, browser_session() as browser:
+        anna, eve = await place.token("anna"), await place.token("eve")
+        _, begun = await place.ask("POST", "servers/notes/login", {}, token=anna)
+        _, foreign = await place.ask("POST", "servers/notes/login", {}, token=eve)
+        async with browser.get(begun["url"]) as page:
+            [way] = re.findall(r"href='(/console/logins/begin[^']*)'", await page.text())
+        async with browser.get(f"{place.url}{way}") as page:  # asks for a token, once
+            assert page.url.path == "/console/login"
+            fields = {"csrf": hidden(await page.text()), "next": page.url.query["next"]}
+        async with browser.post(page.url, data=fields | {"token": anna}) as page:
+            text = await page.text()
+            assert page.url.path == "/console/logins/begin"
+            assert "user:anna" in text or "anna" in text
+        assert await place.app.logins.list(Caller()) == []
+        async with browser.post(page.url, data={"csrf": "made up"}) as refused:
+            assert refused.status == 403
+        other = str(page.url).replace(
+            begun["url"].rpartition("/")[2], foreign["url"].rpartition("/")[2]
+        )
+        async with browser.post(other, data={"csrf": hidden(text)}) as refused:
+            assert "somebody else" in await refused.text()
+        async with browser.post(page.url, data={"csrf": hidden(text)}) as answer:
+            [onward] = re.findall(r'class="button" href="(http[^"]+)"', await answer.text())
+        async with browser.get(html.unescape(onward)) as page:
+            assert "Logged in at notes" in await page.text()
         [view] = await place.app.logins.list(Caller())
         assert view.subject == "user:anna"
 

@@ -6,9 +6,11 @@ import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.serve.doors import headers_for, modern
 from tests.telemetry.test_metrics import opened
 from toolgate.observe import join_trace, parse_trace
 from toolgate.settings import Settings, TraceSettings
+from toolgate.store import AuditFilter
 from toolgate.telemetry._traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
@@ -67,6 +69,29 @@ async def test_spans_of_a_call_belong_together_and_to_whoever_asked() -> None:
     assert request.context is not None
     assert server.parent.span_id == request.context.span_id
     assert "hush" not in repr([span.attributes for span in spans.values()])
+
+
+async def test_receipts_name_the_trace_of_the_header_and_meta_counts_before_it() -> None:
+    other = GIVEN.replace(TRACE, "5" * 32)
+    async with opened(Settings(optimization="bm25")) as (app, client):
+        for path, body in (
+            ("discover", {"query": "good"}),
+            ("execute", {"toolKey": "a:good", "arguments": {}}),
+            ("execute", {"toolKey": "a:none", "arguments": {}}),
+        ):
+            await client.post(f"/api/v1/{path}", json=body, headers={"traceparent": GIVEN})
+        asked = modern(
+            "tools/call", {"name": "a__good", "arguments": {}, "_meta": {"traceparent": other}}
+        )
+        headers = {"traceparent": GIVEN, **headers_for(asked)}
+        assert (await client.post("/mcp", json=asked, headers=headers)).status_code == 200
+        await app.recorder.flush()
+        found = await app.store.audit(AuditFilter(oldest_first=True))
+    named = [(one.action, one.phase, one.detail.get("trace_id")) for one in found]
+    assert ("discover", "outcome", TRACE) in named
+    assert ("call", "intent", TRACE) in named
+    assert [one for one in named if one[2] is None] == []
+    assert ("call", "intent", "5" * 32) in named
 
 
 async def test_the_server_is_told_which_span_asks_it() -> None:

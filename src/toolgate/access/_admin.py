@@ -1,6 +1,7 @@
 """Looking after tokens, projects and permission rules; each change holds from the next request."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -65,7 +66,7 @@ class AccessAdmin:
         rules_of_file: Callable[[], Sequence[Rule]],
         servers_of: Callable[[str], Sequence[str]],
         config_file: Callable[[], str],
-        record: Callable[[Caller, str, Json], None],
+        change: Callable[[Caller, str, Json], AbstractAsyncContextManager[None]],
     ) -> None:
         self._store = store
         self._book = book
@@ -74,7 +75,7 @@ class AccessAdmin:
         self._rules_of_file = rules_of_file
         self._servers_of = servers_of
         self._config_file = config_file
-        self._record = record
+        self._change = change
 
     # Tokens
 
@@ -146,9 +147,10 @@ class AccessAdmin:
             created_at=utc_now(),
             expires_at=_expiry(expires_in_s),
         )
-        await self._store.save_token(row)  # first: without its rules it may do nothing
-        await self._store.save_permissions(rules)
-        await self._done(caller, "token_create", {"token": name, "prefix": prefix})
+        async with self._change(caller, "token_create", {"token": name, "prefix": prefix}):
+            await self._store.save_token(row)  # first: without its rules it may do nothing
+            await self._store.save_permissions(rules)
+        await self._book.look()
         return NewToken(row=row, secret=secret)
 
     async def rotate_token(
@@ -180,8 +182,10 @@ class AccessAdmin:
             old_until=utc_now(plus_s=grace_s) if grace_s else None,
             expires_at=token.expires_at if expires_in_s is None else _expiry(expires_in_s),
         )
-        await self._store.save_token(row)
-        await self._done(caller, "token_rotate", {"token": token.name, "prefix": token.prefix})
+        about: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_rotate", about):
+            await self._store.save_token(row)
+        await self._book.look()
         return NewToken(row=row, secret=secret)
 
     async def revoke_token(self, caller: Caller, name: str) -> StoredToken:
@@ -194,8 +198,10 @@ class AccessAdmin:
         self._must_manage(caller)
         token = await self._token(name)
         row = replace(token, revoked_at=token.revoked_at or utc_now(), old_digest=None)
-        await self._store.save_token(row)
-        await self._done(caller, "token_revoke", {"token": token.name, "prefix": token.prefix})
+        about: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_revoke", about):
+            await self._store.save_token(row)
+        await self._book.look()
         return row
 
     async def delete_token(self, caller: Caller, name: str) -> StoredToken:
@@ -212,9 +218,11 @@ class AccessAdmin:
             for row in self._book.pages.permissions
             if row.who == f"token:{token.name}"
         ]
-        await self._store.delete_permissions(mine)
-        await self._store.delete_token(token.token_id)
-        await self._done(caller, "token_delete", {"token": token.name, "prefix": token.prefix})
+        about: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_delete", about):
+            await self._store.delete_permissions(mine)
+            await self._store.delete_token(token.token_id)
+        await self._book.look()
         return token
 
     async def token_named(self, caller: Caller, word: str) -> StoredToken:
@@ -287,8 +295,9 @@ class AccessAdmin:
         merged: Json = {**(stored.settings if stored else {}), **(settings or {})}
         merged = {key: value for key, value in merged.items() if value not in (None, "")}
         _check_project(merged)
-        await self._store.save_project(StoredProject(project_id=name, settings=merged))
-        await self._done(caller, "project_save", {"project": name, "settings": merged})
+        async with self._change(caller, "project_save", {"project": name, "settings": merged}):
+            await self._store.save_project(StoredProject(project_id=name, settings=merged))
+        await self._book.look()
         return self._view(name)
 
     async def delete_project(self, caller: Caller, name: str) -> None:
@@ -313,8 +322,9 @@ class AccessAdmin:
                 f"The project {name!r} has servers: {', '.join(servers)}.",
                 hint=f"Remove them, or run: toolgate projects set {name} --no-servers",
             )
-        await self._store.delete_project(name)
-        await self._done(caller, "project_delete", {"project": name})
+        async with self._change(caller, "project_delete", {"project": name}):
+            await self._store.delete_project(name)
+        await self._book.look()
 
     def project_names(self) -> set[str]:
         """Every project there is, but the default one."""
@@ -367,12 +377,10 @@ class AccessAdmin:
                 f"The hint is {hint[:40]!r}.", allowed="Allowed: read_only, destructive."
             )
         rows = self._rows(effect, patterns, to, hint)
-        await self._store.save_permissions(rows)
-        await self._done(
-            caller,
-            "permission_add",
-            {"effect": effect, "patterns": list(patterns), "to": list(to), "hint": hint},
-        )
+        about: Json = {"effect": effect, "patterns": list(patterns), "to": list(to), "hint": hint}
+        async with self._change(caller, "permission_add", about):
+            await self._store.save_permissions(rows)
+        await self._book.look()
         ids = {row.permission_id for row in rows}
         return [rule for rule in self._book.pages.rules if rule.permission_id in ids]
 
@@ -384,13 +392,14 @@ class AccessAdmin:
             ArgumentError: None of the ids is one.
         """
         self._must_manage(caller)
-        count = await self._store.delete_permissions(permission_ids)
-        if not count:
-            raise ArgumentError(
-                f"There is no rule {', '.join(permission_ids)[:80]!r} in the store.",
-                hint="See: toolgate permissions list",
-            )
-        await self._done(caller, "permission_remove", {"ids": list(permission_ids)})
+        async with self._change(caller, "permission_remove", {"ids": list(permission_ids)}):
+            count = await self._store.delete_permissions(permission_ids)
+            if not count:
+                raise ArgumentError(
+                    f"There is no rule {', '.join(permission_ids)[:80]!r} in the store.",
+                    hint="See: toolgate permissions list",
+                )
+        await self._book.look()
         return count
 
     # What they share
@@ -401,10 +410,6 @@ class AccessAdmin:
                 f"{caller.caller_id!r} may not look after tokens, projects and permissions.",
                 hint="Ask an administrator, or for the role admin.",
             )
-
-    async def _done(self, caller: Caller, action: str, detail: Json) -> None:
-        self._record(caller, action, detail)
-        await self._book.look()
 
     async def _token(self, word: str) -> StoredToken:
         await self._book.look()

@@ -26,8 +26,10 @@ _ACTIVITIES: Final[Mapping[str, int]] = {
     "enrich": 2,
     "knowledge": 2,
     "token_create": 1,
+    "server_add": 1,
     "project_save": 3,
     "token_delete": 4,
+    "server_remove": 4,
     "project_delete": 4,
     "forget": 4,
 }

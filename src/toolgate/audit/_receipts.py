@@ -1,8 +1,8 @@
 """Receipts: what was found, what was about to run, how it ended. Hashes and sizes, no content."""
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Protocol, cast
@@ -13,6 +13,7 @@ from toolgate import jsontext
 from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
 from toolgate.ids import new_id, utc_now
 from toolgate.logs import REQUEST_ID
+from toolgate.observe import current_trace
 from toolgate.tokens import estimate_tokens
 from toolgate.types import AuditRecord, Caller, Json, ServerSpec, json_object
 
@@ -108,7 +109,7 @@ class Receipts:
             began: Reading of `perf_counter` when the request came.
             searched_by: The search that the conversation gets.
             fallback: Why another one answered in its place; empty when none did.
-            withheld: What the caller did not get, and why: counts by reason.
+            withheld: What the caller did not get, and why: counts by reason, and the first of them.
         """
         number = self.simple(
             caller,
@@ -139,6 +140,7 @@ class Receipts:
         detail: Json | None = None,
         parent: str = "",
         record_id: str = "",
+        status: str = "ok",
     ) -> str:
         """Record something that reached no server; gives the id of the record."""
         fields = _of(caller, action)
@@ -149,15 +151,42 @@ class Receipts:
             query=query,
             target=target,
             parent_id=parent or self._discovery_of(caller, target),
+            status=status,
             duration_ms=_elapsed_ms(began),
-            detail=detail or {},
+            detail=_traced(detail or {}),
         )
         self._sink.record(record)
         return record.record_id
 
-    def note(self, caller: Caller, action: str, detail: Json) -> None:
-        """Record what somebody changed."""
-        self.simple(caller, action, began=perf_counter(), detail=detail)
+    @asynccontextmanager
+    async def change(self, caller: Caller, action: str, detail: Json) -> AsyncGenerator[None]:
+        """Record what somebody changes in the block.
+
+        In a project where nothing goes unrecorded the intention is kept before the block begins,
+        and the outcome is a record of its own.
+
+        Raises:
+            StoreError: It could not be kept, so the block was not begun.
+        """
+        if not self._is_closed(caller.project_id):
+            began = perf_counter()
+            yield
+            self.simple(caller, action, began=began, detail=detail)
+            return
+        fields = _of(caller, action) | {"phase": "intent", "detail": _traced(detail)}
+        async with _Receipt(self._sink, fields, None, must_be_kept=True, keeps=None):
+            yield
+
+    async def note(
+        self, caller: Caller, action: str, detail: Json, *, began: float | None = None
+    ) -> None:
+        """Record what somebody has changed, and wait for it where nothing goes unrecorded.
+
+        Raises:
+            StoreError: It could not be kept: what was changed must not be answered.
+        """
+        self.simple(caller, action, began=perf_counter() if began is None else began, detail=detail)
+        await self.settle(caller)
 
     def approval(
         self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
@@ -186,7 +215,7 @@ class Receipts:
                 parent_id=self._discovery_of(caller, target),
                 status=error.code,
                 duration_ms=_elapsed_ms(began),
-                detail=_why(error),
+                detail=_traced(_why(error)),
             )
             self._sink.record(record)
             raise
@@ -214,7 +243,7 @@ class Receipts:
             "target": target,
             "digest": digest,
         }
-        about = fields["detail"] = dict(detail or {})
+        about = fields["detail"] = _traced(detail or {})
         spec = self._server(server)
         if spec is not None and spec.server_id:
             about["server_id"] = spec.server_id
@@ -309,7 +338,7 @@ class _Receipt:
             "parent_id": self._fields["record_id"],
             "status": _ended(error) if error is not None else _status(self._answer),
             "duration_ms": _elapsed_ms(self._began),
-            "detail": dict(self._detail),
+            "detail": _traced(self._detail),
         }
 
     def _take(self, answer: Json, detail: Json | None = None) -> None:
@@ -359,6 +388,12 @@ def _of(caller: Caller, action: str) -> dict[str, Any]:
         "conversation": caller.conversation,
         "request_id": REQUEST_ID.get(),
     }
+
+
+def _traced(detail: Json) -> Json:
+    """What there is to say, with the trace that it belongs to."""
+    trace = current_trace()
+    return dict(detail) if trace is None else {**detail, "trace_id": trace.trace_id}
 
 
 def _why(error: ToolgateError) -> Json:

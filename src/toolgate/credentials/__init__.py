@@ -9,12 +9,14 @@ from toolgate.credentials._keychain import Keychain, Rotated
 from toolgate.credentials._logins import (
     CALLBACK,
     DOCUMENT,
+    LOGIN_COOKIE,
     PAGE,
     Begun,
     LoginPage,
     Logins,
     LoginView,
     Rights,
+    is_browser_mark,
 )
 from toolgate.credentials._sources import KeySource, key_source, source_of
 from toolgate.credentials._vault import Kept, Vault
@@ -25,6 +27,7 @@ __all__ = [
     "CALLBACK",
     "DOCUMENT",
     "EVERYBODY",
+    "LOGIN_COOKIE",
     "PAGE",
     "Begun",
     "Desk",
@@ -40,6 +43,7 @@ __all__ = [
     "Rotated",
     "SealedConfigs",
     "Vault",
+    "is_browser_mark",
     "is_open",
     "key_of",
     "key_source",

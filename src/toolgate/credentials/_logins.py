@@ -20,13 +20,16 @@ from toolgate.signing import Signer
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = ["Begun", "LoginPage", "LoginView", "Logins", "Rights"]
+__all__ = ["Begun", "LoginPage", "LoginView", "Logins", "Rights", "is_browser_mark"]
 
 CALLBACK = "/oauth/callback"
 PAGE = "/oauth/login/"
 DOCUMENT = "/oauth/client.json"
+LOGIN_COOKIE = "toolgate_login"
+"""Cookie with what only one browser knows, so that the answer is taken from it alone."""
 
 _PURPOSE = "login"
+_MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST = 16 * 2**10
 
@@ -119,7 +122,7 @@ class Logins:
         rights: Rights,
         specs: Callable[[], list[ServerSpec]],
         settings: Callable[[], CredentialSettings],
-        record: Callable[[Caller, str, Json], None],
+        record: Callable[[Caller, str, Json], Awaitable[None]],
         changed: Callable[[], Awaitable[None]],
     ) -> None:
         """Make one.
@@ -288,7 +291,7 @@ class Logins:
         await self._check_answer(spec, error, iss, secret, code)
         view = await self._keep(spec, subject, secret, code)
         who = Caller(caller_id=str(secret["by"]))
-        self._record(caller or who, "login", {"server": spec.name, "subject": subject})
+        await self._record(caller or who, "login", {"server": spec.name, "subject": subject})
         self._desk.wanted_scopes.pop((spec.name, subject), None)
         await self._changed()
         return view
@@ -332,7 +335,7 @@ class Logins:
         key = key_of(spec.name, subject)
         view = await self._saved(key, secret, shown)
         detail: Json = {"server": spec.name, "subject": subject, "names": names}
-        self._record(caller, "credentials", detail)
+        await self._record(caller, "credentials", detail)
         await self._changed()
         return view
 
@@ -354,7 +357,7 @@ class Logins:
         )
         if kept is not None:
             await self._revoke(spec, kept)
-            self._record(caller, "logout", {"server": spec.name, "subject": subject})
+            await self._record(caller, "logout", {"server": spec.name, "subject": subject})
             await self._changed()
         return gone > 0
 
@@ -627,3 +630,8 @@ def _is_own_machine(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme == "http" and is_here and url.isprintable() and "#" not in url
+
+
+def is_browser_mark(text: str) -> bool:
+    """Whether a text can be what only one browser knows."""
+    return _MARK.fullmatch(text) is not None

@@ -154,6 +154,8 @@ class AnthropicModel:
                 base_url=options.url,
                 timeout=anthropic.Timeout(None, connect=options.connect_s),
                 max_retries=0,  # they are ours
+                # Followed to another host, a redirect would take `x-api-key` along.
+                http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
                 default_headers=dict(options.headers),
             )
         return self._client

@@ -148,6 +148,8 @@ class OpenAIModel:
                 base_url=options.url,
                 timeout=openai.Timeout(None, connect=options.connect_s),
                 max_retries=0,  # they are ours: budgeted, seen, never after the first piece
+                # Followed to another host, a redirect would take our headers along.
+                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
                 default_headers={
                     **({} if options.key else {"Authorization": ""}),
                     **options.headers,

@@ -5,14 +5,21 @@ who sits there, and the answer of the authorization server is taken only from th
 """
 
 import html
-import re
 import secrets
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from toolgate.access import Admission, Shown
-from toolgate.credentials import CALLBACK, DOCUMENT, PAGE, Logins, shown_subject
+from toolgate.credentials import (
+    CALLBACK,
+    DOCUMENT,
+    LOGIN_COOKIE,
+    PAGE,
+    Logins,
+    is_browser_mark,
+    shown_subject,
+)
 from toolgate.errors import CredentialError, ToolgateError
 from toolgate.serve._asgi import (
     DisconnectedError,
@@ -28,10 +35,7 @@ from toolgate.types import Caller
 
 __all__ = ["LoginPages"]
 
-COOKIE = "toolgate_login"
-
 _MOST_BYTES = 64 * 2**10
-_VALUE = re.compile(r"[A-Za-z0-9_-]{20,100}")
 
 
 class LoginPages:
@@ -71,7 +75,8 @@ class LoginPages:
                 f"Log in at {page.server}",
                 f"Toolgate is to use the server {page.server} for {shown_subject(page.subject)}."
                 " Show that this is you: the token with which you use Toolgate.",
-                form=True,
+                form=f"{scope.get('root_path', '')}/console/logins/begin?"
+                + urlencode({"ticket": ticket}),
             )
             return
         caller = Caller()
@@ -86,7 +91,7 @@ class LoginPages:
         begun = await self._logins.begin_at(caller, page, browser=browser)
         is_safe = self._logins.base.startswith("https://")
         cookie = (
-            f"{COOKIE}={browser}; HttpOnly; SameSite=Lax; Path=/; Max-Age=3600"
+            f"{LOGIN_COOKIE}={browser}; HttpOnly; SameSite=Lax; Path=/; Max-Age=3600"
             f"{'; Secure' if is_safe else ''}"
         )
         await _send(
@@ -117,13 +122,14 @@ class LoginPages:
 def _browser_of(scope: Scope) -> str:
     """What only this browser knows, from its cookie; empty: nothing yet."""
     try:
-        found = SimpleCookie(header(scope["headers"], b"cookie") or "").get(COOKIE)
+        found = SimpleCookie(header(scope["headers"], b"cookie") or "").get(LOGIN_COOKIE)
     except CookieError:
         return ""
-    return found.value if found is not None and _VALUE.fullmatch(found.value) else ""
+    return found.value if found is not None and is_browser_mark(found.value) else ""
 
 
-async def _page(send: Send, status: int, title: str, text: str, *, form: bool = False) -> None:
+async def _page(send: Send, status: int, title: str, text: str, *, form: str = "") -> None:
+    """Send a page; `form` asks for a token, and leads to this address who has shown it there."""
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width'>",
@@ -134,6 +140,7 @@ async def _page(send: Send, status: int, title: str, text: str, *, form: bool = 
         parts.append(
             "<form method=post><p><label>Token <input type=password name=token required"
             " autocomplete=off></label></p><p><button>Go on</button></p></form>"
+            f"<p><a href='{html.escape(form)}'>Go on as who is logged in to the console</a></p>"
         )
     parts.append("</main></body></html>")
     await _send(send, status, "".join(parts).encode(), {"content-type": "text/html; charset=utf-8"})

@@ -1,0 +1,41 @@
+"""The page about security promises nothing that no test shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+ROWS = [
+    (cells[0], cells[2])
+    for line in PAGE.partition("## What is defended")[2].partition("\n## ")[0].splitlines()
+    if line.startswith("| ") and (cells := [cell.strip() for cell in line.strip("|").split(" | ")])
+    if cells[0] != "threat"
+]
+NAMED = {
+    name
+    for path in (ROOT / "tests").rglob("test_*.py")
+    for name in re.findall(r"^\s*(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+}
+
+
+def is_there(name: str) -> bool:
+    """Whether what a row names is a test, a file or folder with tests, or a contract suite."""
+    if name.startswith("toolgate.testing."):
+        return (ROOT / "src" / f"{name.replace('.', '/')}.py").is_file()
+    path = ROOT / name
+    if name.startswith("tests/") and path.is_dir():
+        return any(path.rglob("test_*.py"))
+    return name in NAMED or (name.startswith("tests/") and path.is_file())
+
+
+@pytest.mark.parametrize(("threat", "shown_by"), ROWS, ids=[threat[:40] for threat, _ in ROWS])
+def test_each_threat_that_is_defended_names_tests_that_exist(threat: str, shown_by: str) -> None:
+    names = re.findall(r"`([^`]+)`", shown_by)
+    assert names, f"no test is named for {threat!r}"
+    assert [name for name in names if not is_there(name)] == []
+
+
+def test_the_page_has_its_table() -> None:
+    assert len(ROWS) > 20

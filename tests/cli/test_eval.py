@@ -10,6 +10,8 @@ from anyio.from_thread import start_blocking_portal
 from tests.cli.conftest import Command, Run, Serve
 from toolgate.cli._measure import Question, judge, precision, read_labelled
 from toolgate.errors import SettingError
+from toolgate.evaluations import MOST_KEPT, note_evaluations, read_evaluations
+from toolgate.settings import data_dir
 from toolgate.testing import chat_reply, fake_service
 from toolgate.types import Json
 
@@ -126,7 +128,10 @@ def test_numbers_and_rankings_are_written(small: Path, tmp_path: Path, toolgate:
     )
 
     assert done.returncode == 0, done.stderr
+    [kept] = read_evaluations(data_dir() / "evaluations.jsonl")
+    assert (kept.kind, kept.subject, kept.by, kept.requests) == ("tools", "small", "bm25", 2)
     (row,) = json.loads(done.stdout)
+    assert kept.shares["R@5"] == row["R@5"]
     assert (row["set"], row["search"], row["tools"], row["requests"]) == ("small", "bm25", 4, 2)
     assert (row["R@1"], row["R@5"], row["C@10"], row["any@5"]) == (0.75, 0.75, 0.5, 1.0)
     lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
@@ -232,3 +237,18 @@ def test_a_strategy_without_its_address_is_refused(small: Path, command: Command
         "toolgate: Option 'url' of search 'cloud' is ''. Allowed: addresses with http:// or "
         "https://. Correct it under search.options.cloud.\n"
     )
+
+
+def test_evaluations_are_kept_in_order_and_not_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "evaluations.jsonl"
+    assert read_evaluations(path) == []
+    for number in range(3):
+        rows = [(f"set {number}", "bm25", at, {"R@5": 0.5}) for at in range(400)]
+        note_evaluations("tools", rows, path=path)
+    with path.open("ab") as file:
+        file.write(b'not json\n{"at": 1}\n[]\n{"shares": {"a": "x"}}\n')
+    found = read_evaluations(path)
+    assert len(found) == MOST_KEPT
+    assert (found[0].subject, found[0].requests) == ("set 0", 200)
+    assert found[-1].subject == "set 2"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]

@@ -241,3 +241,32 @@ async def test_a_probable_hit_is_never_called_weak_however_short_the_request_is(
     assert best.key == "a:add"
     assert best.fields["margin"] < 0 < 0.4 <= best.relevance
     assert not best.fields.get("weak")
+
+
+async def test_other_weights_hold_for_one_request_alone() -> None:
+    strategy = await made()
+    usual = await strategy.search(WEATHER)
+    by_words = await strategy.search(replace(WEATHER, weights={"dense_weight": 0.0}))
+    again = await strategy.search(WEATHER)
+
+    assert usual.model
+    assert not by_words.model
+    assert [hit.key for hit in again.hits] == [hit.key for hit in usual.hits]
+    assert again.model == usual.model
+    for weights in ({"dense_weight": 1.5}, {"dense_weight": float("nan")}, {"wait_s": 0.5}):
+        with pytest.raises(OptionError):
+            await strategy.search(replace(WEATHER, weights=weights))
+
+
+async def test_what_was_remembered_of_a_request_is_counted() -> None:
+    strategy = await made(options=replace(PATIENT, cached_answers=0))
+    for _ in range(3):
+        await strategy.search(WEATHER)
+    kept = await made()
+    for _ in range(3):
+        await kept.search(WEATHER)
+
+    counted = strategy.metrics.shown()
+    assert (counted["vectors_asked"], counted["vectors_remembered"]) == (3, 2)
+    assert counted["answers_kept"] == 0
+    assert kept.metrics.shown()["answers_kept"] == 2

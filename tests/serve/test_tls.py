@@ -82,5 +82,12 @@ async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_
         assert await status("/healthz") == 200
         for path in ("/api/v1/status", "/mcp", "/oauth/login/x", "/console"):
             assert await status(path) == 401, path
+        async with client.get(f"{url}/console/servers") as response:
+            assert response.headers["content-type"].startswith("text/html")
+            page = await response.text()
+            assert "for the user that runs it" in page
+            assert "local_open" in page
+            assert 'aria-label="Pages"' not in page
+        assert await status("/console/static/console.css") == 200
         assert await status("/api/v1/status", **{"X-Toolgate-Key": "key-of-the-run-file"}) == 200
         assert await status("/api/v1/status", **{"X-Toolgate-Key": "wrong"}) == 401

@@ -1,12 +1,17 @@
 """What pages show and do, asked as a browser would without scripts."""
 
+import io
 import re
+import zipfile
+from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.web.places import HOSTILE, notes, opened, said_in
-from toolgate.settings import Settings
+from toolgate.cli._measure import read_labelled
+from toolgate.evaluations import evaluations_file, note_evaluations
+from toolgate.settings import AuditSettings, Settings
 from toolgate.testing import FakeUpstream
 from toolgate.types import Caller, ServerSpec
 
@@ -16,6 +21,7 @@ PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
     "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "logins", "why",
     "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
+    "evaluation",
 )  # fmt: skip
 
 
@@ -242,3 +248,48 @@ async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
         assert 'href="http://127.0.0.1:7420/oauth/login/' in page
         await place.send("logins", server="mail", subject="")
         assert "Nothing is kept" in await place.page("logins")
+
+
+async def test_other_weights_are_for_this_view_alone() -> None:
+    async with opened() as place:
+        plain = await place.page("search", q="add a note")
+        assert "Weights for this view" in said_in(plain)
+        other = said_in(await place.page("search", q="add a note", dense_weight="0"))
+        assert "here the weights change nothing" in other
+        wrong = said_in(await place.page("search", 400, q="add a note", dense_weight="many"))
+        assert "Weights are numbers from 0 to 1" in wrong
+        assert "other weights" not in said_in(await place.page("search", q="add a note"))
+
+
+async def test_marks_are_downloaded_as_an_evaluation_set(tmp_path: Path) -> None:
+    settings = Settings(optimization="bm25", audit=AuditSettings(keep_queries=True))
+    async with opened(settings=settings) as place:
+        refused = said_in(await place.page("evaluation/marks", 400))
+        assert "no request with a tool that worked" in refused
+        await place.page("search", q="add a note")
+        await place.send("search", key="notes:add", q="add a note", limit="5", mark="right")
+        answer = await place.client.get("/console/evaluation/marks")
+        assert answer.status_code == 200, said_in(answer.text)
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+            packed.extractall(tmp_path)
+        found = read_labelled(tmp_path / "marks")
+        [question] = found.questions
+        assert question.text == "add a note"
+        assert question.groups == (frozenset({"notes:add"}),)
+        assert {tool.key for tool in found.tools} >= {"notes:add", "notes:odd"}
+
+
+async def test_evaluations_are_shown_over_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    async with opened() as place:
+        assert "Nothing was measured yet" in said_in(await place.page("evaluation"))
+        for share in (0.5, 0.75):
+            rows = [("<b>set</b>", "hybrid", 4, {"R@5": share, "MRR": 0.4})]
+            note_evaluations("tools", rows, path=evaluations_file())
+        page = await place.page("evaluation")
+        assert "<b>set" not in page
+        told = said_in(page)
+        assert "R@5 0.750 +0.250" in told
+        assert "R@5 0.500 , MRR 0.400" in told

@@ -312,6 +312,7 @@ class Learning:
             return False
         await self._project(caller.project_id)
         self._note(talk, search, key, "right" if right else "wrong")
+        await self.flush()  # a person who is told that it is kept can look at it at once
         return True
 
     async def clear(self, project_id: str) -> int:

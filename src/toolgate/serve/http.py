@@ -118,6 +118,8 @@ _LOOK_S = 30.0
 _SESSIONS = 100_000
 _OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What anybody may ask."""
+_STYLES = "/console/static/"
+"""Files of the package that pages load, that which sends somebody away included."""
 _IN_URL = (
     " A token in the address is not read: addresses stand in logs. Send it as a header instead."
 )
@@ -397,7 +399,10 @@ class Door:
 
     async def _is_stranger(self, scope: Scope) -> bool:
         """Whether another user of this machine asks, who has not shown the key of the run file."""
-        if self._is_open or scope["path"] in _OPEN_PATHS or self._shows_key(scope["headers"]):
+        path: str = scope["path"]
+        if self._is_open or path in _OPEN_PATHS or path.startswith(_STYLES):
+            return False
+        if self._shows_key(scope["headers"]):
             return False
         about: dict[str, bool] | None = scope.get(CONNECTION)
         client, server = scope.get("client"), scope.get("server")
@@ -423,10 +428,13 @@ class Door:
             came=False,
             hint='Whoever runs it can set local_open = true, or auth = "required" and give tokens.',
         )
+        answer = draining(send, scope, receive)
         if path_project(scope["path"]) is not None:
-            await self._turn_away(scope, draining(send, scope, receive), error, None)
+            await self._turn_away(scope, answer, error, None)
+        elif scope["path"] == "/console" or scope["path"].startswith("/console/"):
+            console = await self._loaded_console()
+            await console.turn_away(scope, receive, answer, error)
         else:
-            answer = draining(send, scope, receive)
             await self._rest.refuse(answer, 401, error.code, error.failed, hint=error.hint)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
@@ -512,14 +520,18 @@ class Door:
         if self._is_draining:
             await _say(send, 503, _SHUTTING_DOWN)
             return
+        console = await self._loaded_console()
+        if scope["path"] == "/console/events":  # is open as long as the page is
+            await console(scope, receive, send)
+            return
+        with self._counted():
+            await console(scope, receive, send)
+
+    async def _loaded_console(self) -> Console:
         if self._console is None:
             module: Any = await anyio.to_thread.run_sync(import_module, "toolgate.web")
             self._console = self._console or cast("Console", module.Console(self._app))
-        if scope["path"] == "/console/events":  # is open as long as the page is
-            await self._console(scope, receive, send)
-            return
-        with self._counted():
-            await self._console(scope, receive, send)
+        return self._console
 
     async def _mcp(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]

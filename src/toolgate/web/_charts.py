@@ -12,6 +12,7 @@ _GAP = 1
 _LINE_WIDTH = 120
 _LINE_HEIGHT = 24
 _ROUND = 3
+_LEAST_SPREAD = 0.1
 
 
 def sparkline(values: Sequence[tuple[int, int]], *, label: str, unit: str = "calls") -> Markup:
@@ -44,7 +45,9 @@ def sparkline(values: Sequence[tuple[int, int]], *, label: str, unit: str = "cal
 
 
 def trendline(values: Sequence[float], *, label: str) -> Markup:
-    """Shares of 1 as a line from left to right, with a dot at the last; the height is 0 to 1.
+    """Shares of 1 as a line from left to right, with a dot at the last.
+
+    The height goes from the lowest to the highest; changes of less than a tenth do not fill it.
 
     Args:
         values: Oldest first, at least one.
@@ -52,8 +55,13 @@ def trendline(values: Sequence[float], *, label: str) -> Markup:
     """
     step = _LINE_WIDTH / max(len(values) - 1, 1)
     first = 0.0 if len(values) > 1 else _LINE_WIDTH
+    spread = max(max(values) - min(values), _LEAST_SPREAD)
+    top = (max(values) + min(values) + spread) / 2
     places = [
-        (round(first + at * step + _ROUND, 1), round((1 - value) * _LINE_HEIGHT + _ROUND, 1))
+        (
+            round(first + at * step + _ROUND, 1),
+            round((top - value) / spread * _LINE_HEIGHT + _ROUND, 1),
+        )
         for at, value in enumerate(values)
     ]
     said = f"{label}: {len(values):,} times, {values[0]:.3f} at first, {values[-1]:.3f} now."

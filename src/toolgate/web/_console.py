@@ -107,6 +107,26 @@ class Console:
         response.raw_headers.extend(_HEADERS)
         await response(scope, receive, send)
 
+    async def turn_away(self, scope: Any, receive: Any, send: Any, error: CredentialError) -> None:
+        """Tell somebody who cannot even log in why, in a page."""
+        visit = self._visit_of_nobody(Request(scope, receive))
+        response = self._failed(visit, 401, error.failed, error.hint)
+        response.raw_headers.extend(_HEADERS)
+        await response(scope, receive, send)
+
+    def _visit_of_nobody(
+        self, request: Request, csrf: str = "", form: Mapping[str, list[str]] | None = None
+    ) -> Visit:
+        return Visit(
+            app=self._app,
+            request=request,
+            renderer=self._renderer,
+            caller=Caller(caller_id="", identity=_NOBODY),
+            csrf=csrf,
+            form=form or {},
+            is_known=False,
+        )
+
     async def _respond(self, request: Request) -> Response:
         path = request.scope["path"].removeprefix("/console").strip("/")
         if path.startswith("static/"):
@@ -117,15 +137,7 @@ class Console:
         try:
             form = await _form(request)
             csrf = await self._sessions.csrf(cookie or fresh)
-            visit = Visit(
-                app=self._app,
-                request=request,
-                renderer=self._renderer,
-                caller=Caller(caller_id="", identity=_NOBODY),
-                csrf=csrf,
-                form=form,
-                is_known=False,
-            )
+            visit = self._visit_of_nobody(request, csrf, form)
             response = await self._answer(visit, path, cookie or fresh)
         except _TooLargeError:
             response = PlainTextResponse("The form is larger than 4 MB.", status_code=413)

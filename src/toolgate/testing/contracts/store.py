@@ -43,6 +43,7 @@ from toolgate.store import (
     StoredSchema,
     StoredSearch,
     StoredServer,
+    StoredSession,
     StoredSnapshot,
     StoredStatement,
     StoredToken,
@@ -123,6 +124,21 @@ def _credential(subject: str) -> StoredCredential:
 
 def _at(minute: int) -> str:
     return f"2026-07-28T12:{minute:02}:00.000Z"
+
+
+def _session(session_id: str, minute: int, **changes: object) -> StoredSession:
+    session = StoredSession(
+        session_id=session_id,
+        caller_id="token:t1",
+        name="anna",
+        sealed=bytes(range(256)),
+        created_at=_at(0),
+        seen_at=_at(minute),
+        expires_at=_at(minute + 1),
+        address="127.0.0.1",
+        agent="a browser",
+    )
+    return replace(session, **changes)
 
 
 def _server(name: str, **changes: object) -> StoredServer:
@@ -500,6 +516,33 @@ class StoreContract:
         assert await store.permissions() == rules
         assert await store.delete_permissions(["p0", "p2", "nothing"]) == 2
         assert await store.permissions() == rules[1:2]
+
+    # Sessions of the console
+
+    async def test_sessions_come_back_as_they_were_the_last_used_first(self, store: Store) -> None:
+        """Every field, the sealed bytes too; saving again replaces by id."""
+        old, new = _session("s1", 1), _session("s2", 2, name=HOSTILE, agent=HOSTILE)
+        await store.save_session(old)
+        await store.save_session(new)
+        assert await store.sessions() == [new, old]
+        assert await store.session("s2") == new
+        assert await store.session("s3") is None
+
+        changed = replace(old, sealed=b"", address="::1")
+        await store.save_session(changed)
+        assert await store.session("s1") == changed
+        assert len(await store.sessions()) == 2
+
+    async def test_a_session_lives_on_by_being_used_until_it_is_removed(self, store: Store) -> None:
+        """What is gone does not come back by a touch."""
+        await store.save_session(_session("s1", 1))
+        assert await store.touch_session("s1", seen_at=_at(5), expires_at=_at(6))
+        found = await store.session("s1")
+        assert found == replace(_session("s1", 1), seen_at=_at(5), expires_at=_at(6))
+        assert await store.delete_session("s1")
+        assert not await store.delete_session("s1")
+        assert not await store.touch_session("s1", seen_at=_at(7), expires_at=_at(8))
+        assert await store.sessions() == []
 
     async def test_every_change_of_access_is_counted(self, store: Store) -> None:
         """Replicas look at the number to know that they have to read."""

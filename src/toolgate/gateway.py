@@ -592,12 +592,13 @@ class Gateway:
             found = compose(
                 answer,
                 lambda key: _definition(snapshot, key),
-                siblings=self.reach.siblings(caller, snapshot, answer),
+                siblings=self.reach.siblings(caller, snapshot, answer) if request.as_text else {},
                 budget_tokens=project.budget_tokens or settings.budget_tokens,
                 down=down,
                 notices=notices,
                 alternatives=self._alternatives(caller, answer),
                 used_with=self._used_with(caller, answer),
+                as_text=request.as_text,
             )
         self._learn(caller, request, answer, found)
         self._receipts.discovery(
@@ -799,6 +800,17 @@ class Gateway:
             ArgumentError: The request cannot be answered as it is.
         """
         return await self.documents.retrieve(caller, request, ask=ask, on_found=on_found)
+
+    def note_turn(self, caller: Caller, *, began: float, status: str, detail: Json) -> None:
+        """Record how a turn of a chat ended, with none of its texts.
+
+        Args:
+            caller: Who asked, with the conversation of the turn.
+            began: Reading of `perf_counter` when it began.
+            status: `ok`, or why it has no answer yet, or none at all.
+            detail: Its model, what it cost, the tools that ran.
+        """
+        self._receipts.simple(caller, "turn", began=began, status=status, detail=detail)
 
     async def read_result(self, caller: Caller, handle: str, offset: int) -> Json:
         """The page of a stored result that starts at `offset` characters.

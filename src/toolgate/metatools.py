@@ -194,6 +194,9 @@ class DiscoverRequest:
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
     """Other weights of the search for this look alone; models cannot ask for it."""
 
+    as_text: bool = True
+    """Whether the answer is written out for a model, with what stands beside its results."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DescribeRequest:

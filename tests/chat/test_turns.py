@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
+from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, text_result
 
 
@@ -96,3 +97,57 @@ async def test_the_model_stops_when_its_client_leaves() -> None:
         history = await place.history("t")
         assert history["messages"][-1]["additional_kwargs"] == {"partial": "cancelled"}
         assert history["messages"][-1]["content"].startswith("word")
+
+
+@pytest.mark.anyio
+async def test_each_turn_stands_in_the_audit_with_its_cost_and_without_its_texts() -> None:
+    async with chatting(
+        CALL,
+        {"text": "It is sunny."},
+        {"status": 400},
+        servers={"weather": weather()},
+        model={"price_input": 1.0, "price_output": 2.0},
+    ) as place:
+        await place.say("What is the weather forecast in Bonn?", thread="t")
+        await place.post(
+            "/v1/chat/completions",
+            {"model": "main", "messages": [{"role": "user", "content": "Hello from Bonn"}]},
+        )
+        await place.app.recorder.flush()
+        failed, done = await place.app.store.audit(AuditFilter(action="turn"))
+
+    assert (done.status, done.conversation) == ("ok", "t")
+    assert done.detail["tools"] == ["weather:forecast"]
+    assert (done.detail["model"], done.detail["requests"], done.detail["calls"]) == ("main", 2, 1)
+    sent, answered = done.detail["prompt_tokens"], done.detail["completion_tokens"]
+    assert done.detail["cost"] == pytest.approx((sent + 2 * answered) / 1_000_000)
+    assert sent > answered > 0
+    assert failed.status not in {"ok", "internal", "cancelled"}
+    assert "Bonn" not in f"{done} {failed}"
+
+
+@pytest.mark.anyio
+async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> None:
+    endless = [CALL for _ in range(4)]
+    async with chatting(*endless, servers={"weather": weather()}, chat={"max_steps": 2}) as place:
+        await place.say("What is the weather forecast in Bonn?")
+        place.model.script({"text": "word " * 200, "chunk_delay_s": 0.05})
+        assert place.app.chat is not None
+        request = place.session.post(
+            f"{place.url}/v1/chat/completions",
+            json={
+                "model": "main",
+                "messages": [{"role": "user", "content": "Go on"}],
+                "stream": True,
+            },
+        )
+        async with request as answer:
+            await answer.content.readuntil(b"word")
+            answer.close()
+        with anyio.fail_after(10):
+            while place.app.chat.runs.running:
+                await anyio.sleep(0.01)
+        await place.app.recorder.flush()
+        cancelled, spent = await place.app.store.audit(AuditFilter(action="turn"))
+
+    assert (cancelled.status, spent.status) == ("cancelled", "out_of_budget")

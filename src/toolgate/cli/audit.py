@@ -54,6 +54,7 @@ _ACTIONS = (
     "knowledge",
     "protect",
     "recover",
+    "turn",
     "approve",
     "approval",
 )

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, fields, replace
+from time import perf_counter
 from typing import Literal, cast
 
 import anyio
@@ -43,6 +44,17 @@ _MIXED = 200
 """Turns without a thread whose own calls are remembered until their clients go on."""
 _PROJECT = ""
 """Name and owner of the row that has the settings of a project."""
+
+_MOST_NAMED = 50
+"""Tools that the record of a turn names."""
+
+_AUDITED: Mapping[TurnStatus, str] = {
+    "completed": "ok",
+    "client_calls": "ok",
+    "waiting": "input_required",
+    "out_of_budget": "out_of_budget",
+}
+"""How a turn ended, as the audit says it."""
 
 
 class Chat:
@@ -242,6 +254,22 @@ class Chat:
 
     async def _through(
         self, run: Run, turn: Turn, state: TurnState, keeping: "Keeping | None" = None
+    ) -> Outcome:
+        """Run a turn, and record how it ended."""
+        began, status = perf_counter(), "cancelled"
+        try:
+            outcome = await self._ended(run, turn, state, keeping)
+        except Exception as error:
+            status = error.code if isinstance(error, ToolgateError) else "internal"
+            raise
+        else:
+            status = _AUDITED[outcome.status]
+            return outcome
+        finally:
+            turn.gateway.note_turn(turn.caller, began=began, status=status, detail=_for_audit(turn))
+
+    async def _ended(
+        self, run: Run, turn: Turn, state: TurnState, keeping: "Keeping | None"
     ) -> Outcome:
         """Run the steps, and make an outcome of however they end."""
         run.emit({"turn": {"id": turn.turn_id, "thread": turn.request.thread or ""}})
@@ -557,6 +585,23 @@ def _new_in(request: TurnRequest) -> list[Message]:
         return tail
     last = next((one for one in reversed(request.messages) if one.role == "user"), None)
     return [] if last is None else [last]
+
+
+def _for_audit(turn: Turn) -> Json:
+    """What is recorded of a turn: no texts, no arguments."""
+    usage = turn.budget.usage
+    return {
+        "turn": turn.turn_id,
+        "model": turn.model,
+        "requests": len(turn.spending),
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": round(usage.cost, 8),
+        "offered": len(turn.offers.by_name),
+        "calls": turn.budget.calls,
+        "tools": turn.used_tools[:_MOST_NAMED],
+    }
 
 
 def _outcome(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:

@@ -155,8 +155,8 @@ async def find_tools(
     """What a turn offers, and the keys that its thread has offered by now.
 
     The order is that of the thread: what was offered earlier stays in front, so that what services
-    have in their cache holds. Kinds of tools that are enabled come first, pinned ones next, then
-    what was found.
+    have in their cache holds. The meta-tools come before all that grows, then kinds of tools that
+    are enabled, pinned ones next, then what was found.
 
     Args:
         gateway: Searches and knows the tools.
@@ -178,7 +178,12 @@ async def find_tools(
     try:
         found = await gateway.discover(
             caller,
-            DiscoverRequest(queries=(query or " ",), max_results=_FOUND_AT_MOST, include_core=True),
+            DiscoverRequest(
+                queries=(query or " ",),
+                max_results=_FOUND_AT_MOST,
+                include_core=True,
+                as_text=False,
+            ),
         )
     except ToolgateError as error:
         # Without the search a turn still has what is always there, and can look for more itself.
@@ -197,7 +202,7 @@ async def find_tools(
             break
         room -= 1
         wanted.append(key)
-    offers: dict[str, Offer] = {}
+    offers: dict[str, Offer] = {name: _meta_offer(name) for name in META} if with_meta else {}
     kept: list[str] = []
     for key in dict.fromkeys(wanted):
         entry = gateway.reach.known(caller, key)
@@ -210,8 +215,6 @@ async def find_tools(
         offer = offer_of(entry, hidden)
         if offer is not None:
             offers[offer.name] = offer
-    if with_meta:
-        offers |= {name: _meta_offer(name) for name in META}
     theirs = {offer.name: offer for offer in map(_client_offer, client_tools)}
     ours = {name: offer for name, offer in offers.items() if name not in theirs}
     return Offers(by_name={**ours, **theirs}, fallback=fallback, fits=fits), kept
@@ -222,7 +225,12 @@ def _of_families(gateway: Gateway, caller: Caller) -> list[Entry]:
     found: list[Entry] = []
     for server in _FAMILIES:
         found += gateway.reach.tools_of(caller, server)
-    return [entry for entry in found if _meta(entry.definition).get(INTERNAL_MARK) is not True]
+    return [
+        entry
+        for entry in found
+        if b'"toolgate/internal"' not in entry.raw
+        or _meta(entry.definition).get(INTERNAL_MARK) is not True
+    ]
 
 
 def _fitting(results: Iterable[Found]) -> tuple[list[str], bool]:

@@ -164,6 +164,7 @@ def compose(
     meta_tools: Collection[str] = ("tool_execute", "tool_describe"),
     alternatives: Mapping[str, Sequence[str]] | None = None,
     used_with: Mapping[str, Sequence[str]] | None = None,
+    as_text: bool = True,
 ) -> Discovery:
     """The answer to show for what a search found.
 
@@ -179,6 +180,7 @@ def compose(
         alternatives: Keys of near-equal tools that the caller may see, by key.
         used_with: Keys of tools that the caller may see and that were often used together with a
             hit, by its key.
+        as_text: Whether `text` is wanted; without it there are no tokens.
     """
     found: list[Found] = []
     for hit in answer.hits:
@@ -205,6 +207,9 @@ def compose(
         duration_ms=round(answer.duration_ms, 2),
         query_embedded=bool(answer.model),
     )
+
+    if not as_text:
+        return replace(draft, shown=tuple(result.tool_key for result in results))
 
     def render(discovery: Discovery, level: _Level) -> str:
         return _as_text(discovery, level, meta_tools)

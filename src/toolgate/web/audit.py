@@ -21,7 +21,7 @@ __all__ = ["ROUTES"]
 _PER_PAGE = 50
 _EXPORTED = 1000
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
-_ACTIONS = ("discover", "describe", "call", "enrich", "read", "prompt", "approve", "mark")
+_ACTIONS = ("discover", "describe", "call", "enrich", "read", "prompt", "turn", "approve", "mark")
 
 
 async def _list(visit: Visit) -> Response:

@@ -1,12 +1,13 @@
 """Memory of a process that serves: what is not needed is not taken, what was is given back."""
 
 import ctypes
+import gc
 import sys
 import threading
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
-__all__ = ["defer", "give_back_freed_memory", "trim"]
+__all__ = ["defer", "give_back_freed_memory", "set_aside", "trim"]
 
 _M_MMAP_THRESHOLD = -3
 _THRESHOLD_BYTES = 2**20
@@ -81,3 +82,14 @@ def trim() -> None:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)
+
+
+def set_aside() -> None:
+    """Have the collector of cycles pass over what is there now, which is there to stay.
+
+    From time to time it looks at every object, in the middle of an answer. What loses its last
+    reference is freed as before.
+    https://docs.python.org/3/library/gc.html#gc.freeze
+    """
+    gc.collect()
+    gc.freeze()

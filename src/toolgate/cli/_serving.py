@@ -21,7 +21,7 @@ from toolgate.cli._harmless import harmless, one_line
 from toolgate.cli._ports import can_listen, gateway_on, is_loopback, reachable
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.ids import utc_now
-from toolgate.memory import defer, give_back_freed_memory
+from toolgate.memory import defer, give_back_freed_memory, set_aside
 from toolgate.runfile import RunFile
 from toolgate.serve import http
 from toolgate.serve import stdio as pipe
@@ -63,6 +63,7 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
             nonlocal run
             address = reachable(address)
             tasks.start_soon(_tell, app, address, began, others)
+            tasks.start_soon(_settle, app)
             try:
                 run = runfile.write(
                     settings.run_dir(),
@@ -182,6 +183,14 @@ async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -
         if all(server.name in told for server in known):
             return
         await anyio.sleep(_LOOK_S)
+
+
+async def _settle(app: App) -> None:
+    """Put aside what a start has made, once it is over: answers do not wait for it then."""
+    await app.gateway.wait_ready(_TELL_S)
+    if app.chat is not None:
+        await app.chat.models.warm_up()
+    set_aside()
 
 
 def _configuration(run: RunFile) -> str:

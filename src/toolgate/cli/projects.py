@@ -34,8 +34,9 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="optimization, mode, pinned, budget_tokens, shared_servers, read_only_allow, audit or a"
-        " limit such as calls_per_day; an empty value goes back to what holds for all. Repeatable.",
+        help="optimization, mode, pinned, budget_tokens, shared_servers, read_only_allow, audit or"
+        " a limit such as calls_per_day; an empty value goes back to what holds for all."
+        " Repeatable.",
     ),
 ]
 ReadOnly = Annotated[

@@ -483,6 +483,8 @@ class Policy:
             return Verdict(allowed=True, rule="A tool of it is allowed.")
         for rule in found.allow:
             of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
+            if rule.hint:
+                continue  # allows tools only, and none of them is among those allowed
             if rule.kind in {"any", "server", "resource", "prompt"} and _fits(of_it, name):
                 denied = any(
                     other.kind == "any" or (other.kind == "server" and _fits(other.pattern, name))

@@ -115,4 +115,5 @@ def copy_file(source: Path, target: Path) -> None:
             new.execute("PRAGMA journal_mode = DELETE")
         partial.replace(target)
     finally:
-        partial.unlink(missing_ok=True)
+        for rest in ("", "-journal", "-wal", "-shm"):  # a full disk may leave any of them
+            partial.with_name(f"{partial.name}{rest}").unlink(missing_ok=True)

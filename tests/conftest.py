@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres  # noqa: F401 - a fixture
 from toolgate.logs import ByServer
@@ -16,6 +17,10 @@ from toolgate.logs import ByServer
 # wait for each other made learning 440 prompts take 29 s instead of 3 on a busy machine.
 for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# No test asserts a time: several run at once, on machines that others use too.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @pytest.fixture

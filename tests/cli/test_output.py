@@ -244,12 +244,15 @@ def test_ctrl_c_ends_a_waiting_command_without_a_word_and_without_its_children(
     (folder / "toolgate.toml").write_text(
         server_table("slow", "--never", "--mark", str(started)), encoding="utf-8"
     )
+    # What a shell started in the background ignores the signal, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "toolgate", "servers", "test", "slow"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, before)
     started.read_bytes()  # until the server has opened it
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

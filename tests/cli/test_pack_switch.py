@@ -101,6 +101,7 @@ def test_what_code_of_a_pack_prints_is_no_answer(place: Path, command: Command) 
     listed = command("pack", "list", "--json")
     called = command("call", "sales:order", "--arg", "number=7")
 
-    assert {row["name"] for row in listed.json} == {"sales", "documents", "schema", "servoy", "sql"}
+    shipped = {"documents", "prompts", "schema", "servoy", "sql"}
+    assert {row["name"] for row in listed.json} == {"sales", *shipped}
     assert called.out == "order 7\n"
     assert "LOUD" in called.err

@@ -78,7 +78,11 @@ def described(connection: Connection) -> dict[str, Any]:
             "primary key": inspector.get_pk_constraint(table),
             "foreign keys": inspector.get_foreign_keys(table),
             "unique": inspector.get_unique_constraints(table),
-            "indexes": inspector.get_indexes(table),
+            "indexes": [
+                {**index, "dialect_options": {k: str(v) for k, v in options.items()}}
+                for index in inspector.get_indexes(table)
+                for options in [index.get("dialect_options", {})]
+            ],
         }
         for table in sorted(inspector.get_table_names())
     }

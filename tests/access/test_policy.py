@@ -185,13 +185,14 @@ def test_a_server_is_known_to_those_who_may_use_anything_of_it() -> None:
     place = example_place()
     rules = rules_of(
         "allow time:get to token:a; allow resource=time:* to token:b; allow * to token:c;"
-        "deny time to token:c; allow right=manage to token:d"
+        "deny time to token:c; allow right=manage to token:d;"
+        "allow time (destructive) to token:e; deny time:* to token:e"
     )
     policy = Policy(place, Grounds(required=True, rules=rules))
 
-    seen = {name: policy.decide(caller(token=name), "reach", "time").allowed for name in "abcdx"}
+    seen = {name: policy.decide(caller(token=name), "reach", "time").allowed for name in "abcdex"}
 
-    assert seen == {"a": True, "b": True, "c": False, "d": False, "x": False}
+    assert seen == {"a": True, "b": True, "c": False, "d": False, "e": False, "x": False}
     assert policy.decide(caller(token="d"), "server", "notes").allowed  # it looks after all
 
 

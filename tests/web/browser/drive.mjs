@@ -115,7 +115,7 @@ await says("The project web was saved.");
 step("sets the optimization of a project");
 
 await page.getByRole("link", { name: "Search", exact: true }).click();
-await page.getByLabel("Request").fill("write a note down");
+await page.getByLabel("Request", { exact: true }).fill("write a note down");
 await page.getByRole("button", { name: "Search" }).click();
 await page.getByRole("button", { name: /Right.*notes:add/ }).first().click();
 await says("notes:add is marked right");

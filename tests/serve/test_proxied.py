@@ -12,6 +12,9 @@ from toolgate.serve._neighbours import has_neighbours, is_same_user
 from toolgate.serve._proxied import Proxied
 
 
+pytestmark = pytest.mark.anyio
+
+
 def scope(client: str = "10.0.0.5", path: str = "/mcp", **headers: str) -> Any:
     raw = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     return {
@@ -88,22 +91,72 @@ def test_people_are_told_from_services(people: list[tuple[int, str]], several: b
     assert has_neighbours(people) is several
 
 
-def connected() -> tuple[socket.socket, socket.socket, socket.socket]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    client = socket.create_connection(listener.getsockname())
+def connected(host: str) -> tuple[socket.socket, socket.socket, socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, 0), family=family)
+    client = socket.create_connection(listener.getsockname()[:2])
     return listener, client, listener.accept()[0]
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the system has no such table")
-def test_the_user_behind_a_connection_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    sockets = connected()
-    ends = sockets[1].getsockname(), sockets[2].getsockname()
+@pytest.fixture(params=["asked", "looked up"])
+def a_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kernel is asked about one connection; where it takes no questions, its table is read."""
+
+    def refuses(*_: object) -> int:
+        raise OSError
+
+    if request.param == "looked up":
+        monkeypatch.setattr(_neighbours, "_ask", refuses)
+    return request.param
+
+
+needs_table = pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists(), reason="the system has no such table"
+)
+
+
+@needs_table
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_the_user_behind_a_connection_is_known(
+    host: str, a_way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
-        assert is_same_user(*ends) is True
+        sockets = connected(host)
+    except OSError:
+        pytest.skip(f"nothing can listen on {host}")
+    client, server = sockets[1].getsockname()[:2], sockets[2].getsockname()[:2]
+    try:
+        assert await is_same_user(client, server) is True
         monkeypatch.setattr(_neighbours.os, "getuid", lambda: os.geteuid() + 12_345)
-        assert is_same_user(*ends) is (os.geteuid() == 0)
-        assert is_same_user(("127.0.0.1", 1), ("127.0.0.1", 2)) is None
-        assert is_same_user(("nowhere", 1), ("127.0.0.1", 2)) is None
+        assert await is_same_user(client, server) is (os.geteuid() == 0)
+        assert await is_same_user((host, 1), (host, 2)) is None
+        assert await is_same_user(("nowhere", 1), (host, 2)) is None
+        listener = sockets[0].getsockname()[1]
+        assert await is_same_user((host, listener), (host, 2)) is None
     finally:
         for each in sockets:
             each.close()
+
+
+@needs_table
+async def test_a_connection_that_its_owner_has_closed_is_nobodys(a_way: str) -> None:
+    """The kernel writes 0 for its owner, and so a stranger who sends and closes would be root."""
+    listener, client, accepted = connected("127.0.0.1")
+    ends = client.getsockname(), accepted.getsockname()
+    client.sendall(b"POST / HTTP/1.1\r\n")
+    client.close()
+    try:
+        assert await is_same_user(*ends) is None
+    finally:
+        accepted.close()
+        listener.close()
+
+
+async def test_where_the_system_tells_nothing_the_user_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delattr(_neighbours.socket, "AF_NETLINK", raising=False)
+    monkeypatch.setattr(_neighbours, "_TABLES", {4: tmp_path / "none", 6: tmp_path / "none"})
+    listener, client, accepted = connected("127.0.0.1")
+    with listener, client, accepted:
+        assert await is_same_user(client.getsockname(), accepted.getsockname()) is None

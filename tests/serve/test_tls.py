@@ -71,7 +71,11 @@ async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """D39. Whose connection it is, is in `test_proxied`."""
-    monkeypatch.setattr(http, "is_same_user", lambda *_: False)
+
+    async def another(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(http, "is_same_user", another)
     settings = Settings(local_open=False)
     async with listening(settings) as (url, _), aiohttp.ClientSession() as client:
 

@@ -411,7 +411,7 @@ class Door:
         if client is None or server is None:
             return True
         if "stranger" not in about:
-            same = await anyio.to_thread.run_sync(is_same_user, tuple(client), tuple(server))
+            same = await is_same_user(tuple(client), tuple(server))
             about["stranger"] = same is not True
         return about["stranger"]
 

@@ -268,7 +268,8 @@ class Reach:
         ]
         for name in sorted(withheld):
             count = self.count_of(snapshot, name, allowed)
-            what = f"its {count} tools are withheld" if count else "its tools are not known"
+            known = "its one tool is" if count == 1 else f"its {count} tools are"
+            what = f"{known} withheld" if count else "its tools are not known"
             notices.append(f"Server {name} is down; {what}.")
         notices.extend(
             f"Server {name} is still starting; its tools are not known yet."

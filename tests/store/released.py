@@ -323,6 +323,16 @@ def build_0015(connection: Connection) -> None:
     _schema.migrate(connection, to="0015")
 
 
+def build_0016(connection: Connection) -> None:
+    """With a guard."""
+    build_0015(connection)
+    _schema.migrate(connection, to="0016")
+    connection.execute(
+        text("INSERT INTO guards (guard_id, settings, created_at) VALUES ('g1', :settings, :now)"),
+        {"settings": '{"approval":"user"}', "now": "2026-11-22T12:00:00.000Z"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -339,5 +349,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0011": build_0011,
     "0014": build_0014,
     "0015": build_0015,
+    "0016": build_0016,
 }
 """By revision; a new schema that is released gets a line here."""

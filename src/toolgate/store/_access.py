@@ -1,4 +1,4 @@
-"""Projects, tokens and permission rules in SQL. Every change counts the version up."""
+"""Projects, tokens, permission rules and guards in SQL. Every change counts the version up."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -7,15 +7,18 @@ from sqlalchemy import Connection, Table, bindparam, delete, select, update
 
 from toolgate.store import _rows, _tables
 from toolgate.store._rows import keepable
-from toolgate.store.base import StoredPermission, StoredProject, StoredToken
+from toolgate.store.base import StoredGuard, StoredPermission, StoredProject, StoredToken
 
 __all__ = [
     "changed",
+    "delete_guards",
     "delete_permissions",
     "delete_project",
     "delete_token",
+    "guards",
     "permissions",
     "projects",
+    "save_guard",
     "save_permissions",
     "save_project",
     "save_token",
@@ -125,5 +128,27 @@ def delete_permissions(
     table = _tables.permissions
     ids = list(map(keepable, permission_ids))
     gone = connection.execute(delete(table).where(table.c.permission_id.in_(ids)))
+    changed(connection, insert)
+    return gone.rowcount
+
+
+def guards(connection: Connection) -> list[StoredGuard]:
+    """All, oldest first."""
+    table = _tables.guards
+    rows = connection.execute(select(table).order_by(table.c.guard_id)).mappings()
+    return [_rows.guard_from(row) for row in rows]
+
+
+def save_guard(connection: Connection, insert: Insert, guard: StoredGuard) -> None:
+    """Add one."""
+    connection.execute(insert(_tables.guards), _rows.guard_row(guard))
+    changed(connection, insert)
+
+
+def delete_guards(connection: Connection, insert: Insert, guard_ids: Collection[str]) -> int:
+    """Remove guards."""
+    table = _tables.guards
+    ids = list(map(keepable, guard_ids))
+    gone = connection.execute(delete(table).where(table.c.guard_id.in_(ids)))
     changed(connection, insert)
     return gone.rowcount

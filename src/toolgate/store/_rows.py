@@ -13,6 +13,7 @@ from toolgate.store.base import (
     DetectionCount,
     SeenTool,
     StoredDetection,
+    StoredGuard,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -33,6 +34,8 @@ __all__ = [
     "detection_count_from",
     "detection_from",
     "detection_row",
+    "guard_from",
+    "guard_row",
     "keepable",
     "kept",
     "permission_from",
@@ -115,6 +118,16 @@ def permission_row(rule: StoredPermission) -> dict[str, Any]:
 def permission_from(row: RowMapping) -> StoredPermission:
     """The permission rule of a row."""
     return StoredPermission(**_unescaped(row))
+
+
+def guard_row(guard: StoredGuard) -> dict[str, Any]:
+    """Columns of a guard."""
+    return _escaped(vars(guard) | {"settings": _json(guard.settings)})
+
+
+def guard_from(row: RowMapping) -> StoredGuard:
+    """The guard of a row."""
+    return StoredGuard(**_unescaped(row) | {"settings": json.loads(row["settings"])})
 
 
 def approval_row(approval: StoredApproval) -> dict[str, Any]:

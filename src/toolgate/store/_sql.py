@@ -67,6 +67,7 @@ from toolgate.store.base import (
     Retention,
     SeenTool,
     StoredDetection,
+    StoredGuard,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -178,8 +179,22 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             lambda connection: _access.delete_permissions(connection, self._insert, permission_ids)
         )
 
+    async def guards(self) -> list[StoredGuard]:
+        """All guards, oldest first."""
+        return await self._read(_access.guards)
+
+    async def save_guard(self, guard: StoredGuard) -> None:
+        """Add one."""
+        await self._write(lambda connection: _access.save_guard(connection, self._insert, guard))
+
+    async def delete_guards(self, guard_ids: Collection[str]) -> int:
+        """Remove guards; gives how many there were."""
+        return await self._write(
+            lambda connection: _access.delete_guards(connection, self._insert, guard_ids)
+        )
+
     async def access_version(self) -> int:
-        """A number that grows with each change of projects, servers, tokens and permissions."""
+        """A number that grows with each change of projects, servers, tokens, rules and guards."""
         return await self._read(_access.version)
 
     async def servers(self, project_id: str | None) -> list[StoredServer]:

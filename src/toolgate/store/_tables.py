@@ -40,6 +40,7 @@ __all__ = [
     "detections",
     "document_collections",
     "documents",
+    "guards",
     "metadata",
     "passage_vectors",
     "passages",
@@ -83,6 +84,7 @@ REVISIONS = (
     "0011",
     "0014",
     "0015",
+    "0016",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
@@ -356,7 +358,15 @@ permissions = Table(
     Index(None, "who"),
 )
 
-# One row, counted up with each change of tokens, projects and permissions: replicas look at it.
+guards = Table(
+    "guards",
+    metadata,
+    Column("guard_id", _TEXT, primary_key=True),
+    Column("settings", Text, nullable=False),
+    Column("created_at", _TEXT, nullable=False),
+)
+
+# One row, counted up with each change of tokens, projects, rules and guards: replicas look at it.
 access_state = Table(
     "access_state",
     metadata,

@@ -28,6 +28,7 @@ __all__ = [
     "SqlAccess",
     "Store",
     "StoredDetection",
+    "StoredGuard",
     "StoredPermission",
     "StoredProject",
     "StoredResult",
@@ -341,6 +342,20 @@ class StoredPermission:
 
     hint: str = ""
     """`read_only` or `destructive`: only tools that are so; empty: all."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredGuard:
+    """A guard around calls that was made by command or API."""
+
+    guard_id: str
+    """Opaque, time-sortable."""
+
+    settings: Json
+    """The keys of a table `[[guard]]`."""
 
     created_at: str = ""
     """UTC, ISO 8601."""
@@ -775,8 +790,20 @@ class Store(
         """Remove rules; gives how many there were."""
         ...
 
+    async def guards(self) -> list[StoredGuard]:
+        """All guards, oldest first."""
+        ...
+
+    async def save_guard(self, guard: StoredGuard) -> None:
+        """Add one."""
+        ...
+
+    async def delete_guards(self, guard_ids: Collection[str]) -> int:
+        """Remove guards; gives how many there were."""
+        ...
+
     async def access_version(self) -> int:
-        """A number that grows with each change of projects, servers, tokens and permissions."""
+        """A number that grows with each change of projects, servers, tokens, rules and guards."""
         ...
 
     async def servers(self, project_id: str | None) -> list[StoredServer]:

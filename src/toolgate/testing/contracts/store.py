@@ -37,6 +37,7 @@ from toolgate.store import (
     StoredApproval,
     StoredCredential,
     StoredDetection,
+    StoredGuard,
     StoredPermission,
     StoredProject,
     StoredResult,
@@ -517,6 +518,20 @@ class StoreContract:
         assert await store.delete_permissions(["p0", "p2", "nothing"]) == 2
         assert await store.permissions() == rules[1:2]
 
+    async def test_guards_come_back_oldest_first(self, store: Store) -> None:
+        """And go by id; a second time there is nothing to remove."""
+        guards = [
+            StoredGuard(guard_id=f"g{number}", settings={"reason": HOSTILE[1:9]}, created_at=NOW)
+            for number in range(3)
+        ]
+        for guard in guards[::-1]:
+            await store.save_guard(guard)
+
+        assert await store.guards() == guards
+        assert await store.delete_guards(["g0", "g2", "nothing"]) == 2
+        assert await store.delete_guards(["g0"]) == 0
+        assert await store.guards() == guards[1:2]
+
     # Sessions of the console
 
     async def test_sessions_come_back_as_they_were_the_last_used_first(self, store: Store) -> None:
@@ -559,6 +574,8 @@ class StoreContract:
                 ]
             ),
             store.delete_permissions(["p1"]),
+            store.save_guard(StoredGuard(guard_id="g1", settings={}, created_at=NOW)),
+            store.delete_guards(["g1"]),
             store.delete_token("t1"),
             store.delete_project("web"),
         ):

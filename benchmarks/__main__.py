@@ -12,6 +12,7 @@ NAMES = (
     "access",
     "audit",
     "console",
+    "telemetry",
     "listing",
     "footprint",
     "large",

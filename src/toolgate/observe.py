@@ -5,9 +5,10 @@ Nobody watches by default, and then a stage costs less than a microsecond more.
 
 import re
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from secrets import token_hex
+from functools import cached_property
+from random import getrandbits
 from time import perf_counter
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = [
     "begin_traces_with",
     "current_trace",
     "join_trace",
+    "new_trace",
     "note_sent",
     "observe",
     "parse_trace",
@@ -32,22 +34,22 @@ Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
 
 _observers: tuple[Observer, ...] = ()
+_nested: tuple[Observer, ...] = ()
+"""Those of them that ask which run is part of which."""
 _within: ContextVar["Observation | None"] = ContextVar("toolgate_observation", default=None)
 
 
 class Observation:
     """One run of one stage."""
 
-    __slots__ = (
-        "_began",
-        "_span_id",
-        "_token",
-        "duration_ms",
-        "failed",
-        "fields",
-        "parent",
-        "stage",
-    )
+    parent: "Observation | None" = None
+    """The run that this one is part of; None, too, where nobody asks for it."""
+    failed: bool = False
+    """Whether it ended in an exception."""
+    duration_ms: float = 0.0
+    """Milliseconds it took."""
+    _span_id: str = ""
+    _token: "Token[Observation | None] | None" = None
 
     def __init__(self, stage: str, fields: dict[str, Any]) -> None:
         self.stage = stage
@@ -55,19 +57,12 @@ class Observation:
         self.fields = fields
         """What is known of it: tool key, server, number of hits; `arguments` of a call, which
         whoever watches shows to nobody unless asked to."""
-        self.parent: Observation | None = None
-        """The run that this one is part of."""
-        self.failed = False
-        """Whether it ended in an exception."""
-        self.duration_ms = 0.0
-        """Milliseconds it took."""
-        self._span_id = ""
 
     @property
     def span_id(self) -> str:
         """Its name within a trace (W3C): 16 hex digits, made when somebody first asks."""
         if not self._span_id:
-            self._span_id = token_hex(8)
+            self._span_id = f"{getrandbits(64) or 1:016x}"
         return self._span_id
 
     @property
@@ -76,8 +71,9 @@ class Observation:
         return self._began
 
     def __enter__(self) -> "Observation":
-        self.parent = _within.get()
-        self._token = _within.set(self)
+        if _nested:
+            self.parent = _within.get()
+            self._token = _within.set(self)
         self._began = perf_counter()
         return self
 
@@ -88,8 +84,10 @@ class Observation:
         trace: TracebackType | None,
     ) -> None:
         self.duration_ms = (perf_counter() - self._began) * 1000
-        self.failed = kind is not None
-        _within.reset(self._token)
+        if kind is not None:
+            self.failed = True
+        if self._token is not None:
+            _within.reset(self._token)
         for observer in _observers:
             observer(self)
 
@@ -114,14 +112,22 @@ def observe(stage: str, **fields: Any) -> "Observation | _Nothing":
     return Observation(stage, fields) if _observers else _NOTHING
 
 
-def watch_stages(observer: Observer) -> Callable[[], None]:
-    """Have a function called after every stage; gives what ends that."""
-    global _observers  # noqa: PLW0603 - exchanged as a whole, so that one may end while it is called
+def watch_stages(observer: Observer, *, nested: bool = True) -> Callable[[], None]:
+    """Have a function called after every stage; gives what ends that.
+
+    Args:
+        observer: The function.
+        nested: Whether it looks at `parent`, which costs a little in every stage.
+    """
+    global _observers, _nested  # noqa: PLW0603 - exchanged as a whole, so that one may end while it is called
     _observers = (*_observers, observer)
+    if nested:
+        _nested = (*_nested, observer)
 
     def end() -> None:
-        global _observers  # noqa: PLW0603
+        global _observers, _nested  # noqa: PLW0603
         _observers = tuple(one for one in _observers if one is not observer)
+        _nested = tuple(one for one in _nested if one is not observer)
 
     return end
 
@@ -159,10 +165,15 @@ class Trace:
     flags: str = "01"
     """Two hex digits; the last bit says that it is recorded."""
 
-    @property
+    @cached_property
     def is_recorded(self) -> bool:
         """Whether whoever began it wants it recorded."""
         return bool(int(self.flags, 16) & 1)
+
+
+def new_trace(*, recorded: bool) -> Trace:
+    """A trace that begins here; its id is unlike others, and no secret."""
+    return Trace(f"{getrandbits(128) or 1:032x}", "", "01" if recorded else "00")
 
 
 _trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)

@@ -106,7 +106,10 @@ class Metrics:
     @contextmanager
     def counting(self) -> Generator[None]:
         """Count what happens within."""
-        forget = [self.app.recorder.on_record(self.note), watch_stages(self.note_stage)]
+        forget = [
+            self.app.recorder.on_record(self.note),
+            watch_stages(self.note_stage, nested=False),
+        ]
         try:
             yield
         finally:

@@ -8,8 +8,8 @@ import random
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from secrets import token_hex
+from functools import cached_property
+from time import time_ns
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -22,7 +22,14 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 import toolgate
 from toolgate import jsontext
 from toolgate.guards import secrets
-from toolgate.observe import Observation, Trace, begin_traces_with, current_trace, watch_stages
+from toolgate.observe import (
+    Observation,
+    Trace,
+    begin_traces_with,
+    current_trace,
+    new_trace,
+    watch_stages,
+)
 from toolgate.settings import TraceSettings
 
 __all__ = ["Tracer"]
@@ -37,6 +44,18 @@ _ARGUMENTS = "arguments"
 _MOST_CHARS = 4_000
 """Of the arguments of a call, as JSON."""
 _SCOPE = InstrumentationScope("toolgate", toolgate.__version__)
+_UNSET, _FAILED = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
+
+
+class _Resource(Resource):
+    """One that is packed as JSON once, not for every span: the library's hash does that."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class Tracer:
@@ -54,9 +73,10 @@ class Tracer:
         self._processor = processor or BatchSpanProcessor(
             OTLPSpanExporter(endpoint=settings.endpoint)
         )
-        self._resource = Resource.create(
+        made = Resource.create(
             {"service.name": "toolgate", "service.version": toolgate.__version__}
         )
+        self._resource = _Resource(made.attributes, made.schema_url)
 
     @contextmanager
     def recording(self) -> Generator[None]:
@@ -70,33 +90,24 @@ class Tracer:
             self._processor.shutdown()
 
     def _begin(self) -> Trace:
-        flags = "01" if random.random() < self._share else "00"  # noqa: S311 - no secret
-        return Trace(trace_id=token_hex(16), parent_id="", flags=flags)
+        return new_trace(recorded=random.random() < self._share)  # noqa: S311 - no secret
 
     def note(self, one: Observation) -> None:
         """Make a span of the run of a stage."""
         trace = current_trace()
         if trace is None or not trace.is_recorded:
             return
-        number = int(trace.trace_id, 16)
         above = one.parent.span_id if one.parent is not None else trace.parent_id
-        parent = None
-        if above:
-            parent = SpanContext(
-                number, int(above, 16), is_remote=one.parent is None, trace_flags=_RECORDED
-            )
-        end_ns = int(datetime.now(UTC).timestamp() * 1e9)
+        end_ns = time_ns()
         self._processor.on_end(
             ReadableSpan(
                 name=one.stage,
-                context=SpanContext(
-                    number, int(one.span_id, 16), is_remote=False, trace_flags=_RECORDED
-                ),
-                parent=parent,
+                context=_context(trace, one.span_id),
+                parent=_context(trace, above, is_remote=one.parent is None) if above else None,
                 resource=self._resource,
                 attributes=dict(self._attributes(one.fields)),
                 kind=_KINDS.get(one.stage, SpanKind.INTERNAL),
-                status=Status(StatusCode.ERROR if one.failed else StatusCode.UNSET),
+                status=_FAILED if one.failed else _UNSET,
                 start_time=end_ns - int(one.duration_ms * 1e6),
                 end_time=end_ns,
                 instrumentation_scope=_SCOPE,
@@ -111,3 +122,7 @@ class Tracer:
             elif self._with_arguments and value is not None:
                 masked = secrets().mask_json(value, Counter[str]())
                 yield f"toolgate.{key}", jsontext.dumps(masked).decode()[:_MOST_CHARS]
+
+
+def _context(trace: Trace, span_id: str, *, is_remote: bool = False) -> SpanContext:
+    return SpanContext(int(trace.trace_id, 16), int(span_id, 16), is_remote, _RECORDED)

@@ -13,6 +13,7 @@ The file is an uncompressed `.npz`:
 `name`       uint8: the identity, which says what changes the vectors.
 """
 
+import math
 import mmap
 import struct
 import weakref
@@ -40,6 +41,12 @@ _NAME_SIZES_AT = 26
 
 _SHORTEST = 1e-6
 """A sum shorter than this has no direction worth naming."""
+
+_FEW = 32
+"""Texts that are computed from remembered rows; more of them read the table from one end."""
+
+_REMEMBERED = 4_096
+"""Rows that are remembered before all are forgotten: about a megabyte."""
 
 
 def pair_keys(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -79,42 +86,62 @@ class Table:
         self._pieces = Pieces(vocabulary)
         self._codes = codes
         self._scale = scale.astype(np.float32)
-        self._pairs = pairs.astype(np.int64)
+        # The last one is no pair: whatever is looked up has a place.
+        self._pairs = np.append(pairs.astype(np.int64), np.iinfo(np.int64).max)
         self._first_pair = len(vocabulary)
+        self._known: dict[int, bytes] = {}
         if n_rows != len(vocabulary) + len(pairs) or len(scale) != n_rows:
             raise ValueError("the parts do not fit together")
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape `(len(texts), dim)`: rows of length 1, or of zeros where nothing is known."""
-        codes = self._codes.whole()
+        codes = self._codes.whole() if len(texts) > _FEW else None
         found = np.empty((len(texts), self.dim), np.float32)
         for row, text in zip(found, texts, strict=True):
-            row[:] = self._vector(text, codes)
+            rows = self._rows(self._pieces(text))
+            self._sum(rows, self._few(rows) if codes is None else codes[rows], row)
         return found
 
     def vector(self, text: str) -> NDArray[np.float32]:
         """The one row of `vectors` for a text."""
-        return self._vector(text, self._codes.whole())
+        return self.vectors([text])[0]
 
-    def _vector(self, text: str, all_codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-        rows = self._rows(np.asarray(self._pieces(text), np.int64))
-        codes, scale = all_codes[rows], self._scale[rows]
-        summed = np.empty(self.dim, np.float32)
+    def _sum(
+        self, rows: NDArray[np.int64], codes: NDArray[np.uint8], summed: NDArray[np.float32]
+    ) -> None:
+        """Fill in the vector of a text from its rows and their codes."""
+        scale = self._scale[rows]
         summed[: self.dim // 2] = scale @ (codes & 15).astype(np.float32)
         summed[self.dim // 2 :] = scale @ (codes >> 4).astype(np.float32)
-        summed -= 8 * scale.sum()
-        length = float(np.linalg.norm(summed))
+        summed -= 8 * np.add.reduce(scale)
+        length = math.sqrt(summed @ summed)
         if length < _SHORTEST:
-            return np.zeros(self.dim, np.float32)
-        summed /= length
-        return summed
+            summed[:] = 0
+        else:
+            summed /= np.float32(length)
 
-    def _rows(self, pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-        if len(pieces) < 2 or not len(self._pairs):
-            return pieces
-        keys = pair_keys(pieces)
-        places = np.minimum(np.searchsorted(self._pairs, keys), len(self._pairs) - 1)
-        return np.concatenate([pieces, self._first_pair + places[self._pairs[places] == keys]])
+    def _rows(self, pieces: Sequence[int]) -> NDArray[np.int64]:
+        """The rows of pieces, and of those neighbours that the table has as pairs."""
+        rows = np.array(pieces, np.int64)
+        if len(rows) < 2:
+            return rows
+        keys = pair_keys(rows)
+        places = self._pairs.searchsorted(keys)
+        pairs = places[self._pairs[places] == keys]
+        return np.concatenate([rows, pairs + self._first_pair]) if len(pairs) else rows
+
+    def _few(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The codes of some rows; requests have the same few words again and again."""
+        known, wanted = self._known, rows.tolist()
+        try:
+            found = [known[row] for row in wanted]
+        except KeyError:
+            codes = self._codes.whole()
+            found = [known.get(row) or codes[row].tobytes() for row in wanted]
+            if len(known) > _REMEMBERED:
+                known.clear()
+            known.update(zip(wanted, found, strict=True))
+        return np.frombuffer(b"".join(found), np.uint8).reshape(len(rows), self.dim // 2)
 
 
 def read_table(path: Path) -> Table:

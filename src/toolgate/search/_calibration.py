@@ -140,7 +140,7 @@ def _about_as(values: Sequence[float], heat: float, usual: float) -> float:
     if not values:
         return 0.0
     highest = max(values)
-    there = sum(math.exp(heat * (each - highest)) for each in values)
+    there = sum(map(math.exp, [heat * (each - highest) for each in values]))
     lacking = max(0, COMPETITORS - len(values)) * math.exp(heat * (usual - highest))
     return math.log(there + lacking)
 

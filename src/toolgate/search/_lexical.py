@@ -38,7 +38,6 @@ from toolgate.search.base import Hit, SearchableTool, SearchRequest
 __all__ = [
     "QUERIES",
     "QUERY_CHARS",
-    "QUOTED",
     "Asked",
     "LexicalState",
     "Matched",
@@ -55,6 +54,7 @@ __all__ = [
     "matched_words",
     "missing_words",
     "nothing",
+    "quoted_in",
     "quoting",
     "restored",
 ]
@@ -72,6 +72,8 @@ _PHRASE_CANDIDATES = 50
 _QUERY_TERMS = 256
 _WORDS_REMEMBERED = 20_000
 """Words of requests whose terms are remembered."""
+_NAMES_REMEMBERED = 4_096
+"""Names of tools whose words are remembered."""
 
 SEGMENTED_FROM = 20_000
 """Tools from which on a change is put beside what is there instead of into it."""
@@ -514,7 +516,9 @@ def asked_of(state: LexicalState, text: str) -> Asked:
     found: dict[int, str] = {}
     unknown: dict[str, str] = {}
     common, small = False, small_words(text)
-    rarity = state.index.df if state.index else _NO_DF
+    rarity = (state.index.df if state.index else _NO_DF).data
+    number_of = state.vocabulary.get
+    terms_known = len(rarity)
     for word in words(text):
         if small and fold(word) in small:
             common = True
@@ -523,8 +527,8 @@ def asked_of(state: LexicalState, text: str) -> Asked:
         common = common or has_common
         for term in telling:
             if len(found) + len(unknown) < _QUERY_TERMS:
-                number = state.vocabulary.get(term, len(rarity))
-                if number < len(rarity) and rarity[number]:
+                number = number_of(term, terms_known)
+                if number < terms_known and rarity[number]:
                     found.setdefault(number, word)
                 else:
                     unknown.setdefault(term, word)
@@ -631,14 +635,27 @@ def _plain(name: str) -> str:
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _QUOTES = "\"'`“”„«»"
-QUOTED = re.compile(r"""["“”„«»`]([^"“”„«»`]{2,100})["“”„«»`]|(?<!\w)'([^']{2,100})'(?!\w)""")
+_AROUND = f"{_QUOTES}.,;:!?()[]"
+"""What stands around a word and is no part of it."""
+_QUOTED = re.compile(r"""["“”„«»`]([^"“”„«»`]{2,100})["“”„«»`]|(?<!\w)'([^']{2,100})'(?!\w)""")
+
+
+def quoted_in(query: str) -> list[str]:
+    """The quoted strings of a request, folded."""
+    if query.isascii() and not ('"' in query or "'" in query or "`" in query):
+        return []
+    return [fold(one or other) for one, other in _QUOTED.findall(query)]
 
 
 def exact(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
     """Tools that the request calls by name, with the rank of the way; lower is more exact."""
     bare = query.strip(_QUOTES)
     whole = [fold(bare), _plain(bare)] if len(bare) <= 200 else []
-    written = [fold(word.strip(f"{_QUOTES}.,;:!?()[]")) for word in query.split()]
+    written = [
+        fold(word.strip(_AROUND))
+        for word in query.split()
+        if not (word.isascii() and word.isalnum())
+    ]
     within = [*quoted, *(word for word in written if not word.isalnum())]
     found: dict[int, int] = {}
     for ways, further in ((whole, 0), (within, 4)):
@@ -713,13 +730,13 @@ def best_of(
         return []
     found = highest(scores, limit)
     lost = -scores[found]
-    order = np.argsort(lost, kind="stable")
-    found, lost = found[order], lost[order]
-    ranked: list[int] = found.tolist()
-    if bool((lost[1:] == lost[:-1]).any()):
-        where: list[int] = ranked if places is None else places[found].tolist()
+    order = lost.argsort(kind="stable")
+    ranked: list[int] = found[order].tolist()
+    reached: list[float] = lost[order].tolist()
+    if len(set(reached)) < len(reached):
+        where: list[int] = ranked if places is None else places[ranked].tolist()
         keys = [state.tools[place].key for place in where]
-        every = zip(lost.tolist(), keys, ranked, strict=True)
+        every = zip(reached, keys, ranked, strict=True)
         return [at for _, _, at in nsmallest(limit, every)]
     return ranked[:limit]
 
@@ -729,14 +746,16 @@ def highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
     rows = len(scores) // _LANES
     if rows > 4 * limit:
         # The limit-th of the highest of each lane is no more than the limit-th of all.
-        lanes = scores[: rows * _LANES].reshape(_LANES, rows).max(axis=0)
-        least = max(float(np.partition(lanes, -limit)[-limit]), _TINY)
-        found = np.flatnonzero(scores >= least)
+        lanes = np.maximum.reduce(scores[: rows * _LANES].reshape(_LANES, rows), axis=0)
+        lanes.partition(-limit)
+        (found,) = (scores >= max(float(lanes[-limit]), _TINY)).nonzero()
     else:
-        found = np.flatnonzero(scores > 0)
+        (found,) = (scores > 0).nonzero()
     if len(found) > limit:
         reached = scores[found]
-        found = found[reached >= np.partition(reached, -limit)[-limit]]
+        cut = reached.copy()
+        cut.partition(-limit)
+        found = found[reached >= cut[-limit]]
     return found
 
 
@@ -815,13 +834,14 @@ def _by_name(
     state: LexicalState, place: int, fields: dict[int, list[int]], asked: Asked
 ) -> dict[str, list[str]]:
     tool, matched, said = state.tools[place], dict[str, list[str]](), set[int]()
-    for row, name in enumerate(_FIELDS):
-        found = [number for number in fields.get(row, ()) if number not in said]
-        said.update(found)
+    for row in sorted(fields):
+        found = [number for number in fields[row] if number not in said]
         if not found:
             continue
+        said.update(found)
+        name = _FIELDS[row]
         if name == "name":
-            matched[name] = _named(state, split_identifier(tool.name), set(found))
+            matched[name] = _named(state, _words_of_name(tool.name), set(found))
         elif name == "server":
             matched[name] = [tool.server]
         elif name == "parameters":
@@ -839,6 +859,12 @@ def _named(state: LexicalState, names: Iterable[str], found: set[int]) -> list[s
         for name in dict.fromkeys(names)
         if any(number(term) in found for term in _terms_of_name(name))
     ]
+
+
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def _words_of_name(name: str) -> tuple[str, ...]:
+    """Remembered: the same tools are found again and again."""
+    return tuple(dict.fromkeys(split_identifier(name)))
 
 
 @lru_cache(maxsize=_WORDS_REMEMBERED)

@@ -214,7 +214,7 @@ def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cos
     heads = vectors.heads
     if heads is None:
         found = _products(vectors.rows, queries)
-        np.round(found, DECIMALS, out=found)
+        found.round(DECIMALS, out=found)
     else:
         found = _products(heads.rows, [query @ heads.basis for query in queries])
     made: list[Cosines | None] = []
@@ -229,7 +229,8 @@ def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cos
         if not len(seen):
             made.append(None)
             continue
-        made.append(Cosines(values, float(seen.mean(dtype=np.float64)), float(seen.max())))
+        low = float(np.add.reduce(seen, dtype=np.float64)) / len(seen)
+        made.append(Cosines(values, low, float(np.maximum.reduce(seen))))
     return made
 
 

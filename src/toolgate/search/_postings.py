@@ -54,6 +54,7 @@ class Patterns:
         """Take the rows of a table that others gave, in their order; nothing begins with few."""
         self._codes: dict[int, int] = {}
         self._counts: list[tuple[int, ...]] = []
+        self._fields: dict[int, tuple[int, ...]] = {}
         self._table = np.zeros((0, FIELDS), np.float32)
         each_once = (
             tuple(fields >> row & 1 for row in range(FIELDS)) for fields in range(1 << FIELDS)
@@ -80,7 +81,11 @@ class Patterns:
 
     def fields_of(self, code: int) -> tuple[int, ...]:
         """The fields that have the term."""
-        return tuple(row for row, count in enumerate(self._counts[code]) if count)
+        found = self._fields.get(code)
+        if found is None:
+            found = tuple(row for row, count in enumerate(self._counts[code]) if count)
+            self._fields[code] = found
+        return found
 
     def _add(self, counts: tuple[int, ...]) -> int:
         self._codes[_packed(counts)] = len(self._counts)
@@ -343,16 +348,19 @@ class WordIndex:
         self.df = df
         self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.n_used = int(np.count_nonzero(df))
+        self._rarest = float(np.log1p((self.live + 0.5) / 0.5))
 
     def scores(self, found: Sequence[int]) -> NDArray[np.float32]:
         """BM25F of each place for these terms."""
         scores = np.zeros(self.size, np.float32)
+        rarity = self.idf.data  # single numbers of a view cost a third of the array's
         for segment in self.segments:
+            begins, terms = segment.begins.data, segment.terms
             for number in found:
-                if number < segment.terms:
-                    begin, end = segment.begins[number : number + 2].tolist()
+                if number < terms:
+                    begin, end = begins[number], begins[number + 1]
                     if begin < end:
-                        worth = segment.worth[begin:end] * self.idf[number]
+                        worth = segment.worth[begin:end] * rarity[number]
                         np.add.at(scores, segment.places[begin:end], worth)
         if len(self.gone):
             scores[self.gone] = 0
@@ -374,22 +382,22 @@ class WordIndex:
         wanted = np.array(places, np.int32)
         matched: list[dict[int, list[int]]] = [{} for _ in places]
         for segment in self.segments:
+            begins, terms = segment.begins.data, segment.terms
+            owners, codes = segment.places.data, segment.codes.data
             for number in found:
-                if number >= segment.terms:
+                if number >= terms:
                     continue
-                begin, end = segment.begins[number : number + 2].tolist()
+                begin, end = begins[number], begins[number + 1]
                 if begin == end:
                     continue
                 # A few single looks cost less than the same in whole arrays.
-                owners = segment.places[begin:end]
-                ends: list[int] = owners.searchsorted(wanted).tolist()
+                ends: list[int] = segment.places[begin:end].searchsorted(wanted).tolist()
                 for hit, at in enumerate(ends):
-                    if begin + at < end and owners[at] == places[hit]:
-                        for row in self.patterns.fields_of(int(segment.codes[begin + at])):
+                    if begin + at < end and owners[begin + at] == places[hit]:
+                        for row in self.patterns.fields_of(codes[begin + at]):
                             matched[hit].setdefault(row, []).append(number)
         return matched
 
-    def most(self, found: Sequence[int], unknown: int) -> float:
+    def most(self, found: list[int], unknown: int) -> float:
         """The highest score that a request of these words could have; `unknown` are in no tool."""
-        rarest = float(np.log1p((self.live + 0.5) / 0.5))
-        return float(self.idf[list(found)].sum()) + unknown * rarest
+        return float(np.add.reduce(self.idf[found])) + unknown * self._rarest

@@ -5,6 +5,7 @@ where every server has one tool.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class ServerVectors:
     instead: NDArray[np.float32]
     """Their vectors."""
 
-    @property
+    @cached_property
     def usual(self) -> NDArray[np.float32]:
         """The mean of all that count."""
         return (self.total / self.present).astype(np.float32)
@@ -163,9 +164,9 @@ def nearness(
         cosines = servers.some(some) @ query
     else:
         cosines, places = servers.cosines(query), owners
-    cosines = np.round(cosines, _DECIMALS)
+    cosines = cosines.round(_DECIMALS)
     low = np.round(servers.usual @ query, _DECIMALS)
-    high = cosines.max()
+    high = np.maximum.reduce(cosines)
     if high - low < _LEAST:
         return np.zeros(len(owners), np.float32)
     scaled: NDArray[np.float32] = np.maximum(cosines - low, 0) / (high - low)

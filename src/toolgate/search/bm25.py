@@ -20,7 +20,6 @@ from toolgate.search._kept_words import KeptWords
 from toolgate.search._lexical import (
     QUERIES,
     QUERY_CHARS,
-    QUOTED,
     Asked,
     LexicalState,
     WordWeights,
@@ -36,6 +35,7 @@ from toolgate.search._lexical import (
     matched_words,
     missing_words,
     nothing,
+    quoted_in,
     quoting,
 )
 from toolgate.search._text import fold
@@ -149,7 +149,7 @@ class Bm25Search:
         scores = self._scores(state, asked, request)
         if allowed is not None:
             scores *= allowed
-        quoted = [fold(one or other) for one, other in QUOTED.findall(query)]
+        quoted = quoted_in(query)
         for position in quoting(state, scores, [one for one in quoted if " " in one]):
             scores[position] += _PHRASE
         for position, rank in exact(state, query, quoted).items():

@@ -11,6 +11,7 @@ How the weights were chosen and what each part is worth: `docs/search.md`.
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -46,7 +47,6 @@ from toolgate.search._kept_words import KeptWords
 from toolgate.search._lexical import (
     QUERIES,
     QUERY_CHARS,
-    QUOTED,
     Asked,
     WordWeights,
     allowed_by,
@@ -61,6 +61,7 @@ from toolgate.search._lexical import (
     is_current,
     matched_words,
     nothing,
+    quoted_in,
     quoting,
 )
 from toolgate.search._looks import (
@@ -499,7 +500,7 @@ class HybridSearch:
         scores = self._combined(looks, texts, raised, None)
         places = None
         if state.vectors is not None and state.vectors.heads is not None:
-            sure = [*raised, *votes, *exact(words, texts.query, _quoted(texts.query))]
+            sure = [*raised, *votes, *exact(words, texts.query, quoted_in(texts.query))]
             places = _first(scores, allowed, sure)
             whole = self._cosines_at(state, places, texts, vectors, cosines)
             looks = self._looks(state, texts, shares, whole, vectors, places)
@@ -543,7 +544,7 @@ class HybridSearch:
             found.append(
                 looked(
                     share if places is None else share[places],
-                    float(share.max(initial=0.0)),
+                    float(np.maximum.reduce(share, initial=0.0)),
                     cosine,
                     options.dense_weight * readable,
                     there,
@@ -598,7 +599,7 @@ class HybridSearch:
             weight = np.float32(self._options.clause_weight)
             best = np.maximum.reduce([look.sums for look in looks[1 : len(texts.own)]])
             scores = (1 - weight) * scores + weight * best
-        scores = np.round(scores, DECIMALS)
+        scores = scores.round(DECIMALS)
         for place, prior in raised.items():
             at = place if places is None else int(places.searchsorted(place))
             scores[at] = min(1.0, scores[at] + prior)
@@ -654,7 +655,7 @@ class HybridSearch:
             scores = scores * (allowed if places is None else allowed[places])
         elif scores is ranking.scores:
             scores = scores.copy()
-        quoted = _quoted(query)
+        quoted = quoted_in(query)
         for at in quoting(words, scores, [one for one in quoted if " " in one], places):
             scores[at] += _PHRASE
         for place, rank in exact(words, query, quoted).items():
@@ -723,9 +724,7 @@ class HybridSearch:
             return []
         reached: list[float] = plain[rivals].tolist()
         own: list[float] = plain[best].tolist()
-        shares: list[float] = np.maximum.reduce(
-            [part.shares[best] for part in ranking.parts]
-        ).tolist()
+        shares: list[float] = _highest_at(best, [part.shares for part in ranking.parts]).tolist()
         first = max(reached)
         among = rivals[:COMPETITORS]
         equals = rivals_of(reached[:COMPETITORS])
@@ -809,12 +808,12 @@ class _Texts:
     clauses: tuple[str, ...]
     context: str
 
-    @property
+    @cached_property
     def own(self) -> tuple[str, ...]:
         """The query and its clauses."""
         return (self.query, *self.clauses)
 
-    @property
+    @cached_property
     def all(self) -> tuple[str, ...]:
         """The same and the context, if there is one."""
         return (*self.own, self.context) if self.context else self.own
@@ -832,15 +831,23 @@ def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[fl
     given = [part.cosines for part in ranking.parts if part.cosines is not None]
     if not given or not some:
         return [None for _ in some]
-    at = np.array(some, np.int64)
-    best: list[float] = np.maximum.reduce([cosines[at] for cosines in given]).tolist()
+    best: list[float] = _highest_at(some, given).tolist()
     found: list[float | None] = [round(cosine, 4) for cosine in best]
     if state.there is not None:
+        at = np.array(some, np.int64)
         there = state.there[at if ranking.places is None else ranking.places[at]]
         found = [
             cosine if is_there else None for cosine, is_there in zip(found, there, strict=True)
         ]
     return found
+
+
+def _highest_at(some: Sequence[int], values: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The highest of some values, position by position, at a few of them."""
+    at = np.array(some, np.int64)
+    if len(values) == 1:
+        return values[0][at]
+    return np.maximum.reduce([each[at] for each in values])
 
 
 def _servers_used(
@@ -857,10 +864,6 @@ def _servers_used(
         return None
     servers = state.words.servers if places is None else state.words.servers[places]
     return np.isin(servers, list(used))
-
-
-def _quoted(query: str) -> list[str]:
-    return [fold(one or other) for one, other in QUOTED.findall(query)]
 
 
 def _first(

@@ -33,7 +33,7 @@ from toolgate.rules import PASS_THROUGH
 from toolgate.store import StoredArtifact
 from toolgate.types import Json, json_object
 
-__all__ = ["NODES", "complete", "initialise", "retrieve", "route", "tools"]
+__all__ = ["NODES", "complete", "initialise", "merged", "retrieve", "route", "tools"]
 
 log = logging.getLogger(__name__)
 
@@ -333,6 +333,12 @@ def route(turn: Turn, state: TurnState) -> Route:
         )
         return "retrieve" if internal else "tools"
     return "complete" if messages[-1].role == "tool" else "end"
+
+
+def merged(state: TurnState, update: Update) -> TurnState:
+    """The state after a step."""
+    messages = [*state.get("messages", []), *update.get("messages", [])]
+    return {**state, **update, "messages": messages}
 
 
 # Tools

@@ -15,11 +15,12 @@ from typing import Annotated, Any, cast
 from langgraph.channels import UntrackedValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from toolgate.flow._nodes import NODES, route
+from toolgate.flow._nodes import NODES, merged, route
 from toolgate.flow._turn import Turn
-from toolgate.flow.base import Engine, Node, TurnState, Update
+from toolgate.flow.base import Engine, Node, TurnState
 from toolgate.llm import Message
 from toolgate.types import Json
 
@@ -62,12 +63,10 @@ class GraphEngine:
 
     def __init__(self, *, checkpointer: Any = None) -> None:
         graph: Any = StateGraph(cast("Any", GraphState), context_schema=cast("Any", Turn))
+        following = ("complete", "retrieve", "tools", END)
         for name, node in NODES.items():
-            graph.add_node(name, _step(node))
-        following = {"complete": "complete", "retrieve": "retrieve", "tools": "tools", "end": END}
+            graph.add_node(name, _step(node), destinations=following)
         graph.add_edge(START, "initialise")
-        for name in NODES:
-            graph.add_conditional_edges(name, _choose, following)
         self.graph: Any = graph.compile(checkpointer=checkpointer)
         """The graph itself, for whoever wants to draw it or to look into a turn."""
 
@@ -79,15 +78,15 @@ class GraphEngine:
         return cast("TurnState", found)
 
 
-def _step(node: Node) -> Callable[[TurnState, Runtime[Turn]], Awaitable[Update]]:
-    async def run(state: TurnState, runtime: Runtime[Turn]) -> Update:
-        return await node(runtime.context, state)
+def _step(node: Node) -> Callable[[TurnState, Runtime[Turn]], Awaitable[Command[str]]]:
+    """The step, which says itself what follows: an edge that asks is a thread's work each time."""
+
+    async def run(state: TurnState, runtime: Runtime[Turn]) -> Command[str]:
+        update = await node(runtime.context, state)
+        following = route(runtime.context, merged(state, update))
+        return Command(update=update, goto=END if following == "end" else following)
 
     return run
-
-
-def _choose(state: TurnState, runtime: Runtime[Turn]) -> str:
-    return route(runtime.context, state)
 
 
 _: type[Engine] = GraphEngine

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from toolgate.flow._nodes import NODES, route
+from toolgate.flow._nodes import NODES, merged, route
 from toolgate.flow._turn import Turn
-from toolgate.flow.base import Engine, TurnState, Update
+from toolgate.flow.base import Engine, TurnState
 
 __all__ = ["Options", "PlainEngine", "build"]
 
@@ -25,15 +25,10 @@ class PlainEngine:
 
     async def run(self, turn: Turn, state: TurnState) -> TurnState:
         """Run a turn to its end."""
-        state = _merged(state, await NODES["initialise"](turn, state))
+        state = merged(state, await NODES["initialise"](turn, state))
         while (step := route(turn, state)) != "end":
-            state = _merged(state, await NODES[step](turn, state))
+            state = merged(state, await NODES[step](turn, state))
         return state
-
-
-def _merged(state: TurnState, update: Update) -> TurnState:
-    messages = [*state.get("messages", []), *update.get("messages", [])]
-    return {**state, **update, "messages": messages}
 
 
 _: type[Engine] = PlainEngine

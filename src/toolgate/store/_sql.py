@@ -678,8 +678,14 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         )
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
-        engine = self._engine.execution_options(toolgate_writes=True)
-        return await anyio.to_thread.run_sync(self._transact, work, engine, limiter=self._writes)
+        return await anyio.to_thread.run_sync(
+            self._transact, work, self._writing_engine, limiter=self._writes
+        )
+
+    @cached_property
+    def _writing_engine(self) -> Engine:
+        """The same engine, whose transactions take their lock at once."""
+        return self._engine.execution_options(toolgate_writes=True)
 
     def _transact(self, work: Callable[[Connection], T], engine: Engine) -> T:
         with self._alone, self._translated(), engine.begin() as connection:

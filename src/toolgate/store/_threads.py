@@ -6,16 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    RowMapping,
-    Table,
-    delete,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import Connection, RowMapping, Table, bindparam, delete, func, select, update
 
 from toolgate.store import _tables
 from toolgate.store._keepable import keepable, kept
@@ -34,6 +25,61 @@ T = TypeVar("T")
 Insert = Callable[[Table], Any]
 
 _ROW_BYTES = 200
+
+# What each turn asks and writes is built once: building a statement anew, and finding out that it
+# is compiled already, takes several times as long as running it.
+_THREADS, _MESSAGES, _SPENDING = (
+    _tables.threads,
+    _tables.thread_messages,
+    _tables.thread_spending,
+)
+_MINE = _THREADS.c.thread_id == bindparam("its_id")
+_FREE = (_THREADS.c.running == "") | (_THREADS.c.running_until < bindparam("at"))
+_FIND = select(_THREADS).where(
+    _THREADS.c.project_id == bindparam("project"),
+    _THREADS.c.caller_id == bindparam("caller"),
+    _THREADS.c.name == bindparam("called"),
+)
+_TAKEN: dict[str, Any] = {
+    "running": bindparam("turn"),
+    "running_until": bindparam("until"),
+    "used_at": bindparam("at"),
+}
+_TAKE = update(_THREADS).where(_MINE, _FREE).values(**_TAKEN)
+_TAKE_OVER = (
+    update(_THREADS)
+    .where(_MINE, _FREE | (_THREADS.c.running == bindparam("over")))
+    .values(**_TAKEN)
+)
+_GROW = (
+    update(_THREADS)
+    .where(_MINE)
+    .values(
+        last_number=_THREADS.c.last_number + bindparam("more"),
+        used_at=bindparam("at"),
+        size_bytes=_THREADS.c.size_bytes + bindparam("bytes"),
+    )
+    .returning(_THREADS.c.last_number)
+)
+_GROW_WITH_STATE = _GROW.values(state=bindparam("now_in"))
+_SET_FREE = (
+    update(_THREADS)
+    .where(_MINE, _THREADS.c.running == bindparam("turn"))
+    .values(running="", running_until="")
+)
+_SAY = _MESSAGES.insert()
+_SPEND = _SPENDING.insert()
+_SPENT = select(func.coalesce(func.max(_SPENDING.c.number), 0)).where(
+    _SPENDING.c.thread_id == bindparam("its_id")
+)
+_BETWEEN = select(_MESSAGES).where(
+    _MESSAGES.c.thread_id == bindparam("its_id"),
+    _MESSAGES.c.number > bindparam("after"),
+    _MESSAGES.c.number < bindparam("before"),
+)
+_ALL = _BETWEEN.order_by(_MESSAGES.c.number)
+_NEWEST = _BETWEEN.order_by(_MESSAGES.c.number.desc()).limit(bindparam("most"))
+_NO_END = 2**31 - 1
 
 
 class SqlThreads:
@@ -162,9 +208,12 @@ class SqlThreads:
 
 def find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
     """One by its name."""
-    table = _tables.threads
-    wanted = select(table).where(_named(project_id, caller_id, name))
-    row = opened.execute(wanted).mappings().first()
+    wanted = {
+        "project": keepable(project_id),
+        "caller": keepable(caller_id),
+        "called": keepable(name),
+    }
+    row = opened.execute(_FIND, wanted).mappings().first()
     return None if row is None else _thread_from(row)
 
 
@@ -215,16 +264,13 @@ def begin(
     over: str,
 ) -> StoredThread:
     """Take the right to run, if it is free."""
-    found, table = make(opened, insert, thread, now), _tables.threads
-    free = (table.c.running == "") | (table.c.running_until < now)
+    found = make(opened, insert, thread, now)
+    wanted = {"its_id": found.thread_id, "turn": turn_id, "until": until, "at": now}
     if over:
-        free |= table.c.running == over
-    statement = (
-        update(table)
-        .where(table.c.thread_id == found.thread_id, free)
-        .values(running=turn_id, running_until=until, used_at=now)
-    )
-    if opened.execute(statement).rowcount:
+        taken = opened.execute(_TAKE_OVER, {**wanted, "over": over})
+    else:
+        taken = opened.execute(_TAKE, wanted)
+    if taken.rowcount:
         return replace(found, running=turn_id, running_until=until, used_at=now)
     again = find(opened, thread.project_id, thread.caller_id, thread.name)
     return found if again is None else again
@@ -239,27 +285,21 @@ def append(
     now: str,
 ) -> int:
     """Number and write messages, and what is different of their thread."""
-    table, rows = _tables.threads, _tables.thread_messages
-    mine = table.c.thread_id == thread_id
     size = sum(_ROW_BYTES + len(str(one.body)) for one in said)
-    changed: dict[str, Any] = {
-        "last_number": table.c.last_number + len(said),
-        "used_at": now,
-        "size_bytes": table.c.size_bytes + size,
-    }
-    if state is not None:
-        changed["state"] = _packed(state)
+    grown = {"its_id": thread_id, "more": len(said), "at": now, "bytes": size}
     # First of all: that locks the row, so that two turns never take the same numbers.
-    opened.execute(update(table).where(mine).values(**changed))
+    if state is None:
+        grows = opened.execute(_GROW, grown)
+    else:
+        grows = opened.execute(_GROW_WITH_STATE, {**grown, "now_in": _packed(state)})
+    last: int | None = grows.scalar_one_or_none()
     if ends:
-        freed = {"running": "", "running_until": ""}
-        opened.execute(update(table).where(mine, table.c.running == ends).values(**freed))
-    last = opened.execute(select(table.c.last_number).where(mine)).scalar_one_or_none()
+        opened.execute(_SET_FREE, {"its_id": thread_id, "turn": ends})
     if last is None or not said:
         return last or 0
     first = last - len(said) + 1
     opened.execute(
-        rows.insert(),
+        _SAY,
         [
             {
                 "thread_id": thread_id,
@@ -298,11 +338,9 @@ def keep(
         ]
         opened.execute(statement, rows)
     if spending:
-        table = _tables.thread_spending
-        last = select(func.coalesce(func.max(table.c.number), 0))
-        begin = opened.execute(last.where(table.c.thread_id == thread_id)).scalar_one()
+        begin = opened.execute(_SPENT, {"its_id": thread_id}).scalar_one()
         opened.execute(
-            table.insert(),
+            _SPEND,
             [
                 {**vars(one), "thread_id": thread_id, "number": number, "at": one.at or now}
                 for number, one in enumerate(spending, begin + 1)
@@ -314,16 +352,15 @@ def messages(
     opened: Connection, thread_id: str, after: int, before: int | None, limit: int | None
 ) -> list[StoredMessage]:
     """Oldest first; with a limit the newest of them."""
-    table = _tables.thread_messages
-    wanted = select(table).where(table.c.thread_id == thread_id, table.c.number > after)
-    if before is not None:
-        wanted = wanted.where(table.c.number < before)
+    wanted: dict[str, Any] = {
+        "its_id": thread_id,
+        "after": after,
+        "before": _NO_END if before is None else before,
+    }
     if limit is None:
-        return [
-            _message_from(row) for row in opened.execute(wanted.order_by(table.c.number)).mappings()
-        ]
-    newest = wanted.order_by(table.c.number.desc()).limit(limit)
-    return [_message_from(row) for row in opened.execute(newest).mappings()][::-1]
+        return [_message_from(row) for row in opened.execute(_ALL, wanted).mappings()]
+    newest = opened.execute(_NEWEST, {**wanted, "most": limit}).mappings()
+    return [_message_from(row) for row in newest][::-1]
 
 
 def artifacts(
@@ -405,15 +442,6 @@ def prompts(opened: Connection, project_id: str, name: str | None) -> list[Store
         )
         for row in opened.execute(wanted).mappings()
     ]
-
-
-def _named(project_id: str, caller_id: str, name: str) -> ColumnElement[bool]:
-    table = _tables.threads
-    return (
-        (table.c.project_id == keepable(project_id))
-        & (table.c.caller_id == keepable(caller_id))
-        & (table.c.name == keepable(name))
-    )
 
 
 def _thread_from(row: RowMapping) -> StoredThread:

@@ -35,18 +35,23 @@ from toolgate.store import (
     SeenTool,
     Store,
     StoredApproval,
+    StoredArtifact,
     StoredCredential,
     StoredDetection,
     StoredGuard,
+    StoredMessage,
     StoredPermission,
     StoredProject,
+    StoredPrompt,
     StoredResult,
     StoredSchema,
     StoredSearch,
     StoredServer,
     StoredSession,
     StoredSnapshot,
+    StoredSpending,
     StoredStatement,
+    StoredThread,
     StoredToken,
     StoredUse,
     Upkeep,
@@ -558,6 +563,136 @@ class StoreContract:
         assert not await store.delete_session("s1")
         assert not await store.touch_session("s1", seen_at=_at(7), expires_at=_at(8))
         assert await store.sessions() == []
+
+    # Threads
+
+    async def test_one_turn_at_a_time_has_a_thread(self, store: Store, other: Store) -> None:
+        """Whichever process asks; one that is not heard of any more loses it."""
+        held = await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
+        assert (held.thread_id, held.running, held.used_at) == ("t1", "one", _at(1))
+        same = await other.begin_turn(_thread("t2"), turn_id="two", until=_at(40), now=_at(2))
+        assert (same.thread_id, same.running) == ("t1", "one")
+        over = await other.begin_turn(
+            _thread("t2"), turn_id="two", until=_at(40), now=_at(3), over="one"
+        )
+        assert over.running == "two"
+        assert not await store.prolong_turn("t1", turn_id="one", until=_at(50))
+        assert await store.prolong_turn("t1", turn_id="two", until=_at(50))
+        late = await store.begin_turn(_thread("t3"), turn_id="three", until=_at(59), now=_at(51))
+        assert (late.thread_id, late.running) == ("t1", "three")
+        await store.append_messages("t1", (), ends="two", now=_at(52))
+        found = await other.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert found is not None
+        assert found.running == "three"  # only its own end sets it free
+        await store.append_messages("t1", (), ends="three", now=_at(53))
+        assert (await other.threads(DEFAULT_PROJECT, "local"))[0].running == ""
+
+    async def test_messages_are_numbered_in_the_order_in_which_they_are_kept(
+        self, store: Store, other: Store
+    ) -> None:
+        """Without gaps and never twice, whoever writes at the same time."""
+        await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
+        async with create_task_group() as group:
+            for number in range(6):
+                group.start_soon(_say, (store, other)[number % 2], "t1", f"turn{number}")
+
+        found = await store.thread_messages("t1")
+        assert [one.number for one in found] == [*range(1, 13)]
+        for question, answer in zip(found[::2], found[1::2], strict=True):
+            assert (question.role, answer.role) == ("user", "assistant")
+            assert question.turn_id == answer.turn_id
+        assert {one.turn_id for one in found} == {f"turn{number}" for number in range(6)}
+        assert found[0].body == {"content": HOSTILE, "calls": [{"id": "c", "n": 1.5}]}
+        assert found[0].notes == {"policy": "keep"}
+
+    async def test_a_page_of_messages_has_the_newest_before_a_number(self, store: Store) -> None:
+        """Oldest first; without a limit all of them."""
+        await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
+        for number in range(5):
+            await _say(store, "t1", f"turn{number}")
+
+        async def numbers(**wanted: int) -> list[int]:
+            return [one.number for one in await store.thread_messages("t1", **wanted)]
+
+        assert await numbers() == [*range(1, 11)]
+        assert await numbers(limit=3) == [8, 9, 10]
+        assert await numbers(limit=3, before=8) == [5, 6, 7]
+        assert await numbers(after=8) == [9, 10]
+        assert await numbers(after=2, before=5) == [3, 4]
+        assert await numbers(before=1, limit=3) == []
+
+    async def test_what_a_turn_made_and_spent_comes_back(self, store: Store) -> None:
+        """Also what was written in several parts; taking a turn back keeps what it cost."""
+        await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
+        made = [
+            StoredArtifact(artifact_id=f"a{n}", turn_id="one", body={"text": HOSTILE, "n": n})
+            for n in range(2)
+        ]
+        cost = StoredSpending(
+            turn_id="one",
+            purpose="answer",
+            model="main",
+            prompt_tokens=10,
+            completion_tokens=2,
+            cached_tokens=1,
+            cost=0.25,
+            is_estimate=True,
+            at=_at(2),
+        )
+        state = {"tools": ["git:log"], "pending": {"turn_id": "one"}}
+        await _say(store, "t1", "one", artifacts=made[:1], spending=[cost])
+        await _say(store, "t1", "one", artifacts=made, spending=[cost, cost], state=state)
+
+        assert await store.thread_artifacts("t1", ["a1", "a0", "a2"]) in (made, made[::-1])
+        assert await store.thread_artifacts("t1", []) == []
+        assert await store.thread_spending("t1") == [cost] * 3
+        found = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert found is not None
+        assert (found.state, found.last_number) == (state, 4)
+        assert await store.drop_turn("t1", "one") == 4
+        assert await store.thread_messages("t1") == []
+        assert await store.thread_artifacts("t1", ["a0"]) == []
+        assert len(await store.thread_spending("t1")) == 3
+
+    async def test_a_thread_can_be_forgotten_and_keeps_what_was_set(self, store: Store) -> None:
+        """Or be removed with all that belongs to it."""
+        settings = {"retrieval": "forced", "text": HOSTILE}
+        saved = await store.save_thread_settings(_thread("t1"), settings, now=_at(1))
+        assert saved.settings == settings
+        await _say(store, "t1", "one", state={"from": 1})
+        assert await store.clear_thread("t1", now=_at(2)) == 2
+        found = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert found is not None
+        assert (found.settings, found.state, found.thread_id) == (settings, {}, "t1")
+        assert await store.thread(DEFAULT_PROJECT, "other", HOSTILE) is None
+        assert await store.delete_thread("t1")
+        assert not await store.delete_thread("t1")
+        assert await store.threads(DEFAULT_PROJECT, None) == []
+
+    async def test_texts_of_prompts_are_kept_in_every_version(self, store: Store) -> None:
+        """Of one prompt all, oldest first; of all prompts the last."""
+        versions = [
+            StoredPrompt(
+                project_id=DEFAULT_PROJECT,
+                name=name,
+                version=version,
+                text=text,
+                changed_at=_at(version),
+                changed_by="anna",
+            )
+            for name, version, text in (
+                ("basic", 1, HOSTILE),
+                ("basic", 2, None),
+                ("rules", 1, ""),
+            )
+        ]
+        for one in versions:
+            await store.add_prompt_version(one)
+        assert await store.prompt_versions(DEFAULT_PROJECT, "basic") == versions[:2]
+        assert await store.prompt_versions(DEFAULT_PROJECT, None) == versions[1:]
+        assert await store.prompt_versions("other", None) == []
+
+    # Changes of access
 
     async def test_every_change_of_access_is_counted(self, store: Store) -> None:
         """Replicas look at the number to know that they have to read."""
@@ -1210,6 +1345,24 @@ class StoreContract:
         assert checkup.problems == ()
         assert upgrade.before == upgrade.after == checkup.schema
         assert upgrade.copy is None
+
+
+def _thread(thread_id: str) -> StoredThread:
+    return StoredThread(
+        thread_id=thread_id, project_id=DEFAULT_PROJECT, caller_id="local", name=HOSTILE
+    )
+
+
+async def _say(store: Store, thread_id: str, turn_id: str, **more: Any) -> int:
+    """Keep a question and its answer."""
+    bodies = ({"content": HOSTILE, "calls": [{"id": "c", "n": 1.5}]}, {"content": "yes"})
+    said = [
+        StoredMessage(
+            number=0, turn_id=turn_id, role=role, body=body, notes={"policy": "keep"}, at=_at(2)
+        )
+        for role, body in zip(("user", "assistant"), bodies, strict=True)
+    ]
+    return await store.append_messages(thread_id, said, now=_at(2), **more)
 
 
 def _approval(number: int, **fields: Any) -> StoredApproval:

@@ -100,6 +100,8 @@ def refuse_calls(
         _refuse_without_brackets(tree, allowed)
     if dialect.name == "duckdb":
         _refuse_files(pieces, tree)
+    if dialect.name == "sqlite":
+        _refuse_pragmas(tree, allowed)
 
 
 def _openings(pieces: Sequence[Piece]) -> Iterator[int]:
@@ -211,3 +213,14 @@ def _refuse_files(pieces: Sequence[Piece], tree: Tree) -> None:
     for at, piece in enumerate(pieces[1:], start=1):
         if piece.kind == "string" and pieces[at - 1].is_word("from", "join"):
             raise RefusedError("file", f"The text {piece.text[:80]} names a file")
+
+
+def _refuse_pragmas(tree: Tree, allowed: frozenset[str]) -> None:
+    """SQLite runs a pragma where its name stands for a table: `pragma_optimize` writes statistics.
+
+    https://sqlite.org/pragma.html#pragfunc
+    """
+    for name in tree.tables:
+        last = name[-1].lower()
+        if last.startswith("pragma_") and last not in allowed:
+            raise RefusedError("setting", f"The name {last[:80]} runs a pragma")

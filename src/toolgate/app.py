@@ -175,13 +175,13 @@ class App:
             outbound=self.settings.outbound,
             project_optimizations=_optimizations(settings, self.permissions),
         )
-        self._guards.check(_guards_of(fixed))
+        self._guards.check(_guards_of(fixed, self.permissions))
         prepared = self.searching.prepare(fixed)
         await self._catalog.become(await self._keeper.specs(fixed))
         await self.searching.become(prepared)
         self.recognizer.use(_embedder(self.searching))
         self.permissions.become(fixed)
-        self._guards.become(_guards_of(fixed))
+        self._guards.become(_guards_of(fixed, self.permissions))
         watched = self.settings.quarantine
         self.settings = self.gateway.settings = self._keeper.settings = fixed
         self.gateway.settings_changed()
@@ -355,7 +355,7 @@ async def open_app(
         )
         passage = Passage(
             Guards(
-                _guards_of(settings),
+                _guards_of(settings, permissions),
                 is_trusted=lambda server: server not in permissions.policy.distrusted,
             ),
             Approvals(
@@ -409,6 +409,11 @@ async def open_app(
             fleet.connects = lambda name: name in connect
         if hold:
             fleet.hold()
+
+        def guards_changed() -> None:
+            passage.guards.become(_guards_of(gateway.settings, permissions))
+
+        permissions.on_change(guards_changed)
         await permissions.open()
         await following.look()
         await _search_for_projects(gateway, searching, permissions)
@@ -620,12 +625,13 @@ def _teach(
     )
 
 
-def _guards_of(settings: Settings) -> tuple[GuardTable, ...]:
-    """The guards of the settings, and the one before SQLcl, which would run anything."""
+def _guards_of(settings: Settings, permissions: Permissions) -> tuple[GuardTable, ...]:
+    """The guards of file and store, and the one before SQLcl, which would run anything."""
+    known = (*settings.guard, *permissions.guards)
     if not settings.packs.options.get("sql", {}).get("sqlcl"):
-        return settings.guard
+        return known
     own = GuardTable(tools=("sqlcl-*:run-sql",), sql={"sql": "oracle"}, source="the pack sql")
-    return (*settings.guard, own)
+    return (*known, own)
 
 
 def _here() -> Path:

@@ -19,10 +19,11 @@ from toolgate.access import (
 from toolgate.audit import Receipts
 from toolgate.authn import Authenticator
 from toolgate.catalog import Catalog
-from toolgate.errors import StoreError
+from toolgate.errors import ConfigError, StoreError
+from toolgate.guards import Guards
 from toolgate.plugins import make
-from toolgate.settings import ProjectTable, Settings
-from toolgate.store import Store
+from toolgate.settings import GuardTable, ProjectTable, Settings, guard_table
+from toolgate.store import Store, StoredGuard
 from toolgate.types import PluginSpec
 
 __all__ = ["Permissions"]
@@ -42,6 +43,7 @@ class Permissions:
         self._book = Book(store)
         self._rules_of_file: tuple[Rule, ...] = tuple(rules_of_file(settings.permission))
         self._tables: dict[str, ProjectTable] = dict(settings.project)
+        self._guards: dict[str, GuardTable] = {}
         self._looking: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -64,6 +66,11 @@ class Permissions:
             self.policy,
             of_file=lambda: self._settings.project,
             rules_of_file=lambda: self._rules_of_file,
+            guards=lambda: [
+                *(("", table) for table in self._settings.guard),
+                *self._guards.items(),
+            ],
+            read_guard=_guard,
             servers_of=self._servers_of,
             config_file=lambda: str(self._settings.config_file or "the configuration"),
             change=receipts.change,
@@ -112,6 +119,11 @@ class Permissions:
         return (self.project(name).audit or self._settings.audit.on_failure) == "closed"
 
     @property
+    def guards(self) -> tuple[GuardTable, ...]:
+        """The guards of the store."""
+        return tuple(self._guards.values())
+
+    @property
     def optimizations(self) -> tuple[str, ...]:
         """The searches that projects ask for."""
         found = {table.optimization for table in self._tables.values()}
@@ -145,6 +157,7 @@ class Permissions:
             if name not in self._settings.project
         }
         self._tables = {**stored, **self._settings.project}
+        self._guards = {row.guard_id: _guard_or_none_passes(row) for row in pages.guards}
         grounds = Grounds(
             required=self.admission.required,
             rules=(*self._rules_of_file, *pages.rules),
@@ -185,3 +198,27 @@ def _rules_of(table: ProjectTable) -> ProjectRules:
         read_only_allow=table.read_only_allow,
         shared_servers=table.shared_servers,
     )
+
+
+def _guard(row: StoredGuard) -> GuardTable:
+    """The guard of a row.
+
+    Raises:
+        ConfigError: It is none, or cannot work here.
+    """
+    table = guard_table(row.settings, source=f"the store, guard {row.guard_id}")
+    Guards.check([table])
+    return table
+
+
+def _guard_or_none_passes(row: StoredGuard) -> GuardTable:
+    """The guard of a row; one that this version cannot read lets no call through."""
+    try:
+        return _guard(row)
+    except ConfigError as error:
+        log.error("a guard of the store cannot be used: %s", error)  # noqa: TRY400
+        return GuardTable(
+            arguments={"not": {}},
+            reason=f"The guard {row.guard_id} cannot be read by this version of Toolgate.",
+            source=f"the store, guard {row.guard_id}",
+        )

@@ -193,3 +193,29 @@ def test_commands_act_in_the_project_of_the_environment(
     refused = command("tools")
     assert refused.status == NOT_ALLOWED
     assert "There is no project 'nowhere' for you." in refused.err
+
+
+def test_guards_are_made_listed_with_their_places_and_removed(
+    command: Command, folder: Path
+) -> None:
+    path = folder / "toolgate.toml"
+    path.write_text(f'{path.read_text()}\n[[guard]]\ntools = ["small"]\nmax_result_bytes = 9\n')
+    made = command(
+        *("guards", "add", "small:echo", "--deny", "text=^/etc/", "--deny", "*=rm -rf", "--json"),
+        *("--arguments", '{"required": ["text"]}', "--reason", "Not here."),
+    ).json
+    assert made["deny"] == {"text": ["^/etc/"], "*": ["rm -rf"]}
+    assert made["arguments"] == {"required": ["text"]}
+    listed = command("guards", "list", "--json").json
+    assert [bool(one["id"]) for one in listed] == [False, True]
+    assert listed[1] == made
+    assert "toolgate.toml, line " in command("guards", "list").out
+    refused = command("call", "small:echo", "--arg", "text=/etc/passwd")
+    assert refused.status == NOT_ALLOWED
+    assert "A guard does not allow the argument 'text'" in refused.err
+    nothing = command("guards", "add", "small")
+    assert (nothing.status, "The guard does nothing." in nothing.err) == (WRONG, True)
+    assert command("guards", "remove", made["id"]).out == "Removed 1 guard.\n"
+    assert command("guards", "remove", made["id"]).status == WRONG
+    assert command("guards", "add", "small", "--deny", "text").status == WRONG
+    assert command("guards", "add", "small", "--arguments", "{").status == WRONG

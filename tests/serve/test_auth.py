@@ -352,6 +352,9 @@ async def test_managing_needs_the_right_and_works_over_rest() -> None:
             ("POST", "tokens/anna/revoke"),
             ("GET", "projects"),
             ("GET", "permissions"),
+            ("GET", "guards"),
+            ("POST", "guards"),
+            ("DELETE", "guards/x"),
             ("POST", "explain"),
             ("GET", "packs"),
             ("GET", "index"),
@@ -417,6 +420,34 @@ async def test_a_rule_holds_from_the_next_request() -> None:
         assert named(await post(place.url, LIST, bearer(anna))) == ["time__time_get"]
         await rest(place.url, "DELETE", f"permissions/{made['permissions'][0]['id']}", root)
         assert named(await post(place.url, LIST, bearer(anna))) == []
+
+
+async def test_a_guard_made_over_rest_holds_from_the_next_call() -> None:
+    """Of tool and project; one that is none is refused, and nothing is kept."""
+    async with shared() as place:
+        root = await place.token("root", projects=["*"], roles=["admin"])
+        anna = await place.token("anna", projects=["web"], roles=["member"])
+        wanted = {"tools": ["notes:*"], "projects": ["web"], "deny": {"*": ["^/etc/"]}}
+        for wrong in (
+            {"tools": ["*"]},
+            {**wanted, "projects": ["nowhere"]},
+            {**wanted, "deny": {"*": ["(?=x)"]}},
+            {**wanted, "approval": "nobody"},
+            {**wanted, "source": "me"},
+        ):
+            status, said, _ = await rest(place.url, "POST", "guards", root, wrong)
+            assert (status, said["error"]["code"]) == (400, "argument"), wrong
+        status, made, _ = await rest(place.url, "POST", "guards", root, wanted)
+        assert status == 201
+        call = {"toolKey": "notes:notes_get", "arguments": {"path": "/etc/passwd"}}
+        status, said, _ = await rest(place.url, "POST", "execute", anna, call)
+        assert (status, said["error"]["code"]) == (403, "guard")
+        _, listed, _ = await rest(place.url, "GET", "guards", root)
+        assert listed["guards"] == [made]
+        assert made["source"] == f"the store, guard {made['id']}"
+        assert (await rest(place.url, "DELETE", f"guards/{made['id']}", root))[0] == 200
+        assert (await rest(place.url, "DELETE", f"guards/{made['id']}", root))[0] == 400
+        assert (await rest(place.url, "POST", "execute", anna, call))[0] == 200
 
 
 async def test_too_many_wrong_tokens_are_answered_with_a_time_to_wait() -> None:

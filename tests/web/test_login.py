@@ -94,6 +94,7 @@ async def test_a_member_sees_only_what_a_member_may() -> None:
         for path in (
             "tokens",
             "permissions",
+            "guards",
             "audit",
             "servers/add",
             "sessions",

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 
 PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
-    "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "logins", "why",
-    "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
+    "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "guards", "logins",
+    "why", "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
     "evaluation",
 )  # fmt: skip
 
@@ -172,6 +172,28 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         await place.send("server", name="notes", tool="find", do="approve")
         held = await place.app.gateway.manage.held_tools(Caller())
         assert [tool.tool for tool in held] == ["odd"]
+
+
+async def test_a_guard_is_added_shown_and_taken_away() -> None:
+    async with opened() as place:
+        assert "There is no guard yet" in await place.page("guards")
+        await place.send(
+            "guards",
+            tools="notes:add",
+            deny="secret",
+            reason="Keep it <b>here</b>.",
+            approval="manager",
+            max_result_bytes="900",
+        )
+        page = await place.page("guards")
+        assert "approval: manager" in said_in(page)
+        assert "Keep it &lt;b&gt;here" in page
+        await place.send("guards", 400, tools="notes:add", reason="It does nothing.")
+        late = await place.send("guards", 400, tools="notes:add", max_result_bytes="many")
+        assert "max_result_bytes is &#39;many&#39;" in late.text
+        [(guard_id, _)] = await place.app.gateway.admin.guards(Caller())
+        await place.send("guards", do="remove", id=guard_id)
+        assert await place.app.gateway.admin.guards(Caller()) == []
 
 
 async def test_two_people_who_edit_one_project_are_told() -> None:

@@ -1,4 +1,4 @@
-"""Looking after tokens, projects and permission rules; each change holds from the next request."""
+"""Looking after tokens, projects, rules and guards; each change holds from the next request."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,13 +11,13 @@ from toolgate.access._decision import Access
 from toolgate.access._limits import LIMITS
 from toolgate.access._rules import Rule, check_who, parse_pattern
 from toolgate.authn import digest_of, new_prefix, new_token
-from toolgate.errors import ArgumentError, ForbiddenError
+from toolgate.errors import ArgumentError, ForbiddenError, SettingError
 from toolgate.ids import new_id, utc_now, utc_text
 from toolgate.names import is_project_name
 from toolgate.plugins import available
-from toolgate.settings import ProjectTable
-from toolgate.store import Store, StoredPermission, StoredProject, StoredToken
-from toolgate.types import Caller, Json, json_array
+from toolgate.settings import GuardTable, ProjectTable
+from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
+from toolgate.types import DEFAULT_PROJECT, Caller, Json, json_array
 
 __all__ = ["AccessAdmin", "NewToken", "ProjectView"]
 
@@ -54,7 +54,7 @@ class ProjectView:
 
 
 class AccessAdmin:
-    """What the commands `tokens`, `projects` and `permissions` do. Asks for the right `manage`."""
+    """What `tokens`, `projects`, `permissions` and `guards` do. Asks for the right `manage`."""
 
     def __init__(
         self,
@@ -64,6 +64,8 @@ class AccessAdmin:
         *,
         of_file: Callable[[], Mapping[str, ProjectTable]],
         rules_of_file: Callable[[], Sequence[Rule]],
+        guards: Callable[[], Sequence[tuple[str, GuardTable]]],
+        read_guard: Callable[[StoredGuard], GuardTable],
         servers_of: Callable[[str], Sequence[str]],
         config_file: Callable[[], str],
         change: Callable[[Caller, str, Json], AbstractAsyncContextManager[None]],
@@ -73,6 +75,8 @@ class AccessAdmin:
         self._access = access
         self._of_file = of_file
         self._rules_of_file = rules_of_file
+        self._guards = guards
+        self._read_guard = read_guard
         self._servers_of = servers_of
         self._config_file = config_file
         self._change = change
@@ -402,6 +406,58 @@ class AccessAdmin:
         await self._book.look()
         return count
 
+    # Guards
+
+    async def guards(self, caller: Caller) -> list[tuple[str, GuardTable]]:
+        """All guards with their ids: those of the file, which have none, then those of the store.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        return list(self._guards())
+
+    async def add_guard(self, caller: Caller, settings: Json) -> tuple[str, GuardTable]:
+        """Make a guard around calls, by the keys of `[[guard]]`; gives it with its id.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: It is no guard, or one of no effect.
+        """
+        self._must_manage(caller)
+        row = StoredGuard(guard_id=new_id(), settings=settings, created_at=utc_now())
+        try:
+            table = self._read_guard(row)
+        except SettingError as error:
+            raise ArgumentError(error.failed, allowed=error.allowed, hint=error.hint) from error
+        if not _does_anything(table):
+            raise ArgumentError("The guard does nothing.", allowed=f"Allowed: {', '.join(_DOES)}.")
+        for project in table.projects:
+            if project != DEFAULT_PROJECT:
+                self._project(project)
+        about: Json = {"guard": row.guard_id, "settings": settings}
+        async with self._change(caller, "guard_add", about):
+            await self._store.save_guard(row)
+        await self._book.look()
+        return row.guard_id, table
+
+    async def remove_guard(self, caller: Caller, guard_id: str) -> None:
+        """Remove a guard of the store. One of the file goes only with its lines there.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is none of this id.
+        """
+        self._must_manage(caller)
+        async with self._change(caller, "guard_remove", {"guard": guard_id}):
+            if not await self._store.delete_guards([guard_id]):
+                raise ArgumentError(
+                    f"There is no guard {guard_id[:80]!r} in the store.",
+                    hint="See: toolgate guards list",
+                )
+        await self._book.look()
+
     # What they share
 
     def _must_manage(self, caller: Caller) -> None:
@@ -472,6 +528,17 @@ class AccessAdmin:
             for kind, pattern in map(parse_pattern, patterns)
             for who in to
         ]
+
+
+_DOES: Sequence[str] = (
+    *("arguments", "deny", "sql", "max_argument_bytes", "max_result_bytes"),
+    *("secrets_in_arguments", "secrets_in_results", "approval"),
+)
+"""Keys by which a guard does something."""
+
+
+def _does_anything(table: GuardTable) -> bool:
+    return any(getattr(table, key) for key in _DOES)
 
 
 def _check_name(name: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Projects, tokens and rules in memory, as the store has them; looked at again when it changes."""
+"""Projects, tokens, rules and guards in memory, as the store has them at the last look."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from toolgate.access._rules import Rule, rules_of_store
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
 from toolgate.settings import ProjectTable
-from toolgate.store import Store, StoredPermission, StoredProject, StoredToken
+from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
 from toolgate.types import Json
 
 __all__ = ["Book", "Pages", "project_table"]
@@ -41,6 +41,9 @@ class Pages:
 
     rules: tuple[Rule, ...] = ()
     """The same, as decisions read them."""
+
+    guards: tuple[StoredGuard, ...] = ()
+    """Oldest first."""
 
 
 class Book:
@@ -80,12 +83,14 @@ class Book:
             tokens = await self._store.tokens()
             permissions = tuple(await self._store.permissions())
             projects = await self._store.projects()
+            guards = tuple(await self._store.guards())
             self.pages = Pages(
                 version=version,
                 projects={one.project_id: one for one in projects},
                 tokens={one.prefix: one for one in tokens},
                 permissions=permissions,
                 rules=tuple(rules_of_store(permissions)),
+                guards=guards,
             )
         for listener in list(self._listeners):
             listener()

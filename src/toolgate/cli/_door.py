@@ -346,6 +346,18 @@ class Door:
         """Remove a permission rule."""
         await self._ask("DELETE", f"permissions/{quote(permission_id, safe='')}")
 
+    async def guards(self) -> list[Json]:
+        """All guards around calls."""
+        return cast("list[Json]", (await self._ask("GET", "guards"))["guards"])
+
+    async def add_guard(self, wanted: Json) -> Json:
+        """Make a guard."""
+        return await self._ask("POST", "guards", wanted)
+
+    async def remove_guard(self, guard_id: str) -> None:
+        """Remove a guard that was made by command."""
+        await self._ask("DELETE", f"guards/{quote(guard_id, safe='')}")
+
     async def explain(self, wanted: Json) -> Json:
         """Why somebody sees a tool, or not."""
         return await self._ask("POST", "explain", wanted)

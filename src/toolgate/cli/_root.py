@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokens": (SHARE, "Make, list, renew and revoke tokens for a shared gateway."),
     "projects": (SHARE, "Make projects: which servers belong together, and what differs there."),
     "permissions": (SHARE, "Allow and deny servers, tools, resources and prompts."),
+    "guards": (SHARE, "Have calls looked at: arguments, secrets, sizes, approval."),
     "explain": (SHARE, "Say why somebody sees a tool, or does not."),
     "approvals": (SHARE, "Show the calls that wait for a person, and say yes or no."),
     "index": (LOOK_AFTER, "Show, renew or remove the vectors by which tools are found."),

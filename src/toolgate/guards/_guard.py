@@ -270,6 +270,7 @@ class Guards:
             SettingError: A schema or an expression is none.
         """
         self._is_trusted = is_trusted
+        self._tables: tuple[GuardTable, ...] = ()
         self._parts: tuple[_Compiled, ...] = ()
         self._known: dict[tuple[str, str, str, bool], Guard | None] = {}
         self.become(tables)
@@ -280,8 +281,10 @@ class Guards:
         Raises:
             SettingError: A schema or an expression is none; nothing was changed.
         """
-        self._parts = tuple(_compiled(table) for table in tables)
-        self._known = {}
+        if self._tables == (wanted := tuple(tables)):
+            return
+        self._parts = tuple(_compiled(table) for table in wanted)
+        self._tables, self._known = wanted, {}
 
     @staticmethod
     def check(tables: Sequence[GuardTable]) -> None:

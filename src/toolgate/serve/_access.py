@@ -1,4 +1,4 @@
-"""Tokens, projects, permissions and `explain` in the REST door.
+"""Tokens, projects, permissions, guards and `explain` in the REST door.
 
 Answers name tokens by name and public part; the token itself is in the answer that makes it, and
 nowhere else.
@@ -12,6 +12,7 @@ from toolgate.access import AccessAdmin, NewToken, ProjectView, Rule
 from toolgate.authn import identity_of
 from toolgate.errors import ArgumentError
 from toolgate.gateway import Gateway
+from toolgate.settings import GuardTable
 from toolgate.store import StoredToken
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Json, json_array
 
@@ -163,6 +164,28 @@ async def _remove_permission(
     return 200, {"id": names[0]}
 
 
+# Guards
+
+
+async def _guards(gateway: Gateway, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
+    """`GET guards`: all guards around calls, those of the file too."""
+    return 200, {"guards": [_guard(*one) for one in await gateway.admin.guards(caller)]}
+
+
+async def _add_guard(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
+    """`POST guards`: add one, by the keys of `[[guard]]`."""
+    given = {name: value for name, value in body.items() if value is not None}
+    return 201, _guard(*await gateway.admin.add_guard(caller, given))
+
+
+async def _remove_guard(
+    gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json
+) -> Any:
+    """`DELETE guards/ID`; one of the file goes only with its lines there."""
+    await gateway.admin.remove_guard(caller, names[0])
+    return 200, {"id": names[0]}
+
+
 async def _explain(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
     """`POST explain`: why somebody sees a tool; `tool`, `token` (by name or itself), `project`."""
     given = _read(body, tool="text", token="text", project="text", query="text")  # noqa: S106
@@ -196,6 +219,9 @@ ACCESS: Mapping[tuple[str, str], Answer] = {
     ("GET", "permissions"): _permissions,
     ("POST", "permissions"): _add_permissions,
     ("DELETE", "permissions/*"): _remove_permission,
+    ("GET", "guards"): _guards,
+    ("POST", "guards"): _add_guard,
+    ("DELETE", "guards/*"): _remove_guard,
     ("POST", "explain"): _explain,
 }
 """By method and path below `/api/v1/`; `*` is a name."""
@@ -262,6 +288,11 @@ def _rule(rule: Rule) -> Json:
         "hint": rule.hint or None,
         "source": rule.source,
     }
+
+
+def _guard(guard_id: str, table: GuardTable) -> Json:
+    keys = {name: value for name, value in dataclasses.asdict(table).items() if value}
+    return {"id": guard_id or None, **keys}
 
 
 _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {

@@ -25,6 +25,7 @@ PAGED: Final[Mapping[str, str]] = {
     "tokens": "tokens",
     "projects": "projects",
     "permissions": "permissions",
+    "guards": "guards",
     "held": "held",
     "packs": "packs",
     "groups": "groups",
@@ -73,6 +74,21 @@ _PROJECT_KEYS: Final[Json] = {
     "audit": {"type": "string"},
     "shared_servers": _BOOL,
     "limits": _OBJECT,
+}
+
+_GUARD_KEYS: Final[Json] = {
+    "tools": _TEXTS,
+    "projects": _TEXTS,
+    "hint": _TEXT,
+    "arguments": _OBJECT,
+    "deny": _OBJECT,
+    "sql": _OBJECT,
+    "max_argument_bytes": {"type": "integer"},
+    "max_result_bytes": {"type": "integer"},
+    "secrets_in_arguments": _TEXT,
+    "secrets_in_results": _TEXT,
+    "approval": _TEXT,
+    "reason": _TEXT,
 }
 
 _REQUESTS: Final[Mapping[Place, Json]] = {
@@ -125,6 +141,7 @@ _REQUESTS: Final[Mapping[Place, Json]] = {
         to=_TEXTS,
         hint=_TEXT,
     ),
+    ("POST", "guards"): _body(**_GUARD_KEYS),
     ("POST", "explain"): _body("tool", tool=_TEXT, token=_TEXT, project=_TEXT, query=_TEXT),
     ("POST", "retrieve"): _body(
         "question",
@@ -191,6 +208,8 @@ _ANSWERS: Final[Mapping[Place, Json]] = {
     ("POST", "projects/*"): _ref("Project"),
     ("GET", "permissions"): _list("permissions", "Permission"),
     ("POST", "permissions"): _list("permissions", "Permission"),
+    ("GET", "guards"): _list("guards", "Guard"),
+    ("POST", "guards"): _ref("Guard"),
     ("GET", "approvals"): _list("approvals", "Approval"),
     ("GET", "approvals/*"): _ref("Approval"),
     ("POST", "approvals/*/approve"): _ref("Approval"),
@@ -203,7 +222,7 @@ _ANSWERS: Final[Mapping[Place, Json]] = {
 """What answers hold, where that is more than an object."""
 
 _MADE: Final = frozenset(
-    {("POST", "tokens"), ("POST", "projects"), ("POST", "permissions"), ("POST", "servers")}
+    ("POST", what) for what in ("tokens", "projects", "permissions", "guards", "servers")
 )
 _ACCEPTED: Final = frozenset({("POST", "index/refresh")})
 
@@ -216,6 +235,7 @@ _EXAMPLES: Final[Mapping[Place, Json]] = {
     ("POST", "projects"): {"name": "team-web", "servers": ["github"]},
     ("POST", "projects/*"): {"read_only": True},
     ("POST", "permissions"): {"effect": "allow", "patterns": ["github:get_*"], "to": ["everyone"]},
+    ("POST", "guards"): {"tools": ["mail:send"], "approval": "user", "reason": "Read it first."},
     ("POST", "explain"): {"tool": "github:list_issues", "token": "anna"},
     ("POST", "servers"): {"name": "time", "config": {"command": "uvx", "args": ["a-server"]}},
     ("POST", "servers/*/approve"): {"tool": "list_issues"},
@@ -411,6 +431,11 @@ def _schemas() -> Json:
                 "source": _TEXT,
             }
         ),
+        "Guard": {
+            "type": "object",
+            "properties": {"id": _MAYBE, **_GUARD_KEYS, "source": _TEXT},
+            "required": ["id", "tools", "source"],
+        },
         "Approval": _whole(
             {
                 "id": _TEXT,

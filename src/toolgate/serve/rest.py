@@ -622,6 +622,7 @@ _NAMED = frozenset(
     {
         "approvals",
         "collections",
+        "guards",
         "permissions",
         "projects",
         "prompts",

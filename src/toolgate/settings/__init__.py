@@ -28,7 +28,14 @@ from toolgate.settings._folders import (
 )
 from toolgate.settings._foreign import project_folder, server_tables, translate
 from toolgate.settings._jsonc import spans as json_spans
-from toolgate.settings._load import CONFIG_NAME, find_config, load, load_errors, server_spec
+from toolgate.settings._load import (
+    CONFIG_NAME,
+    find_config,
+    guard_table,
+    load,
+    load_errors,
+    server_spec,
+)
 from toolgate.settings._model import (
     META_TOOLS,
     ApprovalSettings,
@@ -136,6 +143,7 @@ __all__ = [
     "expand_home",
     "fill_known",
     "find_config",
+    "guard_table",
     "home_dir",
     "is_toolgate",
     "json_spans",

@@ -14,7 +14,7 @@ from toolgate.settings._document import Document, KeyPath, parse_document, read_
 from toolgate.settings._folders import config_dir, current_environment, expand_home, home_dir
 from toolgate.settings._foreign import project_folder, server_tables, translate
 from toolgate.settings._jsonc import Repeated
-from toolgate.settings._model import META_TOOLS, ImportTable, Settings
+from toolgate.settings._model import META_TOOLS, GuardTable, ImportTable, Settings
 from toolgate.settings._servers import Place, is_toolgate, missing_problem, read_server
 from toolgate.settings._tables import dotted, read_table
 from toolgate.settings._variables import Missing, Scope
@@ -26,6 +26,7 @@ __all__ = [
     "RENAMED",
     "Renamed",
     "find_config",
+    "guard_table",
     "load",
     "load_errors",
     "matches",
@@ -259,6 +260,16 @@ def server_spec(
     )
     spec = _server(name, dict(config), place, _Reading(environ=environ, cwd=place.folder))
     return replace(spec, source=source, server_id=server_id)
+
+
+def guard_table(config: Mapping[str, Any], *, source: str) -> GuardTable:
+    """The guard that a stored configuration describes; same keys and rules as `[[guard]]`.
+
+    Raises:
+        SettingError: A key is unknown, or a value is wrong or out of range.
+    """
+    document = Document(path=Path(source), text="", root={}, is_toml=False)
+    return replace(read_table(GuardTable, dict(config), document), source=source)
 
 
 def read_env_file(path: Path) -> dict[str, str]:

@@ -47,6 +47,7 @@ PAGES = (
     "projects",
     "tokens",
     "permissions",
+    "guards",
     "logins",
     "approvals",
     "audit",

@@ -37,6 +37,7 @@ _PAGES = (
     ("projects", "Projects", True),
     ("tokens", "Tokens", True),
     ("permissions", "Permissions", True),
+    ("guards", "Guards", True),
     ("logins", "Logins", False),
     ("approvals", "Approvals", False),
     ("audit", "Audit", True),

@@ -151,7 +151,7 @@ step("searches by keyboard alone");
 await page.context().close();
 
 // Every page, light and dark, wide and on a phone
-const pages = ["", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/approvals", "/audit", "/audit/verify", "/cost", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
+const pages = ["", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/guards", "/why?tool=notes:add&token=anna", "/approvals", "/audit", "/audit/verify", "/cost", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
 const every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 for (const [scheme, width, rules] of [["light", 1180, { type: "rule", values: ["color-contrast"] }], ["dark", 390, every]]) {
   const one = await open({ colorScheme: scheme, viewport: { width, height: 800 } });

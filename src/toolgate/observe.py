@@ -6,12 +6,10 @@ Nobody watches by default, and then a stage costs less than a microsecond more.
 import re
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from functools import cached_property
 from random import getrandbits
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "Observation",
@@ -71,7 +69,7 @@ class Observation:
         return self._began
 
     def __enter__(self) -> "Observation":
-        if _nested:
+        if _nested and _is_recorded():
             self.parent = _within.get()
             self._token = _within.set(self)
         self._began = perf_counter()
@@ -152,8 +150,10 @@ def note_sent(request_id: int) -> None:
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 
 
-@dataclass(frozen=True)
-class Trace:
+_ODD = frozenset("13579bdf")
+
+
+class Trace(NamedTuple):
     """The trace that what runs now belongs to (W3C trace context)."""
 
     trace_id: str
@@ -165,18 +165,29 @@ class Trace:
     flags: str = "01"
     """Two hex digits; the last bit says that it is recorded."""
 
-    @cached_property
+    @property
     def is_recorded(self) -> bool:
         """Whether whoever began it wants it recorded."""
-        return bool(int(self.flags, 16) & 1)
+        return self.flags[1] in _ODD
 
 
 def new_trace(*, recorded: bool) -> Trace:
-    """A trace that begins here; its id is unlike others, and no secret."""
-    return Trace(f"{getrandbits(128) or 1:032x}", "", "01" if recorded else "00")
+    """A trace that begins here; its id is unlike others, and no secret.
+
+    One that is not recorded has no spans; servers are told of one nevertheless, so that all of
+    them leave it out.
+    """
+    trace_id = f"{getrandbits(128) or 1:032x}"
+    return Trace(trace_id, "") if recorded else Trace(trace_id, trace_id[:16], "00")
 
 
 _trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)
+
+
+def _is_recorded() -> bool:
+    """Whether what runs now may be asked for which run is part of which."""
+    trace = _trace.get()
+    return trace is None or trace.flags[1] in _ODD
 
 
 def parse_trace(traceparent: object) -> Trace | None:

@@ -841,7 +841,11 @@ class Gateway:
         server, uri = self.reach.resource(caller, str(params.get("uri")))
         async with self._receipts.around(caller, "read", server, f"{server}:{uri}") as done:
             result = await self._catalog.request(
-                server, "resources/read", {**params, "uri": uri}, caller=caller, peer=peer
+                server,
+                "resources/read",
+                {**params, "uri": uri},
+                caller=caller,
+                peer=self._passage.of_server(caller, server).peer(f"{server}:{uri}", peer),
             )
             return await self._past(caller, server, f"{server}:{uri}", result, done)
 
@@ -864,7 +868,7 @@ class Gateway:
                 "prompts/get",
                 {**params, "name": entry.name},
                 caller=caller,
-                peer=peer,
+                peer=self._passage.of_server(caller, entry.server).peer(entry.key, peer),
             )
             result = await self._past(caller, entry.server, entry.key, result, done)
             return await self.wording.replaced(caller, name, arguments, result)
@@ -1095,7 +1099,7 @@ class Gateway:
                 "tools/call",
                 sent,
                 caller=caller,
-                peer=peer,
+                peer=passed.peer(entry.key, peer),
                 repeatable=entry.repeatable,
             )
         except RpcError as error:

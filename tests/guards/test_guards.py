@@ -13,8 +13,9 @@ from toolgate.gateway import Gateway
 from toolgate.guards import Guards
 from toolgate.settings import GuardTable, Settings
 from toolgate.store import AuditFilter
-from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
+from toolgate.upstream import ToolContext, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -202,6 +203,45 @@ async def test_what_guards_did_is_in_the_audit_without_what_they_saw() -> None:
     assert records[0].detail["reason"].startswith("A guard does not allow the argument 'path'")
     assert records[1].detail["result_secrets"] == {"github_token": 1}
     assert KEY not in str(records)
+
+
+@tool
+async def talkative(context: ToolContext) -> str:
+    """Says a secret on every way, and what it was answered."""
+    await context.report_progress(1, 2, f"half, by {KEY}")
+    await context.log("info", {"with": [KEY]})
+    answer = await context.ask("elicitation/create", {"message": f"Is it {KEY}?"})
+    return str(answer["content"]["said"])
+
+
+@pytest.mark.parametrize("mode", ["mask", "block"])
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_what_a_server_says_in_the_middle_of_a_call_holds_no_secret(
+    mode: str, era: str
+) -> None:
+    """Progress, messages and questions; answers of people are looked at like arguments."""
+    table = GuardTable(secrets_in_results=mode, secrets_in_arguments=mode)  # type: ignore[arg-type]
+    peer = FakePeer(
+        era=era,
+        capabilities={"elicitation": {}},
+        answers={"elicitation/create": {"action": "accept", "content": {"said": f"It is {KEY}"}}},
+        wants_progress=True,
+        log_level="debug",
+    )
+    params: Json = {"name": "files__talkative", "arguments": {}}
+    async with memory_app({"files": [talkative]}, Settings(guard=(table,))) as app:
+        result = await app.gateway.call(Caller(), params, peer)
+        if result.get("resultType") == "input_required":
+            answers = dict.fromkeys(result["inputRequests"], peer.answers["elicitation/create"])
+            params |= {"inputResponses": answers, "requestState": result["requestState"]}
+            peer.told.append(("asked", result))
+            result = await app.gateway.call(Caller(), params, peer)
+    assert {"progress", "log"} <= {what for what, _ in peer.told}
+    # What is withheld is a result; a question of the modern era is one.
+    is_asked = era == "handshake" or mode == "mask"
+    assert str(peer.told).count("[github_token masked]") == (3 if is_asked else 2)
+    assert KEY not in str(peer.told)
+    assert KEY not in str(result)
 
 
 async def test_resources_and_prompts_of_a_guarded_server_are_looked_at_too() -> None:

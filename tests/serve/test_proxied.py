@@ -11,7 +11,6 @@ from toolgate.serve import _neighbours
 from toolgate.serve._neighbours import has_neighbours, is_same_user
 from toolgate.serve._proxied import Proxied
 
-
 pytestmark = pytest.mark.anyio
 
 

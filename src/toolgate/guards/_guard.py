@@ -133,6 +133,11 @@ class Guard:
         """Whether anything is to be done about results."""
         return bool(self._masks["result"] or self._max_bytes["result"])
 
+    @property
+    def looks_for_secrets(self) -> bool:
+        """Whether secrets are masked or blocked on any way."""
+        return bool(self._masks["argument"] or self._masks["result"])
+
     def arguments(self, key: str, arguments: Json) -> tuple[Json, Json]:
         """The arguments as they go on, and what is noted of them.
 
@@ -166,6 +171,14 @@ class Guard:
         """
         self._check_size("argument", key, answers)
         return self._without_secrets("argument", key, answers)
+
+    def notice(self, key: str, params: Json) -> tuple[Json, Json]:
+        """What a server says in the middle of a call as it goes on: secrets are masked at least."""
+        del key
+        if not self._masks["result"]:
+            return params, {}
+        counts: Counter[str] = Counter()
+        return cast("Json", secrets().mask_json(params, counts)), {}
 
     def error(self, error: RpcError) -> RpcError:
         """An error of the server, without the secrets that results may not have."""

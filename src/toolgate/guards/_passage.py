@@ -8,6 +8,7 @@ import anyio.to_thread
 
 from toolgate.errors import RpcError
 from toolgate.guards._guard import Guard, Guards, Tool
+from toolgate.guards._peer import GuardedPeer
 from toolgate.guards.approvals import Approvals, Clearance
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
@@ -41,6 +42,12 @@ class Passed:
         if self.guard is None or not self.guard.looks_at_results:
             return result, {}
         return await _aside(self.guard.result, key, result)
+
+    def peer(self, key: str, peer: Peer | None) -> Peer | None:
+        """The way back to whoever made the call, as the server may use it."""
+        if peer is None or self.guard is None or not self.guard.looks_for_secrets:
+            return peer
+        return GuardedPeer(peer, self.guard, key, _aside)
 
     def error(self, error: RpcError) -> RpcError:
         """An error of the server as it goes on."""

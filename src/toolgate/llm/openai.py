@@ -6,13 +6,17 @@ services differ more than its types allow.
 https://platform.openai.com/docs/api-reference/chat
 """
 
+import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
+import httpx2
 import openai
-from openai import AsyncOpenAI, AsyncStream
+from openai import AsyncOpenAI
 
+from toolgate import jsontext
 from toolgate.errors import ModelError
 from toolgate.ids import new_id
 from toolgate.llm._said import (
@@ -24,6 +28,7 @@ from toolgate.llm._said import (
     unreadable,
     wait_of,
 )
+from toolgate.llm._transport import Transport
 from toolgate.llm.base import (
     CallArguments,
     CallEnd,
@@ -45,6 +50,9 @@ __all__ = ["OpenAIModel", "Options", "build"]
 
 _REPEATED_CHARS = 8
 """Text that is at least so long and comes whole once more in the last piece is a repetition."""
+
+_REST_S = 0.1
+"""Seconds that are waited for the end of an answer that is said to be over."""
 
 _REASONS: Mapping[object, FinishReason] = {
     "stop": "stop",
@@ -108,25 +116,27 @@ class OpenAIModel:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
         """The answer, piece by piece."""
         try:
-            stream = await self._opened().post(
+            answer = await self._opened().post(
                 "/chat/completions",
-                cast_to=object,
-                body=self._body(request),
+                cast_to=httpx2.Response,
+                content=jsontext.dumps(self._body(request)),
+                options={"headers": {"Content-Type": "application/json"}},
                 stream=True,
-                stream_cls=AsyncStream[object],
             )
             reading = _Reading()
             try:
-                async for chunk in stream:
-                    for delta in reading.read(chunk):
+                async for data in _events(answer):
+                    for delta in reading.read(self._chunk(data)):
                         yield delta
             finally:
                 with anyio.CancelScope(shield=True):
-                    await stream.close()
+                    await answer.aclose()
             for delta in reading.ended():
                 yield delta
         except openai.OpenAIError as error:
             raise self._translated(error) from error
+        except httpx2.HTTPError as error:
+            raise unreached(self.identity) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             # What is no JSON, or JSON that nobody writes.
             raise unreadable(self.identity) from error
@@ -149,7 +159,9 @@ class OpenAIModel:
                 timeout=openai.Timeout(None, connect=options.connect_s),
                 max_retries=0,  # they are ours: budgeted, seen, never after the first piece
                 # Followed to another host, a redirect would take our headers along.
-                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+                http_client=openai.DefaultAsyncHttpxClient(
+                    follow_redirects=False, transport=Transport(connect_s=options.connect_s)
+                ),
                 default_headers={
                     **({} if options.key else {"Authorization": ""}),
                     **options.headers,
@@ -179,6 +191,18 @@ class OpenAIModel:
                 body.pop(name, None)
         return body
 
+    def _chunk(self, data: bytes) -> Json:
+        """A chunk of an answer.
+
+        Raises:
+            ModelError: It says that the service failed.
+        """
+        chunk = json_object(json.loads(data))  # a chunk may hold NaN, which nobody reads
+        if chunk.get("error"):
+            said = error_of(chunk, "it gave no reason", self._options.key)
+            raise broken_off(self.identity, said)
+        return chunk
+
     def _translated(self, error: openai.OpenAIError) -> ModelError:
         """The error in our words."""
         key = self._options.key
@@ -196,6 +220,33 @@ class OpenAIModel:
             code=error.code,
             wait_s=wait_of(error.response.headers),
         )
+
+
+async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
+    """The data of each event, until the one that says it is over.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+    """
+    rest, data = b"", list[bytes]()
+    pieces = answer.aiter_bytes()
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in (one.removesuffix(b"\r") for one in lines):
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                whole, data = b"\n".join(data), []
+                if whole.startswith(b"[DONE]"):
+                    # Read to its end, an answer leaves its connection for the next one.
+                    with anyio.move_on_after(_REST_S), suppress(httpx2.HTTPError):
+                        async for _ in pieces:
+                            pass
+                    return
+                yield whole
+    if rest.startswith(b"data:"):
+        data.append(rest[5:].strip())
+    if data and not data[0].startswith(b"[DONE]"):
+        yield b"\n".join(data)
 
 
 @dataclass
@@ -219,9 +270,8 @@ class _Reading:
         self._usage: Usage | None = None
         self._has_finished = False
 
-    def read(self, chunk: object) -> Iterator[Delta]:
+    def read(self, body: Json) -> Iterator[Delta]:
         """The pieces of one chunk."""
-        body = json_object(chunk)
         if (usage := _usage_of(body.get("usage"))) is not None:
             self._usage = usage
         choices = json_array(body.get("choices"))

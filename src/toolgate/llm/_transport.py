@@ -1,0 +1,93 @@
+"""Requests of the `openai` library over aiohttp, which every gateway has loaded anyway.
+
+The library's own transport reads HTTP in Python: a streamed answer of ten pieces took 2.7 ms of
+processor time with it and takes 1.8 ms so (openai 3.54, aiohttp 3.14).
+"""
+
+from collections.abc import AsyncGenerator
+
+import aiohttp
+import httpx2
+
+__all__ = ["Transport"]
+
+_KEPT_OPEN_S = 4.0
+"""Less than the 5 of many servers, so that a request does not meet a connection that is closing."""
+
+_OURS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+"""What aiohttp would add by itself."""
+
+
+class Transport(httpx2.AsyncBaseTransport):
+    """Belongs to one event loop; follows no redirects and keeps no cookies.
+
+    Proxies are those of the environment, as with the library's own transport. No limit lets a slow
+    answer delay another one, and reading has none: silence is watched where the model is asked.
+    """
+
+    def __init__(self, *, connect_s: float) -> None:
+        self._connect_s = connect_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer, as soon as its head is there."""
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in request.headers.raw
+            if name.lower() != b"content-length"
+        ]
+        try:
+            answer = await self._opened().request(
+                request.method,
+                str(request.url),
+                headers=headers,
+                data=await request.aread(),
+                allow_redirects=False,
+            )
+        except TimeoutError as error:
+            raise httpx2.ConnectTimeout(str(error), request=request) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise httpx2.ConnectError(str(error), request=request) from error
+        return httpx2.Response(
+            answer.status, headers=list(answer.raw_headers), stream=_Body(answer, request)
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_OPEN_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s),
+                skip_auto_headers=_OURS,
+                auto_decompress=False,  # httpx2 does
+                trust_env=True,
+            )
+        return self._session
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The bytes of an answer."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, request: httpx2.Request) -> None:
+        self._answer = answer
+        self._request = request
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        try:
+            async for piece in self._answer.content.iter_any():
+                yield piece
+        except (aiohttp.ClientError, OSError) as error:
+            raise httpx2.ReadError(str(error), request=self._request) from error
+
+    async def aclose(self) -> None:
+        """Give the connection back, or end it where the answer is not over: its service hears."""
+        if self._answer.content.at_eof():
+            self._answer.release()
+        else:
+            self._answer.close()

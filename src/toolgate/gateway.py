@@ -546,16 +546,19 @@ class Gateway:
         """
         began = perf_counter()
         snapshot = self._catalog.snapshot
-        with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
-            self.reach.check_servers(caller, request.servers, snapshot)
+        if request.servers:
+            with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
+                self.reach.check_servers(caller, request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
         arm = self._showing.arm(caller)
         strategy = arm.strategy
         notices: list[str] = []
         self._relations.look(snapshot.version, self._index.tools, strategy)
         down = self._catalog.down()
-        with self._receipts.refusals(caller, "discover", request.group):
-            group = await self._group(caller, request.group)
+        group = None
+        if request.group:
+            with self._receipts.refusals(caller, "discover", request.group):
+                group = await self._group(caller, request.group)
         with observe("decision", tools=len(strategy.keys)):
             mask = self.reach.mask(caller, strategy.keys, snapshot, request.servers, down, notices)
         servers = request.servers

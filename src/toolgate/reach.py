@@ -5,6 +5,7 @@ Denied and absent look the same here, so nothing above has to take care of that.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
+from weakref import ref
 
 import numpy as np
 
@@ -27,6 +28,8 @@ __all__ = ["Reach"]
 
 _MOST_NAMED = 20
 """Tools that a receipt names of those that were not shown."""
+_REMEMBERED = 1_000
+"""Callers of whom it is remembered what they were not shown."""
 
 
 class Reach:
@@ -44,6 +47,7 @@ class Reach:
         self._catalog = catalog
         self._access = access
         self._index = index
+        self._known_denied: dict[tuple[str, str], tuple[ref[Mask], int, Json]] = {}
 
     def tool(self, caller: Caller, key: str) -> Entry:
         """A tool by key, or by exposed name.
@@ -214,29 +218,34 @@ class Reach:
 
     def withheld(self, caller: Caller, snapshot: Snapshot, down: Collection[str]) -> Json:
         """What a search could not find for this caller, and why: for the audit, never for them."""
-        found: Json = {}
+        found = dict(self._denied(caller, snapshot))
+        if down and not self._settings().discovery.show_down:
+            found["down"] = sorted(down)
+        if snapshot.held:
+            found["held"] = len(snapshot.held)
+            found["held_tools"] = dict(islice(snapshot.held.items(), _MOST_NAMED))
+        return found
+
+    def _denied(self, caller: Caller, snapshot: Snapshot) -> Json:
+        """What a caller has no right to; looked for once for each mask."""
         allowed = self._access.mask(caller, snapshot)
-        if allowed is not None and (denied := len(snapshot.tools) - int(allowed.sum())):
+        if allowed is None:
+            return {}
+        who = caller.project_id, caller.caller_id
+        known = self._known_denied.get(who)
+        if known is not None and known[0]() is allowed and known[1] == snapshot.version:
+            return known[2]
+        found: Json = {}
+        if denied := len(snapshot.tools) - int(np.count_nonzero(allowed)):
+            places: list[int] = np.flatnonzero(~allowed)[:_MOST_NAMED].tolist()
+            keys = [snapshot.tools[at].key for at in places]
             found["denied"] = denied
-            places = np.flatnonzero(~allowed)[:_MOST_NAMED]
-            keys = [snapshot.tools[int(at)].key for at in places]
             found["denied_tools"] = {
                 key: self._access.decide(caller, "list", key).rule for key in keys
             }
-        if down and not self._settings().discovery.show_down:
-            found["down"] = sorted(down)
-        if held := sum(len(entries.held) for entries in snapshot.servers.values()):
-            found["held"] = held
-            found["held_tools"] = dict(
-                islice(
-                    (
-                        (f"{server}:{name}", why)
-                        for server, entries in snapshot.servers.items()
-                        for name, why in entries.held.items()
-                    ),
-                    _MOST_NAMED,
-                )
-            )
+        if len(self._known_denied) >= _REMEMBERED:
+            self._known_denied.clear()
+        self._known_denied[who] = ref(allowed), snapshot.version, found
         return found
 
     def mask(

@@ -130,6 +130,15 @@ class Snapshot:
             spans[name] = slice(begin, end)
         return spans
 
+    @cached_property
+    def held(self) -> Mapping[str, str]:
+        """Tools that are held back until somebody decides: key and why."""
+        return {
+            f"{server}:{name}": why
+            for server, entries in self.servers.items()
+            for name, why in entries.held.items()
+        }
+
     def tool(self, key: str) -> Entry | None:
         """A tool by its key, as cheap right after a change as at any other time."""
         entries = self.servers.get(key.partition(":")[0])

@@ -187,12 +187,13 @@ class Learning:
         line = self._line(project, caller) if self._rules().adapt_line else Line()
         judged = tuple((each.margin, each.fitted) for each in line.judged)
         version = caller.project_id, len(project.seen), judged
-        return Learned(project.by_model, self._now_s(), line, version)
+        now_s = self._now_s() if project.by_model else 0.0  # nobody votes who could have aged
+        return Learned(project.by_model, now_s, line, version)
 
     def recent(self, caller: Caller) -> tuple[str, ...]:
         """Keys of the tools that the conversation used within half an hour, newest first."""
         talk = self._talks.get(caller.thread)
-        if talk is None or not self._rules().enabled:
+        if talk is None or not talk.used or not self._rules().enabled:
             return ()
         since = self._now_s() - _USED_FOR_S
         return tuple(dict.fromkeys(key for key, at_s in talk.used if at_s >= since))
@@ -206,7 +207,9 @@ class Learning:
             return {}
         found: dict[str, list[str]] = {}
         for key in keys:
-            counts = project.pairs.get(key, Counter())
+            if key not in project.pairs:
+                continue
+            counts = project.pairs[key]
             least = max(_TOGETHER_LEAST, _TOGETHER_SHARE * project.uses[key])
             others = sorted(
                 (other for other, count in counts.items() if count >= least),
@@ -441,7 +444,9 @@ class Learning:
         )
 
     def _talk(self, caller: Caller) -> _Talk:
-        talk = self._talks.setdefault(caller.thread, _Talk())
+        talk = self._talks.get(caller.thread)
+        if talk is None:
+            talk = self._talks[caller.thread] = _Talk()
         self._talks.move_to_end(caller.thread)
         if len(self._talks) > _CONVERSATIONS:
             self._talks.popitem(last=False)

@@ -22,7 +22,7 @@ from toolgate.errors import (
 from toolgate.execute import check_arguments, nearest
 from toolgate.guards import Passage
 from toolgate.reach import Reach
-from toolgate.scan import Held, Quarantine
+from toolgate.scan import Held, Quarantine, Version
 from toolgate.search import (
     IndexedTexts,
     Learning,
@@ -385,6 +385,17 @@ class Management:
         """
         self._reach.must_manage(caller)
         return await self._quarantine.held()
+
+    async def tool_versions(self, caller: Caller, key: str) -> list[Version]:
+        """What a tool was before its server changed it, the last first.
+
+        Raises:
+            ForbiddenError: The caller may not.
+            UnknownToolError: There is no such tool.
+        """
+        self._reach.must_manage(caller)
+        entry = self._reach.tool(caller, key)
+        return await self._quarantine.versions(entry.server, entry.name, entry.definition)
 
     async def decide_held(self, caller: Caller, server: str, tool: str, *, accept: bool) -> Held:
         """Let a tool that is held back through, as it is now, or say no to it.

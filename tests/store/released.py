@@ -333,6 +333,20 @@ def build_0016(connection: Connection) -> None:
     )
 
 
+def build_0017(connection: Connection) -> None:
+    """With a definition of a tool that was replaced."""
+    build_0016(connection)
+    _schema.migrate(connection, to="0017")
+    connection.execute(
+        text(
+            "INSERT INTO tool_versions (version_id, project_id, server, tool, definition, state,"
+            " seen_at, replaced_at, size_bytes)"
+            " VALUES ('v1', 'default', 'git', 'log', :definition, 'accepted', :now, :now, 300)"
+        ),
+        {"definition": zlib.compress(b'{"name":"log"}'), "now": "2026-11-22T12:00:00.000Z"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -350,5 +364,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0014": build_0014,
     "0015": build_0015,
     "0016": build_0016,
+    "0017": build_0017,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -196,6 +196,31 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
         assert await place.app.gateway.admin.guards(Caller()) == []
 
 
+async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None:
+    server = notes()
+    async with opened({"notes": server}) as place:
+        assert "has not changed it" in said_in(await place.page("tool", key="notes:find"))
+        for text in ("Finds notes by their words.", "Finds notes by <b>words</b>."):
+            server.definitions["find"] = {"description": text}
+            changed = anyio.Event()
+            forget = place.app.gateway.on_change(lambda _, changed=changed: changed.set())
+            await server.announce()
+            with anyio.fail_after(60):
+                await changed.wait()
+            forget()
+        page = await place.page("tool", key="notes:find")
+        assert "<b>words" not in page
+        told = said_in(page)
+        last = told.index("is: + Finds notes by <b>words</b>.")
+        assert last < told.index("was: - Finds notes. is: + Finds notes by their words.")
+        answer = await place.client.get("/api/v1/tools/versions", params={"key": "notes:find"})
+        [newest, oldest] = answer.json()["versions"]
+        assert newest["definition"]["description"] == "Finds notes by their words."
+        assert oldest["state"] == "accepted"
+        assert oldest["differences"][0]["where"] == "description"
+        await place.page("tool", status=404, key="notes:none")
+
+
 async def test_two_people_who_edit_one_project_are_told() -> None:
     async with opened() as place:
         await place.send("projects", name="web")

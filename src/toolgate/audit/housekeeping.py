@@ -29,6 +29,8 @@ def retention_of(settings: StoreSettings) -> Retention:
         detection_max_bytes=settings.detection_max_mb * _MIB,
         schema_days=settings.schema_days,
         schema_max_bytes=settings.schema_max_mb * _MIB,
+        tool_version_days=settings.tool_version_days,
+        tool_version_max_bytes=settings.tool_version_max_mb * _MIB,
         statement_days=settings.statement_days,
         statement_max_bytes=settings.statement_max_mb * _MIB,
         thread_days=settings.thread_days,

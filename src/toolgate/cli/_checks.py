@@ -187,7 +187,9 @@ async def _store(loaded: Settings) -> Check:
         f"audit is kept {loaded.store.audit_days:g} days or {loaded.store.audit_max_mb} MB,"
         f" results {loaded.store.results_max_mb} MB,"
         f" the usage log {loaded.store.usage_days:g} days or {loaded.store.usage_max_mb} MB,"
-        f" schemas {loaded.store.schema_days:g} days or {loaded.store.schema_max_mb} MB"
+        f" schemas {loaded.store.schema_days:g} days or {loaded.store.schema_max_mb} MB,"
+        f" replaced tools {loaded.store.tool_version_days:g} days or"
+        f" {loaded.store.tool_version_max_mb} MB"
     )
     if path is not None and not path.exists():
         text = f"{shown} does not exist yet; it is made at the first start ({kept})."

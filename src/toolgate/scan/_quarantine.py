@@ -21,7 +21,7 @@ from toolgate.scan._scanner import Finding, Neighbours, Scanner, weighs
 from toolgate.store import SeenTool, Store
 from toolgate.types import Json, json_object
 
-__all__ = ["Held", "Quarantine", "QuarantineMode"]
+__all__ = ["Held", "Quarantine", "QuarantineMode", "Version"]
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,26 @@ class Held:
         return f"{self.server}:{self.tool}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A definition of a tool that its server has replaced."""
+
+    seen_at: str
+    """When it was seen first; UTC, ISO 8601."""
+
+    replaced_at: str
+    """When the next one came; UTC, ISO 8601."""
+
+    state: Literal["accepted", "held", "rejected"]
+    """What held for it last."""
+
+    definition: Json
+    """As the server sent it."""
+
+    differences: tuple[Difference, ...]
+    """What the next one changed."""
+
+
 class Quarantine:
     """Looks at what servers list, and keeps what was seen and decided."""
 
@@ -112,7 +132,7 @@ class Quarantine:
             if new:
                 before, around = await self._with_texts(server, known, new), self._neighbours()
                 seen = await asyncio.to_thread(self._judge_all, server, before, new, around)
-                is_kept = await self._save(seen)
+                is_kept = await self._save(seen, changed={one for one in new if one in known})
                 known.update({one.tool: _without_texts(one) if is_kept else one for one in seen})
             return {name: _reason(known[name]) for name in listed if self._holds(known[name])}
 
@@ -149,6 +169,35 @@ class Quarantine:
             await self._store.save_seen_tools([decided])
             known[tool] = _without_texts(decided)
             return _shown(row)
+
+    async def versions(self, server: str, tool: str, now: Json) -> list[Version]:
+        """What a tool was before, the last first, each with what is different from the next.
+
+        Args:
+            server: Its server.
+            tool: Its name on that server.
+            now: Its definition as callers see it.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        found: list[Version] = []
+        after = now
+        for one in await self._store.tool_versions(self._project_id, server, tool):
+            before = json_object(jsontext.loads(one.definition))
+            changes = differences(before, after)
+            if changes:
+                found.append(
+                    Version(
+                        seen_at=one.seen_at,
+                        replaced_at=one.replaced_at,
+                        state=one.state,
+                        definition=before,
+                        differences=changes,
+                    )
+                )
+            after = before
+        return found
 
     async def forget(self, server: str) -> None:
         """A server is removed: nothing of it is known any more."""
@@ -191,10 +240,10 @@ class Quarantine:
             (one.server, one.tool) for of in everything.values() for one in of.values()
         )
 
-    async def _save(self, rows: Sequence[SeenTool]) -> bool:
+    async def _save(self, rows: Sequence[SeenTool], *, changed: Collection[str]) -> bool:
         """Whether they are in the store now."""
         try:
-            await self._store.save_seen_tools(rows)
+            await self._store.save_seen_tools(rows, changed=changed)
         except StoreError as error:
             log.warning("tools seen not stored", extra={"error": str(error)})
             return False

@@ -259,6 +259,7 @@ _QUERIES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "optimization": {"days": "How far back."},
     "cost": {"days": "How far back; 1 by default."},
+    "tools/versions": {"key": "The tool, `server:tool`."},
     "tools/usage": {"days": "How far back; 1 by default."},
 }
 _PAGES: Final[Mapping[str, str]] = {

@@ -440,6 +440,12 @@ class Rest:
         found = await self._gateway.manage.held_tools(call.caller)
         return 200, {"held": [_held(tool) for tool in found]}
 
+    async def tool_versions(self, call: _Call) -> tuple[int, object]:
+        """`GET tools/versions`: what the tool `?key=` was before, the last first."""
+        key = call.query.get("key", "")
+        found = await self._gateway.manage.tool_versions(call.caller, key)
+        return 200, {"toolKey": key, "versions": [dataclasses.asdict(one) for one in found]}
+
     async def decide_held(self, call: _Call) -> tuple[int, object]:
         """`POST servers/NAME/approve`: let a held `tool` through, or not (`"approve": false`)."""
         body = _checked(call.body, _APPROVE)
@@ -588,6 +594,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "detect"): Rest.detect,
     ("POST", "enrich"): Rest.enrich,
     ("GET", "tools"): Rest.tools,
+    ("GET", "tools/versions"): Rest.tool_versions,
     ("GET", "status"): Rest.status,
     ("GET", "optimization"): Rest.optimization,
     ("GET", "servers"): Rest.servers,

@@ -469,6 +469,13 @@ class StoreSettings:
     schema_max_mb: int = _between(256, 1, 1_048_576)
     """Megabytes of such versions at most; 1 to 1,048,576."""
 
+    tool_version_days: float = _between(365.0, 0, 36_500)
+    """Days that definitions of tools are kept after their servers replaced them; 0 to 36,500. Of
+    each tool the last 20 are."""
+
+    tool_version_max_mb: int = _between(64, 1, 1_048_576)
+    """Megabytes of such definitions at most; 1 to 1,048,576."""
+
     statement_days: float = _between(90.0, 0, 36_500)
     """Days that it is kept what was asked of the databases in `[connections]`; 0 to 36,500."""
 

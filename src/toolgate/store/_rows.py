@@ -23,6 +23,7 @@ from toolgate.store.base import (
     StoredSnapshot,
     StoredToken,
     StoredUse,
+    ToolVersion,
 )
 from toolgate.types import AuditRecord, Json
 
@@ -194,6 +195,13 @@ def seen_tool_row(tool: SeenTool) -> dict[str, Any]:
     """Columns of a tool that was seen; packed, since schemas repeat themselves."""
     packed = {name: zlib.compress(getattr(tool, name), 6) for name in _PACKED_OF_TOOL}
     return _escaped(vars(tool) | packed)
+
+
+def tool_version_from(row: RowMapping) -> ToolVersion:
+    """The version of a row."""
+    values = _unescaped(row)
+    values["definition"] = zlib.decompress(row["definition"])
+    return ToolVersion(**values)
 
 
 def seen_tool_from(row: RowMapping) -> SeenTool:

@@ -1,15 +1,19 @@
-"""Tools as they were seen, in SQL."""
+"""Tools as they were seen, and what was seen of them before, in SQL."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, literal, select
 
+from toolgate.ids import new_id
 from toolgate.store import _rows, _tables
 from toolgate.store._rows import keepable
-from toolgate.store.base import SeenTool
+from toolgate.store.base import SeenTool, ToolVersion
 
-__all__ = ["find", "forget", "save"]
+__all__ = ["find", "forget", "save", "versions"]
+
+_MOST_VERSIONS: Final = 20
+_KEPT: Final = ("definition", "state", "seen_at")
 
 
 def find(connection: Connection, project_id: str, server: str | None) -> list[SeenTool]:
@@ -19,10 +23,18 @@ def find(connection: Connection, project_id: str, server: str | None) -> list[Se
     return [_rows.seen_tool_from(row) for row in connection.execute(wanted).mappings()]
 
 
-def save(connection: Connection, insert: Callable[[Table], Any], tools: Sequence[SeenTool]) -> None:
-    """Write them, over what is there."""
+def save(
+    connection: Connection,
+    upsert: Callable[[Table], Any],
+    tools: Sequence[SeenTool],
+    changed: Collection[str],
+) -> None:
+    """Write them, over what is there; definitions that go become versions."""
+    for tool in tools:
+        if tool.tool in changed:
+            _retire(connection, tool)
     table = _tables.seen_tools
-    statement = insert(table)
+    statement = upsert(table)
     statement = statement.on_conflict_do_update(
         index_elements=["project_id", "server", "tool"],
         set_={column.name: statement.excluded[column.name] for column in table.columns},
@@ -32,10 +44,47 @@ def save(connection: Connection, insert: Callable[[Table], Any], tools: Sequence
 
 def forget(connection: Connection, project_id: str, server: str) -> None:
     """Remove the tools of a server."""
-    connection.execute(delete(_tables.seen_tools).where(_of(project_id, server)))
+    for table in (_tables.seen_tools, _tables.tool_versions):
+        connection.execute(delete(table).where(_of(project_id, server, table)))
 
 
-def _of(project_id: str, server: str | None) -> ColumnElement[bool]:
-    table = _tables.seen_tools
+def versions(connection: Connection, project_id: str, server: str, tool: str) -> list[ToolVersion]:
+    """Definitions that were replaced, the last replaced first."""
+    table = _tables.tool_versions
+    columns = [table.c[name] for name in (*_KEPT, "replaced_at")]
+    here = _of(project_id, server, table) & (table.c.tool == keepable(tool))
+    wanted = select(*columns).where(here).order_by(table.c.version_id.desc())
+    return [_rows.tool_version_from(row) for row in connection.execute(wanted).mappings()]
+
+
+def _retire(connection: Connection, tool: SeenTool) -> None:
+    """Keep what is there of a tool as a version, if it is another definition."""
+    old, table = _tables.seen_tools, _tables.tool_versions
+    name = keepable(tool.tool)
+    size = func.length(old.c.definition) + 200
+    where = ("project_id", "server", "tool")
+    row = select(
+        literal(new_id()),
+        *(old.c[column] for column in (*where, *_KEPT)),
+        literal(tool.seen_at),
+        size,
+    ).where(_of(tool.project_id, tool.server), old.c.tool == name, old.c.digest != tool.digest)
+    columns = ["version_id", *where, *_KEPT, "replaced_at", "size_bytes"]
+    connection.execute(insert(table).from_select(columns, row))
+    here = _of(tool.project_id, tool.server, table) & (table.c.tool == name)
+    surplus = (
+        select(table.c.version_id)
+        .where(here)
+        .order_by(table.c.version_id.desc())
+        .offset(_MOST_VERSIONS)
+    )
+    doomed = list(connection.execute(surplus).scalars())
+    if doomed:
+        connection.execute(delete(table).where(table.c.version_id.in_(doomed)))
+
+
+def _of(
+    project_id: str, server: str | None, table: Table = _tables.seen_tools
+) -> ColumnElement[bool]:
     here = table.c.project_id == keepable(project_id)
     return here if server is None else here & (table.c.server == keepable(server))

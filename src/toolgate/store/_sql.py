@@ -77,6 +77,7 @@ from toolgate.store.base import (
     StoredSnapshot,
     StoredToken,
     StoredUse,
+    ToolVersion,
     UsageFilter,
 )
 from toolgate.types import AuditRecord
@@ -373,10 +374,16 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         """Tools as they were seen, of a server or of all, by server and name."""
         return await self._read(lambda opened: _seen.find(opened, project_id, server))
 
-    async def save_seen_tools(self, tools: Sequence[SeenTool]) -> None:
+    async def save_seen_tools(
+        self, tools: Sequence[SeenTool], *, changed: Collection[str] = ()
+    ) -> None:
         """Write tools as they were seen, over what is there; all or nothing."""
         if tools:
-            await self._write(lambda opened: _seen.save(opened, self._insert, tools))
+            await self._write(lambda opened: _seen.save(opened, self._insert, tools, changed))
+
+    async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
+        """Definitions of a tool that were replaced, the last replaced first."""
+        return await self._read(lambda opened: _seen.versions(opened, project_id, server, tool))
 
     async def forget_seen_tools(self, project_id: str, server: str) -> None:
         """Forget the tools of a server."""
@@ -476,6 +483,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             ),
             usage=await self._prune_usage(retention, today),
             schemas=await self._prune_schemas(retention, today),
+            tool_versions=await self._prune_tool_versions(retention, today),
             detections=await self._prune_detections(retention, today),
             approvals=await self._drop(
                 _tables.approvals,
@@ -550,6 +558,14 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         age = (table.c.used_at, table.c.thread_id)
         return await self._drop(table, table.c.used_at < oldest) + await self._shrink(
             table, age, retention.thread_max_bytes
+        )
+
+    async def _prune_tool_versions(self, retention: Retention, today: datetime) -> int:
+        table = _tables.tool_versions
+        oldest = utc_text(today - timedelta(days=retention.tool_version_days))
+        age = (table.c.replaced_at, table.c.version_id)
+        return await self._drop(table, table.c.replaced_at < oldest) + await self._shrink(
+            table, age, retention.tool_version_max_bytes
         )
 
     async def _prune_schemas(self, retention: Retention, today: datetime) -> int:

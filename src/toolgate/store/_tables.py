@@ -61,6 +61,7 @@ __all__ = [
     "threads",
     "tokens",
     "tool_texts",
+    "tool_versions",
     "usage_searches",
     "usage_uses",
     "vector_models",
@@ -85,6 +86,7 @@ REVISIONS = (
     "0014",
     "0015",
     "0016",
+    "0017",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
@@ -431,6 +433,23 @@ seen_tools = Table(
     Column("seen_at", _TEXT, nullable=False),
     Column("decided_at", _TEXT, nullable=False),
     Column("decided_by", _TEXT, nullable=False),
+)
+
+# What was in `seen_tools` before a server changed a tool.
+tool_versions = Table(
+    "tool_versions",
+    metadata,
+    Column("version_id", _TEXT, primary_key=True),
+    Column("project_id", _TEXT, nullable=False),
+    Column("server", _TEXT, nullable=False),
+    Column("tool", _TEXT, nullable=False),
+    Column("definition", LargeBinary, nullable=False),  # zlib
+    Column("state", _TEXT, nullable=False),
+    Column("seen_at", _TEXT, nullable=False),
+    Column("replaced_at", _TEXT, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Index(None, "project_id", "server", "tool"),
+    Index(None, "replaced_at", "version_id"),
 )
 
 credential_keys = Table(

@@ -466,6 +466,23 @@ class SeenTool:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ToolVersion:
+    """A definition of a tool that its server has replaced by another."""
+
+    definition: bytes
+    """As the server sent it, JSON. Compressed by the store."""
+
+    state: Literal["accepted", "held", "rejected"]
+    """What held for it last."""
+
+    seen_at: str
+    """When it was seen first; UTC, ISO 8601."""
+
+    replaced_at: str
+    """When another one came in its place; UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoredSchema:
     """A version of the schema of a connected database."""
 
@@ -627,6 +644,12 @@ class Retention:
     schema_max_bytes: int = 256 * 2**20
     """Bytes of versions of schemas; the oldest go first, the last one of each connection stays."""
 
+    tool_version_days: float = 365.0
+    """Days that definitions of tools are kept after others came in their place."""
+
+    tool_version_max_bytes: int = 64 * 2**20
+    """Bytes of such definitions; the oldest go first."""
+
     approval_days: float = 30.0
     """Days that approvals are kept after they have expired."""
 
@@ -661,6 +684,9 @@ class Pruned:
 
     schemas: int = 0
     """Versions of schemas."""
+
+    tool_versions: int = 0
+    """Definitions of tools that were replaced."""
 
     detections: int = 0
     """Notes of what messages were taken for."""
@@ -909,8 +935,20 @@ class Store(
         """Tools as they were seen, of a server or of all, by server and name."""
         ...
 
-    async def save_seen_tools(self, tools: Sequence[SeenTool]) -> None:
-        """Write tools as they were seen, over what is there; all or nothing."""
+    async def save_seen_tools(
+        self, tools: Sequence[SeenTool], *, changed: Collection[str] = ()
+    ) -> None:
+        """Write tools as they were seen, over what is there; all or nothing.
+
+        Args:
+            tools: The tools.
+            changed: Names of those of one server that may have had another definition: it is kept
+                as a version, the newest 20 of each tool.
+        """
+        ...
+
+    async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
+        """Definitions of a tool that were replaced, the last replaced first."""
         ...
 
     async def forget_seen_tools(self, project_id: str, server: str) -> None:

@@ -155,6 +155,9 @@ async def _tool_page(
         rights=await _rights(visit, entry.key) if visit.manages else [],
         uses=await visit.app.store.tool_uses(_week_ago(), tool=entry.key) if visit.manages else [],
         required=visit.gateway.admission.required,
+        versions=await visit.gateway.manage.tool_versions(visit.caller, entry.key)
+        if visit.manages
+        else [],
         indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
         result=result,
         took_ms=took_ms,

@@ -54,6 +54,7 @@ from toolgate.store import (
     StoredThread,
     StoredToken,
     StoredUse,
+    ToolVersion,
     Upkeep,
     UsageFilter,
     WrappedKey,
@@ -896,6 +897,34 @@ class StoreContract:
 
         assert pruned == Pruned(audit_records=2500)
         assert await store.audit(AuditFilter()) == [young]
+
+    async def test_a_definition_that_is_replaced_is_kept_as_a_version(self, store: Store) -> None:
+        """Of those that are said to change and do; the newest 20, for as long as is allowed."""
+        later = "2026-08-%02dT12:00:00.000Z"
+        await store.save_seen_tools([_seen("log"), _seen(HOSTILE)], changed={"log"})
+        await store.save_seen_tools([_seen("log"), _seen(HOSTILE)], changed={"log"})
+        assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == []
+        for day in range(1, 25):
+            body = f'{{"day":{day}}}'.encode()
+            changed = _seen("log", digest=f"d{day}", definition=body, seen_at=later % day)
+            await store.save_seen_tools([changed, _seen("other")], changed={"log", HOSTILE})
+
+        versions = await store.tool_versions(DEFAULT_PROJECT, "git", "log")
+        assert len(versions) == 20
+        newest = ToolVersion(
+            definition=b'{"day":23}',
+            state="accepted",
+            seen_at=later % 23,
+            replaced_at=later % 24,
+        )
+        assert versions[0] == newest
+        assert await store.tool_versions(DEFAULT_PROJECT, "git", HOSTILE) == []
+
+        pruned = await store.prune(Retention(tool_version_days=2), now=later % 26)
+        assert pruned == Pruned(tool_versions=19)
+        assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == [newest]
+        await store.forget_seen_tools(DEFAULT_PROJECT, "git")
+        assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == []
 
     async def test_the_oldest_records_go_when_there_are_too_many_bytes(self, store: Store) -> None:
         """What is left fits, and is the newest."""

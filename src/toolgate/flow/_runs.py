@@ -51,7 +51,9 @@ class Run:
     """Number of the first event that is still here."""
 
     _events: list[Event] = field(default_factory=list[Event])
-    _changed: anyio.Event = field(default_factory=anyio.Event)
+    _waiting: "list[asyncio.Future[None]]" = field(
+        default_factory=list["asyncio.Future[None]"], repr=False
+    )
     ended_event: anyio.Event = field(default_factory=anyio.Event)
     """Set once it is over."""
     wants_rollback: bool = False
@@ -66,8 +68,9 @@ class Run:
         self._wake()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            _let_go(one)
 
     def end(self, *, at: float) -> None:
         """Nothing more will happen."""
@@ -85,29 +88,48 @@ class Run:
         start = max(number + 1, self.first)
         return list(enumerate(self._events[start - self.first :], start))
 
-    async def wait(self, after: int) -> None:
-        """Wait for an event after the one of this number, or for the end."""
-        while self.last <= after and self.ended is None:
-            await self._changed.wait()
+    async def wait(self, after: int, *, within_s: float | None = None) -> bool:
+        """Wait for an event after the one of this number, or for the end; False: none in time.
+
+        A future and a timer for each piece of an answer: scopes around events cost several times
+        as much.
+        """
+        if self.last > after or self.ended is not None:
+            return True
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(woken)
+        timer = None if within_s is None else loop.call_later(within_s, _let_go, woken)
+        try:
+            await woken
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if woken in self._waiting:
+                self._waiting.remove(woken)
+        return self.last > after or self.ended is not None
 
     async def events(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
         """Events after the one of this number, as they come, until the run is over."""
         while True:
-            changed = self._changed
-            fresh = self.since(after)
-            for number, event in fresh:
+            for number, event in self.since(after):
                 yield number, event
                 after = number
             if self.last > after:
                 continue
             if self.ended is not None:
                 return
-            await changed.wait()
+            await self.wait(after)
 
     def cancel(self) -> None:
         """End it."""
         if self.task is not None:
             self.task.cancel()
+
+
+def _let_go(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)
 
 
 class Runs:

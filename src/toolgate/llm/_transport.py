@@ -5,6 +5,7 @@ processor time with it and takes 1.8 ms so (openai 3.54, aiohttp 3.14).
 """
 
 from collections.abc import AsyncGenerator
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
@@ -28,6 +29,7 @@ class Transport(httpx2.AsyncBaseTransport):
     def __init__(self, *, connect_s: float) -> None:
         self._connect_s = connect_s
         self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str | None] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, as soon as its head is there."""
@@ -43,6 +45,7 @@ class Transport(httpx2.AsyncBaseTransport):
                 headers=headers,
                 data=await request.aread(),
                 allow_redirects=False,
+                proxy=self._proxy_for(request.url),
             )
         except TimeoutError as error:
             raise httpx2.ConnectTimeout(str(error), request=request) from error
@@ -66,9 +69,15 @@ class Transport(httpx2.AsyncBaseTransport):
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s),
                 skip_auto_headers=_OURS,
                 auto_decompress=False,  # httpx2 does
-                trust_env=True,
             )
         return self._session
+
+    def _proxy_for(self, url: httpx2.URL) -> str | None:
+        """Looked up once for each host: aiohttp would take a thread for it in every request."""
+        if url.host not in self._proxies:
+            known = {} if proxy_bypass(url.host) else getproxies()
+            self._proxies[url.host] = known.get(url.scheme) or known.get("all")
+        return self._proxies[url.host]
 
 
 class _Body(httpx2.AsyncByteStream):

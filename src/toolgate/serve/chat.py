@@ -244,14 +244,11 @@ class ChatDoor:
         stream = _Stream(send)
         after = 0
         while True:
-            with anyio.move_on_after(heartbeat_s) as silence:
-                await run.wait(after)
-            fresh = run.since(after)
-            if silence.cancelled_caught and not fresh and run.ended is None:
+            if not await run.wait(after, within_s=heartbeat_s):
                 await stream.write(_ALIVE)
                 continue
             data = b""
-            for number, event in fresh:
+            for number, event in run.since(after):
                 after = number
                 if "error" in event and not stream.has_begun and not data:
                     raise run.error or _ended(run)
@@ -341,8 +338,7 @@ class ChatDoor:
         async with _leaving_with(call.receive) as gone:
             await stream.begin()
             while not gone.is_set():
-                with anyio.move_on_after(heartbeat_s):
-                    await run.wait(after)
+                await run.wait(after, within_s=heartbeat_s)
                 data = b""
                 for number, event in run.since(after):
                     after = number

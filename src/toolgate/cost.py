@@ -6,17 +6,22 @@ the same arguments and results. Menus are those of the present catalog; each is 
 conversation, as a context holds it. Tokens are the one estimate of `toolgate.tokens`.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from toolgate.app import App
-from toolgate.store import ConversationCost
+from toolgate.store import ConversationCost, ToolUse
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json
 
-__all__ = ["Account", "TaskCost", "account"]
+__all__ = ["Account", "TaskCost", "Usage", "account", "usage"]
 
 _BYTES_PER_TOKEN = 4
-_SHOWN = 200
+_MOST = 5_000
+_TOLD = 200
+_PINS = 5
+_OFTEN = 20
+"""Calls from which on a tool is worth listing always."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +98,65 @@ class Account:
             "tokens": self.tokens,
             "listed_tokens": sum(task.listed_tokens for task in self.tasks),
             "saved_tokens": self.saved_tokens,
-            "tasks": [task.as_json() for task in self.tasks],
+            "tasks": [task.as_json() for task in self.tasks[:_TOLD]],
         }
 
 
-async def account(app: App, caller: Caller, since: str, *, limit: int = _SHOWN) -> Account:
-    """What the conversations of a project, or of all for who may manage, cost from a moment on.
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """How tools were used, and what follows from it."""
+
+    since: str
+    """From when on; UTC, ISO 8601."""
+
+    uses: Sequence[ToolUse]
+    """By tool and project, the most used first."""
+
+    pins: Sequence[str]
+    """Keys of tools that are called often, mostly with success, and are not listed always."""
+
+    never_used: Sequence[str]
+    """Names of servers that nobody called."""
+
+    def as_json(self) -> Json:
+        """For REST and `--json`."""
+        return {
+            "since": self.since,
+            "tools": [
+                {**asdict(use), "success_share": round(1 - use.failed / use.calls, 4)}
+                for use in self.uses
+            ],
+            "never_used_servers": list(self.never_used),
+            "pins": list(self.pins),
+        }
+
+
+async def usage(app: App, caller: Caller, since: str) -> Usage:
+    """How tools were used from a moment on, in all projects.
+
+    Raises:
+        ForbiddenError: The caller may not manage.
+    """
+    app.gateway.reach.must_manage(caller)
+    uses = await app.store.tool_uses(since)
+    used = {use.tool.partition(":")[0] for use in uses}
+    servers = [one for one in app.gateway.servers(caller) if one.state != "disabled"]
+    pinned = app.gateway.manage.pinned
+    pins = [
+        use.tool
+        for use in uses[:_PINS]
+        if use.tool not in pinned and use.calls >= _OFTEN and 2 * use.failed < use.calls
+    ]
+    return Usage(
+        since=since,
+        uses=uses,
+        pins=tuple(dict.fromkeys(pins)),
+        never_used=[one.name for one in servers if one.name not in used],
+    )
+
+
+async def account(app: App, caller: Caller, since: str) -> Account:
+    """What the conversations of all projects cost from a moment on; the last 5,000 of them.
 
     Raises:
         ForbiddenError: The caller may not manage.
@@ -106,7 +164,7 @@ async def account(app: App, caller: Caller, since: str, *, limit: int = _SHOWN) 
     app.gateway.reach.must_manage(caller)
     menus: dict[str, tuple[int, int]] = {}
     tasks: list[TaskCost] = []
-    for cost in await app.store.conversation_costs(since, limit=limit):
+    for cost in await app.store.conversation_costs(since, limit=_MOST):
         if cost.project_id not in menus:
             # A manager in that project stands for its callers: who may use less pays less.
             about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")

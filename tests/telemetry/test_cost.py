@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from tests.telemetry.test_metrics import opened
+from tests.web.places import said_in
 from toolgate.cost import account
 from toolgate.metatools import DiscoverRequest
 from toolgate.settings import Settings
@@ -39,6 +41,45 @@ async def test_a_conversation_pays_for_its_menu_its_searches_and_its_calls() -> 
         ]
         assert use["never_used_servers"] == ["b"]
         assert (await client.get("/api/v1/cost?days=none")).status_code == 400
+
+
+async def test_the_console_the_interface_and_the_account_agree() -> None:
+    async with opened(Settings(optimization="bm25", mode="meta")) as (app, client):
+        await app.gateway.discover(ME, DiscoverRequest(queries=("good",)))
+        for _ in range(21):
+            await app.gateway.execute(ME, "a:good", {"x": 1})
+        answer = (await client.get("/api/v1/cost?days=1")).json()
+        use = (await client.get("/api/v1/tools/usage?days=1")).json()
+        page = said_in((await client.get("/console/cost")).text)
+        home = said_in((await client.get("/console")).text)
+    [task] = answer["tasks"]
+    assert f"{-answer['saved_tokens']:,} tokens lost" in page
+    assert f"{answer['tokens']:,} tokens in 1 conversation" in page
+    for name in ("tokens", "listed_tokens", "search_tokens", "turns", "saved_tokens"):
+        assert f" {task[name]:,} " in page
+    assert "lost today" in home
+    assert use["pins"] == ["a:good"]
+    assert "worth listing always: a:good" in page
+    assert "worth removing: b" in page
+
+
+async def test_what_takes_long_to_count_is_counted_beside_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("toolgate.web._figures._FEW", 2)
+    async with opened(Settings(optimization="bm25")) as (app, client):
+        for _ in range(3):
+            await app.gateway.execute(ME, "a:good", {"x": 1})
+        await app.recorder.flush()
+        first = await client.get("/console/cost")
+        assert "They are counted beside this page" in said_in(first.text)
+        assert first.headers["refresh"] == "2"
+        with anyio.fail_after(60):
+            while "beside this page" in said_in((await client.get("/console/cost")).text):
+                pass
+        later = await client.get("/console/cost")
+        assert "in 1 conversation" in said_in(later.text)
+        assert "refresh" not in later.headers
 
 
 async def test_conversations_are_told_apart() -> None:

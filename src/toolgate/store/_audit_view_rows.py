@@ -100,6 +100,10 @@ class AuditViews(Protocol):
         """
         ...
 
+    async def audit_size(self, since: str, *, most: int) -> int:
+        """How many records there are from a moment on; counted up to `most`, which is quick."""
+        ...
+
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
     ) -> list[ConversationCost]:

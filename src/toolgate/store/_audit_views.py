@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Integer, case, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, case, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB
 
 from toolgate.errors import StoreError
@@ -49,6 +49,12 @@ class SqlAuditViews:
                 for at, calls, errors in opened.execute(wanted)
             ]
         )
+
+    async def audit_size(self, since: str, *, most: int) -> int:
+        """How many records there are from a moment on; counted up to `most`."""
+        some = select(literal(1)).where(_tables.audit.c.at >= since).limit(most)
+        wanted = select(func.count()).select_from(some.subquery())
+        return await self._read(lambda opened: int(opened.execute(wanted).scalar_one()))
 
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
@@ -136,7 +142,7 @@ def _uses(
         .where(
             table.c.at >= since,
             table.c.action == "call",
-            table.c.phase == "outcome",
+            _tables.audit_outcome(),  # written out: databases then know of their index
             table.c.server.is_not(None),
         )
         .group_by(table.c.project_id, table.c.target)

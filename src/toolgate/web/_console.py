@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from importlib import import_module
-from time import monotonic
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -16,7 +15,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 
 from toolgate.access import Shown
 from toolgate.app import App
-from toolgate.cost import Account, account
 from toolgate.errors import (
     AccessError,
     CatalogError,
@@ -27,8 +25,8 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.gateway import Gateway
-from toolgate.ids import utc_now
 from toolgate.types import Caller, Identity
+from toolgate.web._figures import Figures
 from toolgate.web._render import STATIC, Renderer, static_file
 from toolgate.web._route import Route
 from toolgate.web._sessions import COOKIE, SESSION_S, Sessions
@@ -69,7 +67,6 @@ _MOST_FORM_BYTES = 4 * 2**20
 _SLOW_S = 20.0
 _BEAT_S = 15.0
 _GATHER_S = 0.25
-_COUNTED_FOR_S = 60.0
 _NOBODY = Identity(caller_id="", kind="nobody", projects=())
 
 
@@ -86,8 +83,7 @@ class Console:
         self._sessions = Sessions(app.store, app.gateway.admission)
         self._routes = {route.path: route for name in PAGES for route in _routes_of(name)}
         self._stopping = asyncio.Event()
-        self.saved = Saved()
-        """What was saved today."""
+        self._figures = Figures(app.store)
 
     @property
     def sessions(self) -> Sessions:
@@ -125,6 +121,7 @@ class Console:
             caller=Caller(caller_id="", identity=_NOBODY),
             csrf=csrf,
             form=form or {},
+            figures=self._figures,
             is_known=False,
         )
 
@@ -323,31 +320,6 @@ class _Changes:
         """Look no more."""
         for end in self._ends:
             end()
-
-
-class Saved:
-    """The account of today, counted beside the pages that show it: that can take a while."""
-
-    def __init__(self) -> None:
-        self._last: Account | None = None
-        self._at = 0.0
-        self._counting: asyncio.Task[None] | None = None
-
-    def look(self, visit: Visit) -> Account | None:
-        """What was counted last, at most a minute ago or so; None: it is being counted."""
-        if self._counting is None and monotonic() - self._at > _COUNTED_FOR_S:
-            self._counting = asyncio.create_task(self._count(visit))
-        return self._last
-
-    async def _count(self, visit: Visit) -> None:
-        try:
-            today = f"{utc_now()[:10]}T00:00:00.000Z"
-            self._last = await account(visit.app, visit.caller, today)
-            self._at = monotonic()
-        except ToolgateError as error:
-            log.warning("tokens were not counted", extra={"reason": str(error)})
-        finally:
-            self._counting = None
 
 
 _SLOW = "Nothing was saved. Try again; `toolgate doctor` looks at the store."

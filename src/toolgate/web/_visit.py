@@ -13,6 +13,7 @@ from toolgate.app import App
 from toolgate.errors import ToolgateError
 from toolgate.gateway import Gateway
 from toolgate.types import DEFAULT_PROJECT, Caller
+from toolgate.web._figures import Figures
 
 if TYPE_CHECKING:
     from toolgate.web._console import Console
@@ -39,6 +40,7 @@ class Visit:
         caller: Caller,
         csrf: str,
         form: Mapping[str, list[str]],
+        figures: Figures,
         is_known: bool = True,
     ) -> None:
         self.app = app
@@ -52,6 +54,8 @@ class Visit:
         self.problem: ToolgateError | None = None
         """Why what was asked for was not done; the page shows it."""
         self.console: Console | None = None
+        self.figures = figures
+        """What is counted over all of the audit."""
         self._renderer = renderer
         self._form = form
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.responses import Response
 
+from toolgate.cost import Account, account
 from toolgate.ids import utc_now, utc_text
 from toolgate.store import MinuteCount
 from toolgate.types import ServerStatus
@@ -36,8 +37,17 @@ async def _show(visit: Visit) -> Response:
         calls=sum(whole for whole, _ in minutes),
         errors=sum(failed for _, failed in minutes),
         wanted=await _wanted(visit, servers),
-        saved=visit.console.saved.look(visit) if visit.manages and visit.console else None,
+        saved=await _saved(visit) if visit.manages else None,
     )
+
+
+async def _saved(visit: Visit) -> Account | None:
+    """The account of today; None: it is being counted."""
+    today = f"{utc_now()[:10]}T00:00:00.000Z"
+    found = await visit.figures.look(
+        "today", today, lambda: account(visit.app, visit.caller, today)
+    )
+    return found.value if found is not None else None
 
 
 async def _last_hour(visit: Visit) -> list[tuple[int, int]]:

@@ -926,6 +926,14 @@ class StoreContract:
         await store.forget_seen_tools(DEFAULT_PROJECT, "git")
         assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == []
 
+    async def test_records_are_counted_from_a_moment_on_up_to_so_many(self, store: Store) -> None:
+        """So that it is known before whether counting everything takes long."""
+        await store.append_audit([sample_record(minute) for minute in range(9)])
+        first = sample_record(4).at
+        assert await store.audit_size(first, most=100) == 5
+        assert await store.audit_size(first, most=3) == 3
+        assert await store.audit_size("9999", most=3) == 0
+
     async def test_the_oldest_records_go_when_there_are_too_many_bytes(self, store: Store) -> None:
         """What is left fits, and is the newest."""
         records = [sample_record(minute, query="x" * 1000) for minute in range(100)]

@@ -1,0 +1,77 @@
+"""Figures about all of the audit, counted beside the pages that show them where there is much."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Generic, TypeVar, cast
+
+from toolgate.errors import ToolgateError
+from toolgate.store import Store
+
+__all__ = ["Figures", "Found"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FEW = 5_000
+"""Records that are counted while somebody waits for the page."""
+_GOOD_FOR_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Generic[T]):
+    """Figures, and when they were counted."""
+
+    value: T
+    """They."""
+
+    at_s: float
+    """Reading of `monotonic` then."""
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since then."""
+        return monotonic() - self.at_s
+
+
+class Figures:
+    """What was counted last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str, Found[object]] = {}
+        self._counting: dict[str, asyncio.Task[None]] = {}
+
+    async def look(
+        self, name: str, since: str, count: Callable[[], Awaitable[T]]
+    ) -> Found[T] | None:
+        """The figures: fresh where there are few records, else those of a minute ago at most.
+
+        Args:
+            name: What is counted.
+            since: From when on; UTC, ISO 8601.
+            count: Counts it.
+
+        Gives:
+            None while it is counted for the first time.
+
+        Raises:
+            StoreError: The store does not answer.
+        """
+        if await self._store.audit_size(since, most=_FEW + 1) <= _FEW:
+            return Found(value=await count(), at_s=monotonic())
+        kept = cast("Found[T] | None", self._kept.get(name))
+        if name not in self._counting and (kept is None or kept.age_s > _GOOD_FOR_S):
+            self._counting[name] = asyncio.create_task(self._count(name, count))
+        return kept
+
+    async def _count(self, name: str, count: Callable[[], Awaitable[object]]) -> None:
+        try:
+            self._kept[name] = Found(value=await count(), at_s=monotonic())
+        except ToolgateError as error:
+            log.warning("tokens were not counted", extra={"reason": str(error)})
+        finally:
+            del self._counting[name]

@@ -116,6 +116,7 @@ class App:
         logins: Logins,
         guards: Guards,
         sealer: Sealer,
+        signer: Signer,
         prompts: Prompts,
         connect: Callable[[], None],
     ) -> None:
@@ -144,6 +145,8 @@ class App:
         """What is shown to servers."""
         self.sealer = sealer
         """Who signs the audit, and can check it."""
+        self.signer = signer
+        """Signs what is handed out and comes back, in every replica of the store alike."""
         self.prompts = prompts
         """Texts for models, and what projects put in their place."""
         self.chat: Chat | None = None
@@ -501,6 +504,7 @@ async def open_app(
             logins=logins,
             guards=passage.guards,
             sealer=sealer,
+            signer=signer,
             prompts=prompts,
             connect=fleet.release,
         )

@@ -18,6 +18,7 @@ from toolgate.errors import (
     UnknownToolError,
 )
 from toolgate.settings import ServeSettings, Settings
+from toolgate.signing import Signer
 from toolgate.types import Caller, Json, Peer, ServerStatus
 
 STRING = {"type": "string"}
@@ -270,6 +271,7 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         gateway=gateway,
         settings=settings,
         store=None,
+        signer=Signer(bytes(32)),
         logins=SimpleNamespace(base=""),
         recorder=SimpleNamespace(on_record=lambda listener: lambda: None),
     )

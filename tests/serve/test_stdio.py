@@ -375,7 +375,7 @@ async def test_a_relay_says_when_no_gateway_runs_and_finds_the_next_one(
     if mode == "legacy":
         del request["params"]["_meta"]
     async with relayed(f"http://127.0.0.1:{port}") as line:
-        async with listening(port=port) as place:
+        async with listening(port=port, key="k") as place:
             if mode == "legacy":
                 await line.ask(INITIALIZE)
                 await line.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -396,7 +396,7 @@ async def test_a_relay_says_when_no_gateway_runs_and_finds_the_next_one(
         assert missing["error"]["code"] == -31012
         assert "toolgate serve" in missing["error"]["message"]
         assert missing["error"]["data"] == {"code": "server_down", "retryable": True}
-        async with listening(port=port) as place:
+        async with listening(port=port, key="k") as place:
             assert "result" in await line.ask(request)
             if mode == "legacy":
                 assert place.gateway.subscribed == ["memo://1"]

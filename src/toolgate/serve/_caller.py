@@ -80,7 +80,8 @@ def shown_by(scope: Scope, meta: Json, *, client: str = "", is_relay: bool = Fal
         meta_project=meta.get("projectId"),
         local_key=found.get(b"x-toolgate-key"),
         client=client,
-        conversation=found.get(b"x-toolgate-thread") or found.get(b"mcp-session-id") or "",
+        conversation=found.get(b"x-toolgate-thread")
+        or (found.get(b"mcp-session-id") or "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
         folder=found.get(b"x-toolgate-folder", ""),
         is_relay=is_relay,

@@ -77,6 +77,7 @@ from toolgate.serve._neighbours import has_neighbours, is_same_user
 from toolgate.serve._parser import CONNECTION, HttpParser
 from toolgate.serve._prepared import with_prepared
 from toolgate.serve._proxied import Proxied
+from toolgate.serve._sessions import Sessions
 from toolgate.serve._shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
 from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
@@ -111,6 +112,7 @@ _TWICE = (
 )
 _ID = "toolgate.id"
 _CALLER = "toolgate.caller"
+_OPENING = "toolgate.opening"
 _UNKNOWN_MAX_BYTES = 4 * 2**20
 """Largest body that is read of somebody who shows no token in a header."""
 _LOOK_S = 30.0
@@ -224,6 +226,7 @@ class Door:
         )
         self._authn = app.settings.authn
         self._lane = Lane(app.gateway)
+        self._sessions = Sessions(app.signer)
         self._owners: dict[str, str] = {}
         """Who opened a session, by its id."""
         self._streams: dict[asyncio.Task[Any], tuple[Shown, str]] = {}
@@ -591,6 +594,8 @@ class Door:
                 with self._alone_in_session(headers, asked) as is_alone:
                     if is_alone:
                         answer = explained(tagged, scope, asked)
+                        if not is_relay and message.get("method") == "initialize":
+                            scope[_OPENING] = json_object(message.get("params"))
                         try:
                             await self._to_sdk(scope, replay(body, receive), answer)
                         finally:
@@ -681,7 +686,7 @@ class Door:
         """
         if message is None or "id" in message or shown.authorization is not None:
             return None
-        owner = self._owners.get(header(scope["headers"], b"mcp-session-id") or "")
+        owner = self._owner_of(header(scope["headers"], b"mcp-session-id") or "")
         return None if owner is None else Caller(caller_id=owner, identity=NOBODY)
 
     def _is_of_session(self, scope: Scope, caller: Caller) -> bool:
@@ -689,7 +694,11 @@ class Door:
         if not self._gateway.admission.required:
             return True
         session = header(scope["headers"], b"mcp-session-id")
-        return session is None or self._owners.get(session) == caller.caller_id
+        return session is None or self._owner_of(session) == caller.caller_id
+
+    def _owner_of(self, session: str) -> str | None:
+        """Who opened a session, here or in another process."""
+        return self._owners.get(session) or self._sessions.owner(session)
 
     def _noting_session(self, send: Send, caller: Caller) -> Send:
         """A `send` that remembers who opened the session that an answer names."""
@@ -755,6 +764,11 @@ class Door:
         assert self._sdk is not None
         if self._gateway.admission.required:
             send = self._noting_session(send, scope[_CALLER])
+        session = header(scope["headers"], b"mcp-session-id")
+        if session is not None:
+            send = await self._sessions.entering(session, scope, send, self._sdk)
+        elif _OPENING in scope:
+            send = self._sessions.naming(send, scope.pop(_OPENING), scope[_CALLER].caller_id)
         await self._sdk(scope, receive, with_prepared(send, scope))
 
     def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:

@@ -211,6 +211,33 @@ async def test_the_process_ends_with_its_client_and_cancels_what_runs(how: str) 
     assert b"Traceback" not in errors
 
 
+async def test_each_request_is_a_line_of_the_log_without_what_it_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    caplog.set_level("INFO", logger="toolgate.serve._lines")
+
+    async def work(reader: LineReader, writer: LineWriter) -> None:
+        gateway = fake_app(FakeGateway()).gateway
+        await serve_lines(gateway, reader, writer, ServeSettings(), logs_requests=True)
+
+    with anyio.fail_after(60):
+        async with on_pipes(work) as (line, _):
+            sent = {"name": "a__echo", "arguments": {"text": "hush"}}
+            sent["_meta"] = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+            assert "result" in await line.ask(modern("tools/call", sent))
+            assert "error" in await line.ask(modern("tools/none"))
+    one, other = (vars(record) for record in caplog.records if record.message == "request")
+    assert (one["method"], one["path"], one["status"]) == ("tools/call", "stdio", "ok")
+    assert one["trace_id"] == trace
+    assert len(one["request_id"]) == 32
+    assert one["request_id"] != other["request_id"]
+    assert one["duration_ms"] >= 0
+    assert one["response_bytes"] > 10
+    assert (other["method"], other["status"]) == ("tools/none", -32601)
+    assert "hush" not in caplog.text
+
+
 @ERAS
 async def test_broken_lines_are_answered_and_the_next_one_served(mode: str) -> None:
     async with alone(FakeGateway()) as (line, _):

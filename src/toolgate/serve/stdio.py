@@ -30,7 +30,15 @@ async def serve_stdio(app: "App") -> None:
 
     async def work(reader: LineReader, writer: LineWriter) -> None:
         token, project = own_credentials()
-        await lines.serve_lines(app.gateway, reader, writer, settings, token=token, project=project)
+        await lines.serve_lines(
+            app.gateway,
+            reader,
+            writer,
+            settings,
+            token=token,
+            project=project,
+            logs_requests=app.settings.log.names_requests,
+        )
 
     await _with_client(work, settings.max_body_bytes)
 

@@ -576,11 +576,16 @@ class LogSettings:
     """Path of a log file, rotated at 10 MB, 5 kept; empty: standard error."""
 
     requests: Literal["auto", "on", "off"] = "auto"
-    """Whether each request over HTTP is a line: with its id, trace, caller, status and time,
-    without what it asked. `auto`: with `format = "json"`."""
+    """Whether each request is a line: with its id, trace, caller, status and time, without what
+    it asked. `auto`: with `format = "json"`."""
 
     servers: Mapping[str, LogLevel] = field(default_factory=dict[str, LogLevel])
     """Level by server name: `debug`, `info`, `warning` or `error`."""
+
+    @property
+    def names_requests(self) -> bool:
+        """Whether each request is a line."""
+        return self.requests == "on" or (self.requests == "auto" and self.format == "json")
 
 
 @dataclass(frozen=True, kw_only=True)

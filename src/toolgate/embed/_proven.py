@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import anyio
 import numpy as np
 
-from toolgate.embed.base import Embedder, Reads, TextKind, Vectors, embedded
+from toolgate.embed.base import (
+    Embedder,
+    Reads,
+    TextKind,
+    Vectors,
+    computes_at_once,
+    embedded,
+)
 from toolgate.errors import EmbedderError
 
 __all__ = ["FAR", "NEAR", "Proven"]
@@ -61,6 +68,10 @@ class Proven:
                     await self._test()
                     self._has_passed = True
         return await self._embedder.embed(texts, kind)
+
+    def computes_at_once(self, texts: Sequence[str]) -> bool:
+        """Whether it has passed, and the embedder computes these texts on the spot."""
+        return self._has_passed and computes_at_once(self._embedder, texts)
 
     async def aclose(self) -> None:
         """End what the embedder keeps open."""

@@ -1,12 +1,12 @@
 """What an embedder must be able to do. Knows nothing of models, tools or search."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Embedder", "Reads", "TextKind", "Vectors", "embedded"]
+__all__ = ["Embedder", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded"]
 
 Reads: TypeAlias = Literal["english", "many"]
 """What languages a model was made for: `english` alone, or `many`."""
@@ -61,6 +61,15 @@ class Embedder(Protocol):
                 on with words alone.
         """
         ...
+
+
+def computes_at_once(embedder: Embedder, texts: Sequence[str]) -> bool:
+    """Whether `embed` computes these texts on the spot, so that nothing has to be waited for.
+
+    An embedder says so by a method `computes_at_once(texts)`, which it need not have.
+    """
+    says: Callable[[Sequence[str]], bool] | None = getattr(embedder, "computes_at_once", None)
+    return says is not None and says(texts)
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Vectors:

@@ -52,6 +52,7 @@ class BundledEmbedder:
     def __init__(self, path: Path = MODEL) -> None:
         """Take another file of the same kind instead, to try a table before it is shipped."""
         self._path = path
+        self._known: Table | None = None
 
     @property
     def identity(self) -> str:
@@ -70,13 +71,20 @@ class BundledEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:  # noqa: ARG002 - one table for both kinds
         """Vectors of shape `(len(texts), dim)`."""
-        if len(texts) > 32 or sum(map(len, texts)) > _AT_ONCE or self._path not in _tables:
-            return await to_thread.run_sync(self._compute, tuple(texts))
-        return self._compute(texts)
+        if self.computes_at_once(texts):
+            return self._compute(texts)
+        return await to_thread.run_sync(self._compute, tuple(texts))
+
+    def computes_at_once(self, texts: Sequence[str]) -> bool:
+        """Whether these are few short texts, and the file is read."""
+        few = len(texts) <= 32 and sum(map(len, texts)) <= _AT_ONCE
+        return few and (self._known is not None or self._path in _tables)
 
     @property
     def _table(self) -> Table:
-        return _shared(self._path)
+        if self._known is None:
+            self._known = _shared(self._path)
+        return self._known
 
     def _compute(self, texts: Sequence[str]) -> Vectors:
         return self._table.vectors(texts)

@@ -35,7 +35,7 @@ def small_words(text: str) -> frozenset[str]:
     in English name songs and streets. Languages that show equally many, as near ones do, give the
     words of both.
     """
-    said = {fold(word) for word in words(text)}
+    said = set(words(text.lower())) if text.isascii() else {fold(word) for word in words(text)}
     least = max(1, 2 * len(said & IGNORED))
     if sum(map(_LANGUAGES.__contains__, said)) <= least:
         return _NONE  # however these are shared out

@@ -45,6 +45,7 @@ _TOGETHER_LEAST = 2
 _TOGETHER_SHARE = 0.3
 _JUDGED_MOST = 200
 _QUERY_CHARS = 2_000
+_HALF = np.dtype("<f2")
 _SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}
 """An error says nothing about the choice: most are wrong arguments or a server that is down."""
 
@@ -263,7 +264,7 @@ class Learning:
         single = len(asked) == 1
         for each in asked:
             found = [hit for hit in hits if single or hit.fields.get("query") == each.query[:200]]
-            vector = b"" if each.vector is None else each.vector.astype("<f2").tobytes()
+            vector = b"" if each.vector is None else each.vector.astype(_HALF).tobytes()
             search = StoredSearch(
                 search_id=new_id(),
                 at=self._now(),

@@ -749,14 +749,20 @@ def highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
         lanes = np.maximum.reduce(scores[: rows * _LANES].reshape(_LANES, rows), axis=0)
         lanes.partition(-limit)
         (found,) = (scores >= max(float(lanes[-limit]), _TINY)).nonzero()
+        if len(found) > limit:
+            reached = scores[found]
+            found = found[reached >= _least_of(reached, limit)]
     else:
-        (found,) = (scores > 0).nonzero()
-    if len(found) > limit:
-        reached = scores[found]
-        cut = reached.copy()
-        cut.partition(-limit)
-        found = found[reached >= cut[-limit]]
+        least = _least_of(scores, limit) if len(scores) > limit else 0.0
+        (found,) = (scores >= max(least, _TINY)).nonzero()
     return found
+
+
+def _least_of(scores: NDArray[np.float32], limit: int) -> float:
+    """The `limit`-th of the highest."""
+    cut = scores.copy()
+    cut.partition(-limit)
+    return float(cut[-limit])
 
 
 def dealt(

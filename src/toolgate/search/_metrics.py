@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from toolgate.embed import Embedder, Reads, TextKind, Vectors
+from toolgate.embed import Embedder, Reads, TextKind, Vectors, computes_at_once
 from toolgate.observe import observe
 from toolgate.types import Json
 
@@ -135,6 +135,10 @@ class CountingEmbedder:
             work.seconds += perf_counter() - began
         work.texts += len(texts)
         return found
+
+    def computes_at_once(self, texts: Sequence[str]) -> bool:
+        """Whether the embedder computes these texts on the spot."""
+        return computes_at_once(self._embedder, texts)
 
     async def aclose(self) -> None:
         """End what the embedder keeps open."""

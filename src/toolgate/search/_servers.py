@@ -165,7 +165,7 @@ def nearness(
     else:
         cosines, places = servers.cosines(query), owners
     cosines = cosines.round(_DECIMALS)
-    low = np.round(servers.usual @ query, _DECIMALS)
+    low = (servers.usual @ query).round(_DECIMALS)
     high = np.maximum.reduce(cosines)
     if high - low < _LEAST:
         return np.zeros(len(owners), np.float32)

@@ -29,6 +29,8 @@ _SENTENCE = re.compile(r"[.!?](?=[\s)\"'\]]|$)|[。！？…]")
 
 def clean(text: str) -> str:
     """One line of visible characters: no control or escape sequences, no direction marks."""
+    if text.isprintable():  # no white space but blanks, then
+        return " ".join(text.split()) if "  " in text else text.strip()
     return _cleaned(text) if len(text) <= _SHORT else _cleaned.__wrapped__(text)
 
 

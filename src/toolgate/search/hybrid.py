@@ -831,8 +831,8 @@ def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[fl
     given = [part.cosines for part in ranking.parts if part.cosines is not None]
     if not given or not some:
         return [None for _ in some]
-    best: list[float] = _highest_at(some, given).tolist()
-    found: list[float | None] = [round(cosine, 4) for cosine in best]
+    best = _highest_at(some, given).astype(np.float64).round(4)
+    found: list[float | None] = best.tolist()
     if state.there is not None:
         at = np.array(some, np.int64)
         there = state.there[at if ranking.places is None else ranking.places[at]]

@@ -94,7 +94,8 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
 
 async def _look_for_intent(turn: Turn, question: str) -> list[str]:
     """Rules for the question, and the call of its tool where that is certain."""
-    made = await turn.gateway.enrich(turn.caller, question)
+    async with turn.services.beginning:
+        made = await turn.gateway.enrich(turn.caller, question)
     found = made.detection
     if made.text != PASS_THROUGH and made.rules:
         rules = "\n\n".join(each.text for each in made.rules)

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import anyio
+
 from toolgate.flow._budget import Budget
 from toolgate.flow._offer import Offer, Offers, family_of, offer_of
 from toolgate.flow.base import Choices, Event, Policy, TurnRequest
@@ -16,6 +18,10 @@ from toolgate.store import StoredArtifact, StoredSpending
 from toolgate.types import Caller, Json
 
 __all__ = ["Services", "Turn", "policy_by_pattern"]
+
+_BEGIN_AT_ONCE = 4
+"""Turns that find out at the same time what they are about: a hundred that begin together would
+hold the loop, and with it every stream, for a hundred times as long as one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +39,11 @@ class Services:
 
     settings: Callable[[], ChatSettings]
     """Table `[chat]` as it is now."""
+
+    beginning: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(_BEGIN_AT_ONCE)
+    )
+    """Held while a turn finds out what it is about, which is work and no waiting."""
 
 
 @dataclass

@@ -347,6 +347,12 @@ def build_0017(connection: Connection) -> None:
     )
 
 
+def build_0018(connection: Connection) -> None:
+    """With an index of failures."""
+    build_0017(connection)
+    _schema.migrate(connection, to="0018")
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -365,5 +371,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0015": build_0015,
     "0016": build_0016,
     "0017": build_0017,
+    "0018": build_0018,
 }
 """By revision; a new schema that is released gets a line here."""

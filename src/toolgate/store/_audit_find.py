@@ -32,6 +32,7 @@ def find(connection: Connection, wanted: AuditFilter) -> list[AuditRecord]:
     order = columns if wanted.oldest_first else [column.desc() for column in columns]
     indexed = _indexed(wanted)
     best = _rarest(connection, indexed)
+    is_sqlite = connection.dialect.name == "sqlite"
     statement = select(table).order_by(*order)
     for name in _PLAIN:
         value = getattr(wanted, name)
@@ -39,7 +40,8 @@ def find(connection: Connection, wanted: AuditFilter) -> list[AuditRecord]:
             continue
         # A plus keeps SQLite from the index of a column.
         column: ColumnElement[Any] = table.c[name]
-        if best and name in indexed:
+        is_other = name in indexed if best else name == "phase" and _of_failures(wanted)
+        if is_sqlite and is_other:
             column = literal_column(f"+audit.{name}")
         statement = statement.where(column == keepable(value))
     if best:
@@ -63,6 +65,9 @@ def find(connection: Connection, wanted: AuditFilter) -> list[AuditRecord]:
 def _indexed(wanted: AuditFilter) -> dict[str, ColumnElement[bool]]:
     """Conditions that an index has, by column."""
     table = _tables.audit
+    if wanted.server is not None and _of_failures(wanted):
+        here = (table.c.server == keepable(wanted.server)) & _tables.audit_failed()
+        return {"server": here}
     found: dict[str, ColumnElement[bool]] = {}
     for name, common in _tables.AUDIT_COMMON.items():
         value = getattr(wanted, name)
@@ -76,6 +81,11 @@ def _indexed(wanted: AuditFilter) -> dict[str, ColumnElement[bool]]:
             if value is not None:
                 found[name] = (table.c[name] == keepable(value)) & _tables.audit_outcome()
     return found
+
+
+def _of_failures(wanted: AuditFilter) -> bool:
+    """Whether there is an index of just what is wanted: what failed at a server."""
+    return wanted.failed and wanted.server is not None
 
 
 def _rarest(connection: Connection, indexed: Mapping[str, ColumnElement[bool]]) -> str:

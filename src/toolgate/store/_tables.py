@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    literal_column,
     text,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "approvals",
     "audit",
     "audit_anchors",
+    "audit_failed",
     "audit_outcome",
     "audit_rest",
     "audit_state",
@@ -87,6 +89,7 @@ REVISIONS = (
     "0015",
     "0016",
     "0017",
+    "0018",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 
@@ -204,6 +207,20 @@ def audit_outcome() -> ColumnElement[bool]:
     """That a record says how something ended: what people list."""
     return audit.c.phase == text("'outcome'")
 
+
+def audit_failed() -> ColumnElement[bool]:
+    """That a record says that something failed."""
+    return literal_column("status NOT IN ('ok', 'input_required')")
+
+
+Index(
+    "ix_audit_failed",
+    audit.c.server,
+    audit.c.at,
+    audit.c.record_id,
+    sqlite_where=audit_failed(),
+    postgresql_where=audit_failed(),
+)
 
 for _name in ("server", "target"):
     Index(

@@ -61,9 +61,13 @@ async def test_behind_a_proxy_addresses_are_those_that_clients_know() -> None:
     settings = Settings(serve=ServeSettings(root_path="/tools", trusted_proxies=("127.0.0.1",)))
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "localhost"}
     async with listening(settings) as (url, app), aiohttp.ClientSession() as client:
-        place = f"{url}/tools/.well-known/oauth-protected-resource/mcp"
-        async with client.get(place, headers=forwarded) as response:
-            assert (await response.json())["resource"] == "https://localhost/tools/mcp"
+        # The second is where RFC 9728 (section 3.1) looks without being told.
+        for place in (
+            "/tools/.well-known/oauth-protected-resource/mcp",
+            "/.well-known/oauth-protected-resource/tools/mcp",
+        ):
+            async with client.get(f"{url}{place}", headers=forwarded) as response:
+                assert (await response.json())["resource"] == "https://localhost/tools/mcp"
         assert app.logins.base == f"{url}/tools"
 
 

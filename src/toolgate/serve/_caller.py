@@ -134,7 +134,7 @@ def metadata_path(scope: Scope, resource: str) -> str:
 
 def resource_metadata(scope: Scope, resource: str, issuers: tuple[str, ...]) -> Json | None:
     """The metadata document (RFC 9728); None: there is no such resource."""
-    path = scope["path"].removeprefix(METADATA) or "/mcp"
+    path = scope["path"].removeprefix(METADATA).removeprefix(scope.get("root_path", "")) or "/mcp"
     if path_project(path) is None:
         return None
     found: Json = {

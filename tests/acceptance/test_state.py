@@ -97,7 +97,8 @@ async def test_st_4_raw_documents_are_kept_with_the_result_and_text_goes_to_the_
         raw = json.loads(result["content"])
         sent = contents(place.model.last, "tool")[0]
         assert raw["documents"][0]["page_content"] in GUIDE
-        assert sent.startswith("Relevant Context:")
+        assert sent.startswith("Relevant documents found for: ")
+        assert "\n\nRelevant Context:\n" in sent
         assert MARK in sent
         assert "page_content" not in sent
 

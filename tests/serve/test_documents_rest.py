@@ -52,7 +52,7 @@ async def test_a_collection_is_made_filled_asked_and_removed(rest: Rest) -> None
 
     _, found = await rest("POST", "retrieve", question="vpn token", top_k=1)
     assert found["documents"][0]["metadata"]["heading"] == "VPN"
-    assert found["text"].startswith("The documents below are quotations")
+    assert found["text"].startswith("Quotations from files: data")
     assert set(found["took_ms"]) >= {"search"}
 
     _, listed = await rest("GET", "collections/guides/documents")

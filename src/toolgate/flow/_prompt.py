@@ -58,7 +58,8 @@ def _this_turn(turn: Turn, messages: Sequence[Message], documents: str) -> list[
         elif message.notes.get("internal_vs") is True:
             text = message.text
             if message.notes.get("relevant") and not is_placed:
-                text, is_placed = documents, True
+                # Behind the line that stays, so that a cache holds as far as possible.
+                text, is_placed = f"{text}\n\n{documents}", True
             elif message.notes.get("relevant") and turn.choices.inject == "tail":
                 text = _SAID_ABOVE
             found.append(replace(message, content=text))

@@ -7,6 +7,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -14,10 +15,11 @@ import anyio.to_thread
 import pytest
 
 import toolgate.testing
+from tests.chat.place import scripted
 from tests.real.setup import Browser, ensure_browser
 from tests.web.places import notes
 from toolgate.serve.http import serve
-from toolgate.settings import GuardTable, Settings
+from toolgate.settings import AuditSettings, ChatSettings, GuardTable, ModelTable, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller, Json
 
@@ -27,6 +29,8 @@ SCRIPT = Path(__file__).parent / "browser" / "drive.mjs"
 ECHO = [sys.executable, str(Path(toolgate.testing.__file__).parent / "echo_server.py")]
 SETTINGS = Settings(
     auth="required",
+    audit=AuditSettings(keep_queries=True),
+    chat=ChatSettings(engine="plain"),
     guard=(GuardTable(tools=("notes:find",), approval="user", reason="Somebody should look."),),
 )
 
@@ -44,7 +48,11 @@ def seen(browser: Browser) -> Json:
 
 async def _browse(browser: Browser) -> Json:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with memory_app({"notes": notes()}, SETTINGS) as app, anyio.create_task_group() as tasks:
+    async with (
+        scripted(fallback={"text": "One note is there."}) as model,
+        memory_app({"notes": notes()}, _with_model(model.url)) as app,
+        anyio.create_task_group() as tasks,
+    ):
 
         async def listen() -> None:
             await serve(app, port=0, on_ready=ready.set_result)
@@ -59,6 +67,11 @@ async def _browse(browser: Browser) -> Json:
         tasks.cancel_scope.cancel()
         return done
     raise AssertionError("the gateway did not end")
+
+
+def _with_model(url: str) -> Settings:
+    table = ModelTable(model="double", url=url, key="k", retries=0)
+    return replace(SETTINGS, models={"main": table})
 
 
 def _run(command: list[str]) -> Json:
@@ -76,11 +89,17 @@ def test_a_newcomer_does_the_first_things_without_documentation(seen: Json) -> N
         "restricts a token",
         "sees why something is invisible",
         "approves a call",
+        "approves a call with other arguments",
         "verifies the audit",
         "sets the optimization of a project",
         "marks what was found",
+        "looks with other weights and downloads the marks",
+        "turns a message into a prompt",
+        "reads a thread and sets it",
         "hears of a change without loading the page",
         "searches by keyboard alone",
+        "is told that a server was removed meanwhile",
+        "loses nothing when the session ends",
         "works without scripts",
     ]
 

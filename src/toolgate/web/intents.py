@@ -28,8 +28,15 @@ async def _show(visit: Visit) -> Response:
         unsure = await visit.app.store.detections(
             DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_UNSURE)
         )
+    prompts: dict[str, list[str]] = {}
+    for one in unsure:
+        line = " ".join((one.message or "").split())
+        lines = prompts.setdefault(one.intent or one.rival, [])
+        if line and not line.startswith("#") and line not in lines:
+            lines.append(line)
     return visit.page(
         "intents.html",
+        prompts=[(intent, lines) for intent, lines in prompts.items() if lines],
         message=message,
         found=found,
         enriched=enriched,

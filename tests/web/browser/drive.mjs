@@ -96,6 +96,17 @@ await page.getByRole("button", { name: "Approve notes:find" }).click();
 await says("The call of notes:find may run once now.");
 step("approves a call");
 
+await api("execute", { toolKey: "notes:find", arguments: { words: "all" } });
+await at(page, "/approvals");
+await page.getByText("Approve with other arguments").click();
+await page.getByLabel("Arguments as JSON").fill('{"words": "some"');
+await page.getByRole("button", { name: "Approve these" }).click();
+await says(/The arguments are no JSON/);
+await page.getByLabel("Arguments as JSON").fill('{"words": "some"}');
+await page.getByRole("button", { name: "Approve these" }).click();
+await says("The call of notes:find may run once now.");
+step("approves a call with other arguments");
+
 await page.getByRole("link", { name: "Audit", exact: true }).click();
 await page.locator("table.audit a").first().click();
 await says("Receipt");
@@ -120,6 +131,35 @@ await page.getByRole("button", { name: "Search" }).click();
 await page.getByRole("button", { name: /Right.*notes:add/ }).first().click();
 await says("notes:add is marked right");
 step("marks what was found");
+
+await page.getByText("Weights for this view").click();
+await page.getByLabel("Meaning, against words").fill("0.2");
+await page.getByRole("button", { name: "Search" }).click();
+await says(/Seen with other weights|here the weights change nothing/);
+const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "download them as an evaluation file" }).click()]);
+if (file.suggestedFilename() !== "marks.zip") throw new Error(file.suggestedFilename());
+step("looks with other weights and downloads the marks");
+
+await page.getByRole("link", { name: "Intents", exact: true }).click();
+await page.getByLabel("A message of a user").fill("hmm, the thing from before");
+await page.getByRole("button", { name: "What does it ask for?" }).click();
+await page.locator("section.result").waitFor();
+for (let turn = 0; turn < 40 && !(await page.getByText("Turn them into prompts").count()); turn++) await at(page, "/intents");
+await page.getByText("Turn them into prompts").click();
+await page.locator("pre", { hasText: "hmm, the thing from before" }).waitFor();
+await page.getByRole("button", { name: "Copy" }).first().click();
+await says(/Copied|Selected/);
+step("turns a message into a prompt");
+
+await fetch(`${base}/v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json", authorization: `Bearer ${token}`, "x-toolgate-thread": "first" }, body: JSON.stringify({ model: "main", messages: [{ role: "user", content: "Is there a note?" }] }) });
+await page.getByRole("link", { name: "Chat", exact: true }).click();
+await page.getByRole("link", { name: "first" }).click();
+await says("One note is there.");
+await page.getByText("Settings of this thread").click();
+await page.getByLabel("Tools of").selectOption("none");
+await page.getByRole("button", { name: "Save" }).click();
+await says("The settings hold from the next turn on.");
+step("reads a thread and sets it");
 
 await Promise.all([page.waitForResponse((r) => r.url().endsWith("/events")), at(page, "/servers")]);
 await api("servers/echo/disable", {});
@@ -150,20 +190,51 @@ const ring = await page.evaluate(() => { const a = document.querySelector(".hits
 step("searches by keyboard alone");
 await page.context().close();
 
-// Every page, light and dark, wide and on a phone
-const pages = ["", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/guards", "/why?tool=notes:add&token=anna", "/approvals", "/audit", "/audit/verify", "/cost", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
+// Every page, light and dark, wide and on a phone: loaded once, by two at a time
+const pages = ["", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
 const every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-for (const [scheme, width, rules] of [["light", 1180, { type: "rule", values: ["color-contrast"] }], ["dark", 390, every]]) {
-  const one = await open({ colorScheme: scheme, viewport: { width, height: 800 } });
-  for (const path of pages) {
+const looks = [["dark", 390, { type: "tag", values: every }], ["light", 1180, { type: "rule", values: ["color-contrast"] }]];
+await api("execute", { toolKey: "notes:find", arguments: { words: "last" } }); // waits on the page of approvals
+async function judge() {
+  const one = await open();
+  for (let path = pages.shift(); path !== undefined; path = pages.shift()) {
+    await one.emulateMedia({ colorScheme: "dark" });
+    await one.setViewportSize({ width: 390, height: 800 });
     await at(one, path);
     await one.evaluate(axe);
-    const result = await one.evaluate((rules) => globalThis.axe.run(document, { runOnly: rules }), rules);
-    for (const v of result.violations) found.axe.push(`${scheme} ${path} ${v.id}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
-    const wide = await one.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    if (wide > 1) found.overflow.push(`${width} ${path}: ${wide} px`);
+    await one.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
+    for (const [scheme, width, runOnly] of looks) {
+      await one.emulateMedia({ colorScheme: scheme });
+      await one.setViewportSize({ width, height: 800 });
+      const violations = await one.evaluate(async (runOnly) => (await globalThis.axe.run(document, { runOnly, resultTypes: ["violations"] })).violations, runOnly);
+      for (const v of violations) found.axe.push(`${scheme} ${path} ${v.id}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+      const wide = await one.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (wide > 1) found.overflow.push(`${width} ${path}: ${wide} px`);
+    }
   }
   await one.context().close();
+}
+await Promise.all([judge(), judge()]);
+
+// What somebody else does meanwhile
+{
+  const late = await open();
+  await at(late, "/server?name=echo");
+  await fetch(`${base}/api/v1/servers/echo`, { method: "DELETE", headers: { authorization: `Bearer ${token}` } });
+  await late.getByRole("button", { name: "Connect anew" }).click();
+  await late.getByText(/removed while this page was open/).first().waitFor();
+  step("is told that a server was removed meanwhile");
+  await at(late, "/projects");
+  await late.locator("#name").fill("typed <before>");
+  await late.context().clearCookies();
+  await late.getByRole("button", { name: "Make it" }).click();
+  await late.getByText("What you typed is kept").waitFor();
+  await late.getByLabel("Token").fill(token);
+  await late.getByRole("button", { name: "Log in" }).click();
+  await late.getByText("Nothing you typed is lost").waitFor();
+  if (!(await late.content()).includes("typed &lt;before&gt;")) throw new Error("what was typed is lost");
+  step("loses nothing when the session ends");
+  await late.context().close();
 }
 
 // Without scripts

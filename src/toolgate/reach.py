@@ -4,7 +4,7 @@ Denied and absent look the same here, so nothing above has to take care of that.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import islice
+from itertools import compress, islice
 from weakref import ref
 
 import numpy as np
@@ -314,16 +314,17 @@ class Reach:
         self, caller: Caller, snapshot: Snapshot, answer: SearchAnswer
     ) -> Mapping[str, Sequence[str]]:
         """Names of all tools of the servers in an answer, by server."""
-        servers = dict.fromkeys(hit.key.partition(":")[0] for hit in answer.hits)
-        return {
-            name: [
-                tool.name
-                for tool in snapshot.servers[name].tools
-                if self._access.decide(caller, "list", tool.key).allowed
-            ]
-            for name in servers
-            if name in snapshot.servers
-        }
+        allowed = self._access.mask(caller, snapshot)
+        found: dict[str, list[str]] = {}
+        for name in dict.fromkeys([hit.key.partition(":")[0] for hit in answer.hits]):
+            entries = snapshot.servers.get(name)
+            if entries is None:
+                continue
+            names = [tool.name for tool in entries.tools]
+            if allowed is not None:
+                names = list(compress(names, allowed[snapshot.spans[name]].tolist()))
+            found[name] = names
+        return found
 
     def array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
         """Those of the entries that the caller may see, as a JSON array."""

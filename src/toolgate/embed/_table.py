@@ -18,7 +18,9 @@ import mmap
 import struct
 import weakref
 import zipfile
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -86,8 +88,10 @@ class Table:
         self._pieces = Pieces(vocabulary)
         self._codes = codes
         self._scale = scale.astype(np.float32)
-        # The last one is no pair: whatever is looked up has a place.
-        self._pairs = np.append(pairs.astype(np.int64), np.iinfo(np.int64).max)
+        firsts, seconds = np.divmod(pairs, PAIR_STEP)
+        begins = np.searchsorted(firsts, np.arange(len(vocabulary) + 1))
+        self._begins = begins.astype(np.int32).data
+        self._seconds = seconds.astype(np.int16).data
         self._first_pair = len(vocabulary)
         self._known: dict[int, bytes] = {}
         if n_rows != len(vocabulary) + len(pairs) or len(scale) != n_rows:
@@ -99,7 +103,7 @@ class Table:
         found = np.empty((len(texts), self.dim), np.float32)
         for row, text in zip(found, texts, strict=True):
             rows = self._rows(self._pieces(text))
-            self._sum(rows, self._few(rows) if codes is None else codes[rows], row)
+            self._sum(row, self._scale[rows], self._few(rows) if codes is None else codes[rows])
         return found
 
     def vector(self, text: str) -> NDArray[np.float32]:
@@ -107,10 +111,12 @@ class Table:
         return self.vectors([text])[0]
 
     def _sum(
-        self, rows: NDArray[np.int64], codes: NDArray[np.uint8], summed: NDArray[np.float32]
+        self,
+        summed: NDArray[np.float32],
+        scale: NDArray[np.float32],
+        codes: NDArray[np.uint8],
     ) -> None:
-        """Fill in the vector of a text from its rows and their codes."""
-        scale = self._scale[rows]
+        """Fill in the vector of a text from the scales and the codes of its rows."""
         summed[: self.dim // 2] = scale @ (codes & 15).astype(np.float32)
         summed[self.dim // 2 :] = scale @ (codes >> 4).astype(np.float32)
         summed -= 8 * np.add.reduce(scale)
@@ -120,27 +126,28 @@ class Table:
         else:
             summed /= np.float32(length)
 
-    def _rows(self, pieces: Sequence[int]) -> NDArray[np.int64]:
+    def _rows(self, pieces: Sequence[int]) -> list[int]:
         """The rows of pieces, and of those neighbours that the table has as pairs."""
-        rows = np.array(pieces, np.int64)
-        if len(rows) < 2:
-            return rows
-        keys = pair_keys(rows)
-        places = self._pairs.searchsorted(keys)
-        pairs = places[self._pairs[places] == keys]
-        return np.concatenate([rows, pairs + self._first_pair]) if len(pairs) else rows
+        rows, begins, seconds = list(pieces), self._begins, self._seconds
+        for first, second in pairwise(pieces):
+            begin, end = begins[first], begins[first + 1]
+            if begin < end:
+                at = bisect_left(seconds, second, begin, end)
+                if at < end and seconds[at] == second:
+                    rows.append(self._first_pair + at)
+        return rows
 
-    def _few(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _few(self, rows: list[int]) -> NDArray[np.uint8]:
         """The codes of some rows; requests have the same few words again and again."""
-        known, wanted = self._known, rows.tolist()
+        known = self._known
         try:
-            found = [known[row] for row in wanted]
+            found = [known[row] for row in rows]
         except KeyError:
             codes = self._codes.whole()
-            found = [known.get(row) or codes[row].tobytes() for row in wanted]
+            found = [known.get(row) or codes[row].tobytes() for row in rows]
             if len(known) > _REMEMBERED:
                 known.clear()
-            known.update(zip(wanted, found, strict=True))
+            known.update(zip(rows, found, strict=True))
         return np.frombuffer(b"".join(found), np.uint8).reshape(len(rows), self.dim // 2)
 
 

@@ -4,6 +4,7 @@ One index over all tools; who may see which is a mask at the moment of the reque
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -194,11 +195,12 @@ class Names:
 
     def find(self, way: str) -> list[tuple[int, int]]:
         """Rank and place of what has this hash."""
-        wanted = np.uint32(_checksum(way))
-        begin = int(self.hashes.searchsorted(wanted))
-        if begin == len(self.hashes) or self.hashes[begin] != wanted:
+        wanted = _checksum(way)
+        hashes = self.hashes.data
+        begin = bisect_left(hashes, wanted)
+        if begin == len(hashes) or hashes[begin] != wanted:
             return []
-        end = int(self.hashes.searchsorted(wanted, "right"))
+        end = bisect_right(hashes, wanted, begin)
         return list(
             zip(self.ranks[begin:end].tolist(), self.places[begin:end].tolist(), strict=True)
         )
@@ -630,10 +632,13 @@ def _ways(tool: SearchableTool) -> tuple[str, ...]:
 
 def _plain(name: str) -> str:
     """A name without everything but letters and digits, to compare `list files` with it."""
-    return _SEPARATORS.sub("", fold(name))
+    folded = fold(name)
+    return folded.translate(_DROPPED) if folded.isascii() else _SEPARATORS.sub("", folded)
 
 
 _SEPARATORS = re.compile(r"[\W_]+")
+_DROPPED = {code: None for code in range(128) if not chr(code).isalnum()}
+"""The same among plain characters, which goes faster."""
 _QUOTES = "\"'`“”„«»"
 _AROUND = f"{_QUOTES}.,;:!?()[]"
 """What stands around a word and is no part of it."""
@@ -857,13 +862,13 @@ def _by_name(
     return matched
 
 
-def _named(state: LexicalState, names: Iterable[str], found: set[int]) -> list[str]:
+def _named(state: LexicalState, names: Iterable[str], found: set[int | None]) -> list[str]:
     """Those names that have one of the terms."""
     number = state.vocabulary.get
     return [
         name
         for name in dict.fromkeys(names)
-        if any(number(term) in found for term in _terms_of_name(name))
+        if not found.isdisjoint(map(number, _terms_of_name(name)))
     ]
 
 

@@ -6,6 +6,7 @@ so much has changed that all is put into one segment again. Document frequencies
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -379,7 +380,6 @@ class WordIndex:
 
     def fields_of(self, found: Iterable[int], places: Sequence[int]) -> list[dict[int, list[int]]]:
         """For each of these places, the terms by the field that has them."""
-        wanted = np.array(places, np.int32)
         matched: list[dict[int, list[int]]] = [{} for _ in places]
         for segment in self.segments:
             begins, terms = segment.begins.data, segment.terms
@@ -391,10 +391,10 @@ class WordIndex:
                 if begin == end:
                     continue
                 # A few single looks cost less than the same in whole arrays.
-                ends: list[int] = segment.places[begin:end].searchsorted(wanted).tolist()
-                for hit, at in enumerate(ends):
-                    if begin + at < end and owners[begin + at] == places[hit]:
-                        for row in self.patterns.fields_of(codes[begin + at]):
+                for hit, place in enumerate(places):
+                    at = bisect_left(owners, place, begin, end)
+                    if at < end and owners[at] == place:
+                        for row in self.patterns.fields_of(codes[at]):
                             matched[hit].setdefault(row, []).append(number)
         return matched
 

@@ -775,7 +775,9 @@ class HybridSearch:
             said.insert(0, "has the quoted text")
         if used := ranking.lift.told(place):
             said.insert(0, used)
-        part = max(ranking.parts, key=lambda part: float(part.sums[at]))
+        part = ranking.parts[0]
+        if len(ranking.parts) > 1:
+            part = max(ranking.parts, key=lambda part: float(part.sums[at]))
         by_meaning = part.dense is not None and 2 * part.dense[at] > part.sums[at]
         fields: dict[str, object] = {
             "query": ranking.query[:200],

@@ -13,11 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.access.places import caller
+from tests.chat.place import Scripted, scripted
 from toolgate.access import Grounds, ProjectRules, Rule, parse_pattern
 from toolgate.app import App, open_app
 from toolgate.errors import CatalogError, ToolgateError, UnknownToolError
+from toolgate.flow import TurnRequest
+from toolgate.llm import Message
 from toolgate.metatools import DiscoverRequest
-from toolgate.settings import DiscoverySettings, Settings, StoreSettings
+from toolgate.serve.rest import Rest, _Call, _route
+from toolgate.settings import (
+    ChatSettings,
+    DiscoverySettings,
+    ModelTable,
+    Settings,
+    StoreSettings,
+)
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec
 
@@ -54,6 +64,8 @@ class World:
 
     app: App
     upstreams: dict[str, FakeUpstream]
+    model: Scripted
+    """What turns of chat ask; it calls every tool there is, whatever it was offered."""
 
     @property
     def keys(self) -> list[str]:
@@ -79,8 +91,11 @@ async def opened() -> AsyncGenerator[World]:
         groups={"whalesgroup": ("alfa",), "fishgroup": ("bravo", "carla")},
         discovery=DiscoverySettings(max_results=20, budget_tokens=4000, show_down=True),
     )
-    async with open_app(wanted, wait_s=10.0, wires=dict(upstreams)) as app:
-        yield World(app=app, upstreams=upstreams)
+    async with scripted() as model:
+        table = ModelTable(model="double", url=model.url, key="k", retries=0)
+        wanted = replace(wanted, models={"main": table}, chat=ChatSettings(engine="plain"))
+        async with open_app(wanted, wait_s=10.0, wires=dict(upstreams)) as app:
+            yield World(app=app, upstreams=upstreams, model=model)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +154,7 @@ _claims = st.dictionaries(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     rules=st.lists(_rules(), max_size=7),
     claims=_claims,
@@ -197,6 +212,9 @@ async def _check(
         manages = policy.decide(asker, "right", "manage").allowed
         if not (own or reads or prompts or templates or manages):
             assert not re.search(rf"\b{name}\b", shown), f"{name} is named"
+    visible = sum(policy.decide(asker, "list", key).allowed for key in world.keys)
+    await _check_counts(world, asker, visible)
+    await _try_turn(world, asker, may)
     for key, is_allowed in may.items():
         await _try_tool(world, asker, key, is_allowed=is_allowed)
     for name in SERVERS:
@@ -235,7 +253,69 @@ async def _everything(world: World, asker: Caller) -> str:
         {"name": "nothing", "arguments": {}},
     ):
         found.append(await _said(lambda params=params: gateway.call(asker, params, None)))
+    found += [await _asked(world, asker, *place) for place in _REST]
     return "\n".join(one.decode() if isinstance(one, bytes) else _text(one) for one in found)
+
+
+_REST: tuple[tuple[str, str, Json], ...] = (
+    *(("GET", path, {}) for path in ("me", "tools", "status", "servers", "groups")),
+    *(("GET", path, {}) for path in ("approvals", "tools/versions", "openapi.json", "threads")),
+    ("POST", "discover", {"query": "papers about whales", "limit": 20}),
+    ("POST", "discover", {"query": "whales", "server": "nowhere"}),
+    ("POST", "describe", {"toolKeys": ["nothing:here"]}),
+    ("POST", "execute", {"toolKey": "alfatool"}),
+    ("POST", "detect", {"message": "find papers about whales"}),
+    ("POST", "enrich", {"prompt": "find papers about whales"}),
+)
+"""What anybody may ask over REST."""
+_MANAGING: tuple[str, ...] = (
+    *("audit", "cost", "tools/usage", "usage", "held", "index", "optimization", "packs"),
+    *("tokens", "projects", "permissions", "guards", "collections", "prompts", "credentials"),
+)
+"""What is for who manages; to others it says nothing."""
+
+
+async def _asked(world: World, asker: Caller, method: str, path: str, body: Json) -> Any:
+    """What the REST door answers a caller."""
+    handler, names = _route(method, path)
+    call = _Call(caller=asker, names=names, query={}, body=body)
+    try:
+        return (await handler(Rest(world.app), call))[1]
+    except ToolgateError as error:
+        return str(error)
+
+
+async def _check_counts(world: World, asker: Caller, visible: int) -> None:
+    """Numbers tell as little as names; what is for who manages names nothing to others."""
+    status = await _asked(world, asker, "GET", "status", {})
+    servers = (await _asked(world, asker, "GET", "servers", {}))["servers"]
+    assert status["servers"] == len(servers)
+    if not world.app.permissions.policy.decide(asker, "right", "manage").allowed:
+        assert status["tools"] == visible
+        assert sum(server["tools"] for server in servers) == visible
+        for path in _MANAGING:
+            told = _text(await _asked(world, asker, "GET", path, {}))
+            assert not re.search(r"(alfa|bravo|carla|delta)tool\dx", told), path
+
+
+async def _try_turn(world: World, asker: Caller, may: dict[str, bool]) -> None:
+    """A turn of chat: its model hears of no tool that is denied, and runs none, as it may try."""
+    assert world.app.chat is not None
+    calls = [{"name": key.replace(":", "__"), "arguments": {}} for key in world.keys]
+    world.model.script({"tool_calls": calls}, {"content": "Done."})
+    before = {name: len(one.requests) for name, one in world.upstreams.items()}
+    asked = Message(role="user", content="Find papers about whales.")
+    sent = len(world.model.chats)
+    run = world.app.chat.start(TurnRequest(caller=asker, messages=(asked,)))
+    assert run.task is not None
+    await run.task
+    first, *_ = world.model.chats[sent:]
+    for key, is_allowed in may.items():
+        if not is_allowed:
+            assert key.partition(":")[2] not in _text(first), f"{key} is offered"
+    for name, upstream in world.upstreams.items():
+        allowed = sum(may[key] for key in world.keys if key.startswith(f"{name}:"))
+        assert len(upstream.requests) - before[name] <= allowed
 
 
 def _text(value: Any) -> str:

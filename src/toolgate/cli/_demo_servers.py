@@ -262,7 +262,9 @@ async def _install_npm(place: Path, packages: Sequence[str], node: Node) -> str 
     return await _run(
         *node.npm,
         *("install", "--prefix", str(place), "--no-audit", "--no-fund", "--no-package-lock"),
-        *("--ignore-scripts", "--loglevel", "error", *packages),
+        *("--ignore-scripts", "--loglevel", "error"),
+        # Each package is tried three times, one after another; npm waits 10 and 60 s in between.
+        *("--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "5000", *packages),
     )
 
 
@@ -282,15 +284,20 @@ async def _install_pypi(place: Path, packages: Sequence[str]) -> str | None:
 
 
 async def _run(*command: str) -> str | None:
-    """Run a program; None when it worked, else the last line of what it said."""
+    """Run a program; None when it worked, else the last line that says what is wrong."""
     try:
         done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     except OSError as error:
         return f"{command[0]} could not be started: {error.strerror}."
     if done.returncode == 0:
         return None
-    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-    return said[-1].strip() if said else f"{command[0]} ended with status {done.returncode}."
+    lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines()
+    said = [line.strip() for line in lines if line.strip() and _LOG_OF_NPM not in line]
+    return said[-1] if said else f"{command[0]} ended with status {done.returncode}."
+
+
+_LOG_OF_NPM = "A complete log of this run"
+"""npm's last line names its log, which says no more than the line before."""
 
 
 def _programs(environment: Path) -> Path:

@@ -204,3 +204,24 @@ async def test_the_receipt_of_a_search_names_what_was_withheld_and_the_answer_do
     assert "deny" in withheld["denied_tools"]["git:t05"]
     assert "t05" not in found.text.replace("'t05'", "")
     assert all(key not in found.text for key in withheld["denied_tools"])
+
+
+async def test_what_was_withheld_is_looked_for_anew_when_rights_change() -> None:
+    tools = {f"t{n}": (lambda _: text_result("x")) for n in range(4)}
+    settings = Settings(auth="required", optimization="bm25")
+    async with memory_app({"git": FakeUpstream(tools)}, settings) as app:
+        admin = app.gateway.admin
+        made = await admin.create_token(ME, "anna", allow=["git:t0", "git:t1"])
+
+        async def withheld() -> set[str]:
+            anna = await app.gateway.admission.admit(Shown(meta_token=made.secret))
+            for _ in range(2):
+                await app.gateway.discover(anna, DiscoverRequest(queries=("t0",)))
+            await app.recorder.flush()
+            last, before = await app.store.audit(AuditFilter(action="discover", limit=2))
+            assert last.detail["withheld"] == before.detail["withheld"]
+            return set(last.detail["withheld"]["denied_tools"])
+
+        assert await withheld() == {"git:t2", "git:t3"}
+        await admin.add_permissions(ME, effect="deny", patterns=["git:t1"], to=["token:anna"])
+        assert await withheld() == {"git:t1", "git:t2", "git:t3"}

@@ -42,6 +42,37 @@ def made(embedder: HashingEmbedder, clock: Clock, *, kept: int = 1_000) -> Query
     return QueryVectors(embedder, timeout_s=0.05, rest_s=10, kept=kept, kept_s=300, now=clock)
 
 
+class AtOnce(Hindered):
+    """Says of texts with a blank that they are computed on the spot."""
+
+    def computes_at_once(self, texts: Sequence[str]) -> bool:
+        return all(" " in text for text in texts)
+
+
+async def test_texts_that_are_computed_at_once_have_no_deadline() -> None:
+    embedder = AtOnce()
+    asked = QueryVectors(embedder, timeout_s=0.0, rest_s=10, kept=10)
+
+    found = await asked.vectors_of(["the weather", "the news"])
+    assert found is not None
+    assert list(found) == ["the weather", "the news"]
+    embedder.hindrance = lambda: "hang"
+    assert await asked.vectors_of(["weather"]) is None
+    assert "did not answer" in asked.trouble
+
+
+async def test_what_is_computed_at_once_may_fail_all_the_same() -> None:
+    embedder = AtOnce()
+
+    def fail() -> None:
+        raise EmbedderError("broken")
+
+    embedder.hindrance = fail
+    asked = made(embedder, Clock())
+    assert await asked.vectors_of(["the weather"]) is None
+    assert "failed" in asked.trouble
+
+
 async def test_a_vector_is_kept_for_its_time_and_no_longer() -> None:
     embedder, clock = HashingEmbedder(), Clock()
     asked = made(embedder, clock)

@@ -1,10 +1,14 @@
 """What operators read at `/metrics` is what happened, exactly."""
 
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,6 +17,7 @@ from toolgate.app import App
 from toolgate.errors import UnknownToolError
 from toolgate.serve.http import build_app
 from toolgate.settings import MetricSettings, Settings
+from toolgate.store import SqlAccess
 from toolgate.telemetry import METRICS
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
@@ -87,6 +92,29 @@ async def test_the_numbers_are_those_of_a_scripted_load() -> None:
         assert found["toolgate_info", "0.1.0"] == 1
         again = await scraped(client)
         assert again["toolgate_calls_total", "a", "ok"] == 7
+
+
+async def test_who_waits_for_the_store_is_counted() -> None:
+    async with opened() as (app, client):
+        assert (await scraped(client))["toolgate_store_waiting", "write"] == 0
+        held, release = anyio.Event(), threading.Event()
+        assert isinstance(app.store, SqlAccess)
+
+        def hold(_: object) -> None:
+            anyio.from_thread.run_sync(held.set)
+            release.wait(60)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(app.store.maintaining, hold)
+            with anyio.fail_after(60):
+                await held.wait()
+            for _ in range(3):
+                tasks.start_soon(app.store.add_project, "web")
+            with anyio.fail_after(60):
+                while app.store.waiting()["write"] < 3:
+                    await anyio.lowlevel.checkpoint()
+            release.set()
+        assert app.store.waiting() == {"read": 0, "write": 0}
 
 
 async def test_every_metric_is_described_and_every_described_one_is_there() -> None:

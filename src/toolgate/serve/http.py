@@ -248,10 +248,7 @@ class Door:
         self._idle = anyio.Event()
         self._is_draining = False
         self._is_ending = False
-        logs = app.settings.log
-        self._logs_requests = logs.requests == "on" or (
-            logs.requests == "auto" and logs.format == "json"
-        )
+        self._logs_requests = app.settings.log.names_requests
         self._metrics: Metrics | None = None
         self._trimming: asyncio.TimerHandle | None = None
         self._passed_bytes = 0

@@ -575,6 +575,13 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             lambda opened: _schemas.prune(opened, before=oldest, max_bytes=most)
         )
 
+    def waiting(self) -> dict[str, int]:
+        """How many wait for their turn to `read` and to `write`."""
+        return {
+            "read": self._reads.statistics().tasks_waiting,
+            "write": self._writes.statistics().tasks_waiting,
+        }
+
     async def sizes(self) -> dict[str, int]:
         """Bytes in all (`total`) and rows by table, for `doctor`."""
 

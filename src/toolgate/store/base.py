@@ -987,6 +987,10 @@ class Store(
         """
         ...
 
+    def waiting(self) -> Mapping[str, int]:
+        """How many wait for their turn to `read` and to `write`."""
+        ...
+
     async def sizes(self) -> dict[str, int]:
         """Bytes in all (`total`) and rows by table, for `doctor`."""
         ...

@@ -58,6 +58,8 @@ class Told(Collector):
         yield from self._of_audit()
         yield from self._of_index()
         yield self._gauge("toolgate_approvals_waiting", {(): self._of.waiting})
+        queued: dict[Labels, float] = {(kind,): number for kind, number in self._of.queued.items()}
+        yield self._gauge("toolgate_store_waiting", queued)
         yield self._gauge("toolgate_running", {(): self._of.running()})
 
     def _of_servers(self) -> Iterator[Metric]:

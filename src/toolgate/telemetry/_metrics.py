@@ -6,7 +6,7 @@ somebody asks. Labels are bounded: of names that others choose so many are told 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -94,6 +94,7 @@ class Metrics:
         self.servers, self._words = _Names(), _Names()
         self.index: Json = {}
         self.held = self.waiting = 0
+        self.queued: Mapping[str, int] = {}
         self._told: Any = None
 
     @property
@@ -128,6 +129,7 @@ class Metrics:
         self.held = len([one for one in await manage.held_tools(MANAGER) if one.state == "held"])
         waiting = await manage.approvals(MANAGER, state="waiting", limit=1000)
         self.waiting = len(waiting)
+        self.queued = self.app.store.waiting()
 
     # Counting
 

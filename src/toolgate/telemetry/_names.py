@@ -145,6 +145,12 @@ def _all() -> tuple[Metric, ...]:
             says="Calls that wait for a person.",
         ),
         Metric(
+            name="toolgate_store_waiting",
+            kind="gauge",
+            labels=("kind",),
+            says="Work that waits for its turn at the store: read, write.",
+        ),
+        Metric(
             name="toolgate_vectors",
             kind="gauge",
             labels=("search",),

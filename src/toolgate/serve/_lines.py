@@ -87,9 +87,10 @@ class _Requests:
         """Write the line of what is answered."""
         if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
             return
-        began, fields = self._open.pop(message.id, (None, {}))
-        if began is None:
+        known = self._open.pop(message.id, None)
+        if known is None:
             return
+        began, fields = known
         fields["status"] = message.error.code if isinstance(message, JSONRPCError) else "ok"
         took_ms = round((perf_counter() - began) * 1000, 1)
         fields |= {"path": "stdio", "duration_ms": took_ms, "response_bytes": size_bytes}

@@ -189,3 +189,19 @@ def test_a_running_gateway_takes_documents_in_and_answers_with_them(
     hidden = command("call", "documents:grade", "--arg", "question=x")
     assert hidden.status == NOTHING
     assert serving.end() == 0
+
+
+def test_doctor_says_whether_collections_can_be_searched(command: Command, place: Path) -> None:
+    """One whose model is switched off is a problem, and says what to do."""
+    command("docs", "add", "guides", "-c", "docs")
+    checks = {one["name"]: one for one in command("doctor", "--json").json["checks"]}
+    assert checks["documents"]["found"] == "1 collection can be searched, 3 documents."
+
+    off = '[documents.models.bundled]\nembedder = "bundled"\nenabled = false\n'
+    with (place / "toolgate.toml").open("a", encoding="utf-8") as file:
+        file.write(off)
+    done = command("doctor", "--json")
+    checks = {one["name"]: one for one in done.json["checks"]}
+    assert done.status == FAILED
+    assert "switched off" in checks["documents docs"]["found"]
+    assert "documents" not in checks

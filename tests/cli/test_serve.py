@@ -54,6 +54,15 @@ def get(url: str) -> Any:
         return json.load(answer)
 
 
+def post(url: str, body: Any, *, thread: str = "") -> Any:
+    headers = {"content-type": "application/json"} | (
+        {"x-toolgate-thread": thread} if thread else {}
+    )
+    wanted = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(wanted, timeout=60) as answer:
+        return json.load(answer)
+
+
 def test_serve_says_where_to_connect_and_how_each_server_is(serve: Serve) -> None:
     gateway = serve()
     assert f"toolgate {gateway.address}/mcp" in gateway.line("Claude Code")
@@ -129,6 +138,37 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_changes_nothing(
     gateway.line("configuration read again")
     names = [server["name"] for server in get(f"{gateway.address}/api/v1/servers")["servers"]]
     assert names == ["small", "second"]
+
+
+@pytest.mark.real
+@POSIX
+def test_a_call_that_waits_for_a_person_outlives_a_kill(serve: Serve, folder: Path) -> None:
+    """The turn goes on in another process, with what it had said and asked."""
+    with (folder / "toolgate.toml").open("a", encoding="utf-8") as file:
+        file.write(
+            '[[guard]]\ntools = ["small:add_numbers"]\napproval = "user"\n'
+            '[models.main]\nprovider = "scripted"\n[models.main.options]\nsteps = ['
+            '{ user = "add", call = { name = "small__add_numbers",'
+            " arguments = { a = 2, b = 3 } } },"
+            '{ after = "small__add_numbers", say = "The sum: {result}" }]\n'
+        )
+    first = serve()
+    first.line("small")
+    question = {"messages": [{"role": "user", "content": "Please add the numbers."}]}
+    asked = post(f"{first.address}/v1/chat/completions", question, thread="t")
+    assert "approval" in asked["choices"][0]["message"]["content"]
+    first.end(signal.SIGKILL)
+
+    second = serve()
+    second.line("small")
+    history = f"{second.address}/v1/chat/history?thread_id=t"
+    (waiting,) = get(history)["pending"]
+    post(f"{second.address}/api/v1/approvals/{waiting['approval_id']}/approve", {})
+    resumed = post(f"{second.address}/v1/chat/resume", {}, thread="t")
+    assert resumed["choices"][0]["message"]["content"] == 'The sum: {"sum": 5}'
+    after = get(history)
+    assert [one["role"] for one in after["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert after["pending"] == []
 
 
 def test_a_port_that_our_own_gateway_has_is_named_with_it(serve: Serve, toolgate: Run) -> None:

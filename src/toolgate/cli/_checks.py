@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from toolgate import __version__, runfile, settings
-from toolgate.cli._door import Door, find_running, load_settings, store_url
+from toolgate.cli._door import Door, find_running, load_settings, open_door, store_url
 from toolgate.cli._output import counted
 from toolgate.cli._packs import listed
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
-from toolgate.types import Json, ServerSpec
+from toolgate.types import Json, ServerSpec, json_object
 
 __all__ = ["Check", "examine", "versions"]
 
@@ -63,7 +63,8 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
     async for check in _configuration(loaded):
         yield check
     yield _disk(loaded)
-    yield await _store(loaded)
+    store = await _store(loaded)
+    yield store
     for check in _run_files():
         yield check
     remote = await find_running(loaded)
@@ -82,6 +83,9 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
         yield check
     async for check in _packs(loaded, remote):
         yield check
+    if json_object(store.details.get("sizes")).get("document_collections"):
+        async for check in _documents(loaded):
+            yield check
     if loaded.connections:
         async for check in _connections(loaded):
             yield check
@@ -341,6 +345,29 @@ async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
         yield Check(
             name="packs", state="ok", found=f"{counted(len(used), 'pack')} in use: {names}."
         )
+
+
+async def _documents(loaded: Settings) -> AsyncIterator[Check]:
+    """Collections of documents: whether each can be searched, with its model and its place."""
+    try:
+        async with open_door(loaded, connect=()) as door:
+            found = cast("list[Json]", (await door.rest("GET", "collections"))["collections"])
+    except ToolgateError as error:
+        yield _failed("documents", error)
+        return
+    for row in found:
+        if row["problem"]:
+            yield Check(
+                name=f"documents {row['name']}",
+                state="problem",
+                found=row["problem"],
+                hint="See: toolgate docs collections",
+            )
+    documents = counted(sum(row["documents"] for row in found), "document")
+    if found and not any(row["problem"] for row in found):
+        text = f"{counted(len(found), 'collection')} can be searched, {documents}."
+        names = [row["name"] for row in found]
+        yield Check(name="documents", state="ok", found=text, details={"collections": names})
 
 
 async def _connections(loaded: Settings) -> AsyncIterator[Check]:

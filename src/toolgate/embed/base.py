@@ -30,7 +30,8 @@ class Embedder(Protocol):
     * Any string is a text, of any length and script; what is too long is cut.
     * Equal `identity` means equal vectors, in any process, on any day.
     * Many texts never hold up the event loop: computing goes to a thread. Few short ones may be
-      computed on the spot, since handing them over costs more.
+      computed on the spot, since handing them over costs more; `computes_at_once(texts)`, which it
+      need not have, says of which this is true, and no deadline is set for those.
     * What it keeps open, such as connections, ends with `aclose()`, which it need not have. It can
       be asked again afterwards, also in another event loop.
     """

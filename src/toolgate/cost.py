@@ -169,8 +169,7 @@ async def account(app: App, caller: Caller, since: str) -> Account:
             # A manager in that project stands for its callers: who may use less pays less.
             about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
             shown = estimate_tokens(await app.gateway.list_tools(about))
-            whole = sum(estimate_tokens(tool.raw) for tool in app.gateway.reach.tools(about))
-            menus[cost.project_id] = (shown, whole)
+            menus[cost.project_id] = (shown, app.gateway.reach.menu_tokens(about))
         shown, whole = menus[cost.project_id]
         tasks.append(TaskCost(of=cost, menu_tokens=shown, all_menu_tokens=whole))
     return Account(since=since, tasks=tuple(tasks))

@@ -22,6 +22,7 @@ from toolgate.errors import (
 from toolgate.execute import nearest
 from toolgate.search import SearchAnswer, ToolIndex
 from toolgate.settings import Settings
+from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json
 
 __all__ = ["Reach"]
@@ -190,6 +191,15 @@ class Reach:
         if mask is None:
             return snapshot.tools
         return [snapshot.tools[place] for place in mask.nonzero()[0]]
+
+    def menu_tokens(self, caller: Caller) -> int:
+        """Estimated tokens of the definitions of all tools that the caller may use."""
+        snapshot = self._catalog.snapshot
+        mask = self._access.mask(caller, snapshot)
+        if mask is None or mask.all():
+            return snapshot.menu_tokens
+        mine = (snapshot.tools[place] for place in mask.nonzero()[0])
+        return sum(estimate_tokens(tool.raw) + 1 for tool in mine)
 
     def tools_of(self, caller: Caller, server: str) -> Sequence[Entry]:
         """The tools of one server that the caller may use, in its order."""

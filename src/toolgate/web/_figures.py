@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_FEW = 5_000
+_FEW = 2_000
 """Records that are counted while somebody waits for the page."""
 _GOOD_FOR_S = 60.0
 

@@ -3,7 +3,9 @@
     python -m benchmarks.scanner [--json]
 
 Real ones: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`, a JSON object a
-line with `server`, `kind` and the definition.
+line with `server`, `kind` and the definition. `data/poisoned_unseen.jsonl` has others, that no rule
+was ever changed for: how much of an attack in new words is found. It has no target; a set that was
+looked at for its misses goes to the first file, and another takes its place.
 """
 
 import json
@@ -33,6 +35,8 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
     for tool in poisoned:
         found[tool["kind"]].append(is_held(scanner, tool, neighbours))
     caught = sum(map(sum, found.values()))
+    unseen = read(DATA / "poisoned_unseen.jsonl")
+    new = sum(is_held(scanner, tool, neighbours) for tool in unseen)
     rows: list[dict[str, Any]] = [
         {"kind": kind, "tools": len(each), "found": sum(each)}
         for kind, each in sorted(found.items())
@@ -54,7 +58,10 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
                 at_least=True,
             ),
         ],
-        notes=[f"{each_ms:.1f} CPU ms a real tool; held back: {names(held)}."],
+        notes=[
+            f"{each_ms:.1f} CPU ms a real tool; held back: {names(held)}.",
+            f"Of {len(unseen)} poisoned ones that no rule was changed for: {new}.",
+        ],
     )
 
 

@@ -67,6 +67,15 @@ _ROT13: Final = str.maketrans(
 _TURNED: Final = tuple(
     word.translate(_ROT13) for word in ("ignore", "disregard", "instructions", "password", "secret")
 )
+_TURNED_OFTEN: Final = re.compile(
+    r"\b(?:"
+    + "|".join(
+        word.translate(_ROT13)
+        for word in ("the", "and", "this", "that", "with", "from", "user", "before", "tool", "other", "last")
+    )
+    + r")\b"
+)
+"""Words of any English sentence; three of them turned stand in no other text."""
 _BACKWARDS: Final = tuple(
     word[::-1] for word in ("instructions", "previous", "disregard", "passwords", "conversation")
 )
@@ -126,7 +135,7 @@ def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
         if _readable(said.encode(errors="replace")):
             yield "escapes", said
     lowered = part.lower()
-    if any(word in lowered for word in _TURNED):
+    if any(word in lowered for word in _TURNED) or len(set(_TURNED_OFTEN.findall(lowered))) >= 3:
         yield "ROT13", part.translate(_ROT13)
     if any(word in lowered for word in _BACKWARDS):
         yield "letters in reverse order", part[::-1]

@@ -9,17 +9,20 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import aiohttp
 import anyio
 import anyio.to_thread
 
+from tests.chat.place import scripted
 from tests.real.setup import Browser, ensure_browser
 from toolgate.errors import ToolgateError
 from toolgate.evaluations import evaluations_file, note_evaluations
 from toolgate.metatools import DiscoverRequest
 from toolgate.serve.http import serve
-from toolgate.settings import GuardTable, Settings
+from toolgate.settings import ChatSettings, GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
@@ -41,6 +44,8 @@ PAGES = {
     "logins": "/logins",
     "cost": "/cost",
     "evaluation": "/evaluation",
+    "guards": "/guards",
+    "thread": "/thread?name=which+invoice",
 }
 TEXT: Json = {"type": "string"}
 
@@ -98,16 +103,47 @@ def upstream(definitions: dict[str, Json]) -> FakeUpstream:
     def answer(params: Json) -> Json:
         if params.get("name") == "get_workflow_run":
             return text_result("There is no such run.", isError=True)
+        if params.get("name") == "list_invoices":
+            return text_result("2026-1183  249.00  open\n2026-1102  80.00  paid")
         return text_result("Done.")
 
     return FakeUpstream(dict.fromkeys(definitions, answer), definitions=definitions)
+
+
+TURN: tuple[Json, ...] = (
+    {"tool_calls": [{"name": "billing__list_invoices", "arguments": {"customer": "Ada"}}]},
+    {"text": "Invoice 2026-1183 over 249.00 is open; the others are paid."},
+)
+"""What the scripted model says."""
+
+
+def with_model(url: str) -> Settings:
+    """The settings, with a model at an address."""
+    table = ModelTable(model="scripted", url=url, key="k", retries=0)
+    return replace(SETTINGS, models={"main": table}, chat=ChatSettings(engine="plain"))
+
+
+async def ask(base: str, token: str, text: str) -> None:
+    """Say something in a thread, as a chat client does."""
+    headers = {"authorization": f"Bearer {token}", "x-toolgate-thread": "which invoice"}
+    body = {"model": "main", "messages": [{"role": "user", "content": text}]}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{base}/v1/chat/completions", json=body) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
 
 
 async def shoot(browser: Browser) -> None:
     """Fill a gateway, and look at it."""
     servers = {name: upstream(tools) for name, tools in SERVERS.items()}
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with memory_app(servers, SETTINGS) as app, anyio.create_task_group() as tasks:
+    printed = ""
+    async with (
+        scripted(*TURN) as model,
+        memory_app(servers, with_model(model.url)) as app,
+        anyio.create_task_group() as tasks,
+    ):
 
         async def listen() -> None:
             await serve(app, port=0, on_ready=ready.set_result)
@@ -120,6 +156,7 @@ async def shoot(browser: Browser) -> None:
         await admin.create_token(here, "build-server", roles=["reader"], expires_in_s=300_000)
         await admin.create_token(here, "anna", roles=["member"], groups=["web"])
         await admin.save_project(here, "web", settings={"optimization": "hybrid"}, new=True)
+        await ask(base, me.secret, "Which invoice of Ada is open?")
         agent = Caller(caller_id="token:anna", client="claude-code", conversation="c")
         for query, key in (
             ("open an issue about a failing test", "github:create_issue"),
@@ -171,8 +208,9 @@ async def shoot(browser: Browser) -> None:
         done = await anyio.to_thread.run_sync(
             lambda: subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         )
+        printed = done.stdout + done.stderr
         tasks.cancel_scope.cancel()
-    print(done.stdout, done.stderr, file=sys.stderr)
+    print(printed, file=sys.stderr)
 
 
 if __name__ == "__main__":

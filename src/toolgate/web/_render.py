@@ -47,6 +47,17 @@ _PAGES = (
 """Pages in the order of the menu: path, name, whether only who manages sees it."""
 
 
+_WITHIN = {
+    "server": "servers",
+    "tool": "tools",
+    "project": "projects",
+    "token": "tokens",
+    "why": "permissions",
+    "thread": "chat",
+}
+"""Pages that belong to one of the menu."""
+
+
 class Renderer:
     """Makes pages from templates, all with escaping."""
 
@@ -85,6 +96,7 @@ class Renderer:
             url=visit.url,
             said=unquote(visit.request.cookies.get(SAID, "")),
             here=path.partition("/")[0],
+            within=_WITHIN.get(path.partition("/")[0]),
             menu=_menu(visit),
             static=self._static,
             csrf_field=_csrf_field(visit),

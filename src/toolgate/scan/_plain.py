@@ -71,11 +71,12 @@ _TURNED_OFTEN: Final = re.compile(
     r"\b(?:"
     + "|".join(
         word.translate(_ROT13)
-        for word in ("the", "and", "this", "that", "with", "from", "user", "before", "tool", "other", "last")
+        for word in ("the", "and", "this", "that", "with", "from", "user", "before", "tool", "last")
     )
     + r")\b"
 )
 """Words of any English sentence; three of them turned stand in no other text."""
+
 _BACKWARDS: Final = tuple(
     word[::-1] for word in ("instructions", "previous", "disregard", "passwords", "conversation")
 )

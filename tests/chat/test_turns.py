@@ -4,8 +4,10 @@ import anyio
 import pytest
 
 from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
+from toolgate.cost import account
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, text_result
+from toolgate.types import Caller
 
 
 def weather(**tools: object) -> FakeUpstream:
@@ -124,6 +126,22 @@ async def test_each_turn_stands_in_the_audit_with_its_cost_and_without_its_texts
     assert sent > answered > 0
     assert failed.status not in {"ok", "internal", "cancelled"}
     assert "Bonn" not in f"{done} {failed}"
+
+
+@pytest.mark.anyio
+async def test_turns_do_not_distort_what_conversations_of_mcp_clients_cost() -> None:
+    """Their model reads no answer of a search and no list of tools; their own tokens are kept."""
+    servers = {"weather": weather()}
+    async with chatting(CALL, {"text": "It is sunny."}, servers=servers) as place:
+        await place.say("What is the weather forecast in Bonn?", thread="t")
+        direct = {"toolKey": "weather:forecast", "arguments": {}}
+        assert (await place.post("/api/v1/execute", direct))[0] == 200
+        await place.app.recorder.flush()
+        found = await account(place.app, Caller(), "2000-01-01T00:00:00.000Z")
+        _, usage = await place.get("/api/v1/threads/t/usage")
+
+    assert [(task.of.calls, task.of.conversation == "t") for task in found.tasks] == [(1, False)]
+    assert [one["purpose"] for one in usage["usage"]] == ["answer", "answer"]
 
 
 @pytest.mark.anyio

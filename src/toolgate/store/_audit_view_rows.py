@@ -107,7 +107,10 @@ class AuditViews(Protocol):
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
     ) -> list[ConversationCost]:
-        """What conversations cost from a moment on, the last heard of first; None: all projects."""
+        """What conversations cost from a moment on, the last heard of first; None: all projects.
+
+        Without those of chats, of which it is known what their models were sent.
+        """
         ...
 
     async def tool_uses(

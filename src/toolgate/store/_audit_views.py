@@ -83,6 +83,8 @@ def _costs(
         tokens = cast(cast(table.c.detail, JSONB)["tokens"].astext, Integer)
     is_call = table.c.action == "call"
     is_search = table.c.action.in_(("discover", "describe"))
+    # What a model is sent in a turn of a chat is known, menu and all: it is no estimate of this.
+    is_turn = table.c.action == "turn"
     called = case((is_call, table.c.target + func.coalesce(table.c.arguments_sha256, "")))
     calls = func.sum(case((is_call, 1), else_=0))
     last = func.max(table.c.at)
@@ -99,8 +101,9 @@ def _costs(
             func.coalesce(func.sum(table.c.response_bytes), 0).label("response_bytes"),
             last.label("last_at"),
         )
-        .where(table.c.at >= since, table.c.phase == "outcome", is_call | is_search)
+        .where(table.c.at >= since, table.c.phase == "outcome", is_call | is_search | is_turn)
         .group_by(*who)
+        .having(func.sum(case((is_turn, 1), else_=0)) == 0)
         .order_by(last.desc())
         .limit(limit)
     )

@@ -106,6 +106,19 @@ def test_a_day_has_a_budget_of_calls_and_of_tokens() -> None:
     assert use(counted, BEN)
 
 
+def test_a_clock_that_is_set_back_and_forth_gives_no_second_budget() -> None:
+    """And once it is right again, the next day is a new one."""
+    clock = Clock()
+    counted = limits(clock, LimitSettings(calls_per_day=2))
+    assert [use(counted, ANNA) for _ in range(3)] == [True, True, False]
+    for clock.day in ("2026-07-27", "2026-07-28"):
+        assert not use(counted, ANNA)
+    for clock.day in ("2027-07-28", "2026-07-29"):  # a year ahead, and right again
+        use(counted, ANNA)
+    clock.day = "2026-07-30"
+    assert [use(counted, ANNA) for _ in range(3)] == [True, True, False]
+
+
 def test_the_limit_of_the_token_goes_before_that_of_the_project_and_of_all() -> None:
     counted = limits(Clock(), LimitSettings(calls_per_day=1), {"calls_per_day": 2})
     own = replace(ANNA.identity, limits=(("calls_per_day", 3),))

@@ -78,6 +78,15 @@ async def test_what_nobody_touched_is_whole(store: Store, sealer: Sealer) -> Non
     assert (found.signed, found.signed_through, found.unchained, found.foreign) == (1, 10, 0, 0)
 
 
+async def test_a_clock_that_jumps_breaks_no_chain(store: Store, sealer: Sealer) -> None:
+    """The order is that of writing; times are what the clock said."""
+    for at in ("2026-07-28T12:00:00.000Z", "2019-01-01T00:00:00.000Z", "2031-01-01T00:00:00.000Z"):
+        await store.append_audit(records(2, at))
+    await seal(store, sealer, after=0)
+    found = await verify_audit(store, sealer)
+    assert (found.is_whole, found.records, found.signed_through) == (True, 6, 6)
+
+
 async def test_an_empty_audit_is_whole(store: Store, sealer: Sealer) -> None:
     assert (await verify_audit(store, sealer)).is_whole
 

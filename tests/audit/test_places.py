@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +24,7 @@ from toolgate.app import App
 from toolgate.audit import FORMS, FilePlace, Receipts, Recorder, SyslogPlace, as_ocsf, places_of
 from toolgate.errors import SettingError, StoreError
 from toolgate.settings import AuditSettings, ProjectTable, Settings
-from toolgate.store import AuditFilter
+from toolgate.store import AuditFilter, make_store
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import AuditRecord, Caller, Identity, Json
 
@@ -302,6 +304,42 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
         await app.recorder.flush()
         kept = await app.store.audit(AuditFilter(action="call", phase="outcome"))
         assert sorted(one.status for one in kept) == ["ok", "ok", "ok", "store"]
+
+
+KILLED = """
+import os, signal, sys, anyio
+from toolgate.settings import AuditSettings, Settings
+from toolgate.testing import FakeUpstream, memory_app
+from toolgate.types import Caller
+
+def push(params):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    settings = Settings(audit=AuditSettings(on_failure="closed"))
+    git = FakeUpstream({"push": push})
+    async with memory_app({"git": git}, settings, store_url=sys.argv[1]) as app:
+        await app.gateway.execute(Caller(), "git:push", {"n": 1})
+
+anyio.run(main)
+"""
+
+
+async def test_a_kill_in_the_middle_of_a_call_leaves_its_intent_where_nothing_goes_unrecorded(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path / 'toolgate.db'}"
+    done = await anyio.to_thread.run_sync(
+        lambda: subprocess.run(
+            [sys.executable, "-c", KILLED, url], capture_output=True, timeout=100, check=False
+        )
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    store = make_store(url)
+    await store.open()
+    kept = await store.audit(AuditFilter(action="call"))
+    await store.close()
+    assert [(one.phase, one.target) for one in kept] == [("intent", "git:push")]
 
 
 async def changes_of(app: App) -> Json:

@@ -7,6 +7,7 @@ moment at which everybody may start again; a day begins at midnight, UTC.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import date, timedelta
 from time import monotonic
 from typing import TypeAlias
 
@@ -25,6 +26,7 @@ Charge: TypeAlias = Callable[[int], None]
 """Takes estimated tokens."""
 
 _MINUTE_S = 60.0
+_A_DAY = timedelta(days=1)
 _REMEMBERED = 50_000
 
 
@@ -53,9 +55,15 @@ class _Count:
         return (1.0 - self.left) * _MINUTE_S / per_minute
 
     def begin_day(self, day: str) -> None:
-        """Count anew when a day has begun."""
-        if self.day != day:
+        """Count anew when a day has begun; a clock that is set back begins none.
+
+        Around midnight it may be set back and go on: that is the same day. One that was wrong by
+        more is right from now on.
+        """
+        if self.day < day:
             self.day, self.calls, self.tokens = day, 0, 0
+        elif self.day > day and date.fromisoformat(self.day) - date.fromisoformat(day) > _A_DAY:
+            self.day = day
 
 
 class Limits:

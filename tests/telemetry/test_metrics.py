@@ -18,7 +18,7 @@ from toolgate.errors import UnknownToolError
 from toolgate.serve.http import build_app
 from toolgate.settings import MetricSettings, Settings
 from toolgate.store import SqlAccess
-from toolgate.telemetry import METRICS
+from toolgate.telemetry import METRICS, Metrics
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
@@ -115,6 +115,19 @@ async def test_who_waits_for_the_store_is_counted() -> None:
                     await anyio.lowlevel.checkpoint()
             release.set()
         assert app.store.waiting() == {"read": 0, "write": 0}
+
+
+async def test_numbers_that_are_sent_are_looked_up_without_a_scrape() -> None:
+    async with opened() as (app, _):
+        metrics, stop = Metrics(app), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(metrics.keep_fresh, 0.01, stop)
+            with anyio.fail_after(60):
+                while not metrics.index or not metrics.queued:
+                    await anyio.lowlevel.checkpoint()
+            stop.set()
+        [search] = metrics.index["searches"]
+        assert search["search"] == "hybrid"
 
 
 async def test_every_metric_is_described_and_every_described_one_is_there() -> None:

@@ -173,6 +173,7 @@ class Screen:
     def keeping(self, url: str) -> None:
         self.line()
         self.line(f"Serving at {url}. Ctrl-C ends it.", "bold")
+        self.line(f"With a browser: {url.removesuffix('/mcp')}/console", "bold")
 
     def done(self, report: Report, *, interrupted: bool) -> None:
         self.line()

@@ -270,6 +270,9 @@ class Door:
         """Hold what serves requests; needed around any of them."""
         async with AsyncExitStack() as watching, anyio.create_task_group() as tasks:
             self._watch(watching)
+            if self._metrics is not None and self._app.settings.metrics.endpoint:
+                every_s = self._app.settings.metrics.every_s
+                tasks.start_soon(self._metrics.keep_fresh, every_s, self._stop)
             tasks.start_soon(self._load)
             forget = self._gateway.on_access_change(self._look_soon)
             try:

@@ -5,18 +5,24 @@ somebody asks. Labels are bounded: of names that others choose so many are told 
 `other`.
 """
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+import anyio
+
 from toolgate.app import App
+from toolgate.errors import ToolgateError
 from toolgate.observe import Observation, watch_stages
 from toolgate.telemetry._names import BUCKETS
 from toolgate.types import LOCAL, AuditRecord, Caller, Json
 
 __all__ = ["MANAGER", "OTHER", "Counts", "Labels", "Metrics", "Times"]
+
+log = logging.getLogger(__name__)
 
 _MOST_NAMES = 200
 """Servers, stages, statuses and actions that are told apart, of each."""
@@ -130,6 +136,16 @@ class Metrics:
         waiting = await manage.approvals(MANAGER, state="waiting", limit=1000)
         self.waiting = len(waiting)
         self.queued = self.app.store.waiting()
+
+    async def keep_fresh(self, every_s: float, stop: anyio.Event) -> None:
+        """Look again and again: what sends the numbers by itself cannot wait."""
+        while not stop.is_set():
+            try:
+                await self.refresh()
+            except ToolgateError as error:
+                log.warning("numbers were not refreshed", extra={"reason": str(error)})
+            with anyio.move_on_after(every_s):
+                await stop.wait()
 
     # Counting
 

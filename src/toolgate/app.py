@@ -190,8 +190,8 @@ class App:
         self.gateway.settings_changed()
         if fixed.quarantine != watched:
             await self._catalog.look_all_again()
-        await self.packs.become(fixed.packs)
         await self.schemas.become(fixed.connections)
+        await self.packs.become(fixed.packs, fixed.connections)
         await self.open_chat()
 
     async def open_chat(self) -> None:
@@ -321,7 +321,9 @@ async def open_app(
                 may=lambda caller, right: permissions.policy.decide(caller, "right", right).allowed,
             )
 
-        packs = Packs(settings.packs, cwd=_here(), services=services_of)
+        packs = Packs(
+            settings.packs, cwd=_here(), services=services_of, connections=settings.connections
+        )
         stack.push_async_callback(packs.aclose)
         keeper.packs = packs
         live = LiveVariables(services_of)

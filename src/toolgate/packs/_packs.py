@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import anyio
@@ -130,6 +131,7 @@ class Packs:
         *,
         cwd: Path,
         services: Callable[[Pack], ToolServices] | None = None,
+        connections: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         """Name the places; nothing is read yet.
 
@@ -137,8 +139,10 @@ class Packs:
             settings: Which packs are wanted.
             cwd: Where Toolgate runs.
             services: Gives what the tools of a pack may use; None: no code of packs is run.
+            connections: Tables of the databases: code that needs some runs again when they change.
         """
         self._settings = settings
+        self._connections = connections
         self._cwd = cwd
         self._services = services
         self._current = PackSet()
@@ -162,9 +166,11 @@ class Packs:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def become(self, settings: PackSettings) -> bool:
-        """Take new settings over, and look."""
-        self._settings = settings
+    async def become(
+        self, settings: PackSettings, connections: Mapping[str, object] = MappingProxyType({})
+    ) -> bool:
+        """Take new settings and databases over, and look."""
+        self._settings, self._connections = settings, connections
         return await self.look()
 
     async def look(self) -> bool:
@@ -281,7 +287,8 @@ class Packs:
         self, pack: Pack, services: Callable[[Pack], ToolServices]
     ) -> tuple[PackServer, tuple[str, ...]]:
         """The server of a pack, and what is wrong with its code as it is now."""
-        key = (pack.folder, pack.code, repr(self._settings.options.get(pack.name)))
+        needed = self._connections if "connections" in pack.needs else None
+        key = (pack.folder, pack.code, repr(self._settings.options.get(pack.name)), needed)
         old = self._servers.get(pack.name)
         if old is not None and old.key == key:
             return old, old.problems

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -177,6 +178,28 @@ async def test_px_3_sqlcl_is_listed_part_by_part_exchanged_and_ended(
         await anyio.to_thread.run_sync(lambda: psutil.wait_procs([process], timeout=60))
 
     assert not process.is_running()
+
+
+@pytest.mark.anyio
+async def test_px_3_another_address_alone_gives_its_server_another_store(
+    tmp_path: Path, stores: Path
+) -> None:
+    """The options of the pack are as they were; the table of the database is not."""
+    path = program(tmp_path)
+    async with open_app(settings(tmp_path, path), wait_s=30) as app:
+        await app.packs.load()
+        await app.gateway.wait_ready(30)
+        there = settings(tmp_path, path)
+        moved = {"hr": ConnectionTable(url=URL.replace("db.example.org", "new.example.org"))}
+        await app.reload(replace(there, connections=moved))
+        await app.packs.load()
+        saved = (stores / "hr" / "saved.txt").read_text(encoding="utf-8")
+        await app.reload(replace(there, connections={**moved, "pay": there.connections["hr"]}))
+        await app.packs.load()
+        names = {one.name for one in app.gateway.servers(Caller())}
+
+    assert '-url "//new.example.org:1522/FREEPDB1"' in saved
+    assert {"sqlcl-hr", "sqlcl-pay"} <= names
 
 
 @pytest.mark.anyio

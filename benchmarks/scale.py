@@ -530,7 +530,7 @@ def _write_docs(report: Report) -> None:
 
 ![Milliseconds of a discovery against the number of tools](growth.svg)
 
-Made by `make scale DATA=FOLDER` ({machine}). {report.notes[0]}
+Made by `make scale DATA=FOLDER` ({machine}; `–`: not measured). {report.notes[0]}
 """
     (_DOCS / "growth.md").write_text(text, encoding="utf-8")
     (_DOCS / "growth.svg").write_text(_plot(report.rows), encoding="utf-8")
@@ -538,7 +538,7 @@ Made by `make scale DATA=FOLDER` ({machine}). {report.notes[0]}
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "not measured"
+        return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 

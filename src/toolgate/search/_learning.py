@@ -46,6 +46,7 @@ _TOGETHER_SHARE = 0.3
 _JUDGED_MOST = 200
 _QUERY_CHARS = 2_000
 _HALF = np.dtype("<f2")
+_CALIBRATED = Line()
 _SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}
 """An error says nothing about the choice: most are wrong arguments or a server that is down."""
 
@@ -185,8 +186,8 @@ class Learning:
         if not self._rules().enabled:
             return None
         project = await self._project(caller.project_id)
-        line = self._line(project, caller) if self._rules().adapt_line else Line()
-        judged = tuple((each.margin, each.fitted) for each in line.judged)
+        line = self._line(project, caller) if self._rules().adapt_line else _CALIBRATED
+        judged = tuple([(each.margin, each.fitted) for each in line.judged])
         version = caller.project_id, len(project.seen), judged
         now_s = self._now_s() if project.by_model else 0.0  # nobody votes who could have aged
         return Learned(project.by_model, now_s, line, version)
@@ -351,7 +352,9 @@ class Learning:
     # What is known of a project
 
     async def _project(self, project_id: str) -> _Project:
-        project = self._projects.setdefault(project_id, _Project())
+        project = self._projects.get(project_id)
+        if project is None:
+            project = self._projects[project_id] = _Project()
         looking = self._looks.get(project_id)
         now_s = asyncio.get_running_loop().time()
         first = project.looked_s is None
@@ -429,7 +432,7 @@ class Learning:
     def _line(self, project: _Project, caller: Caller) -> Line:
         judged = project.judged.get(caller.caller_id)
         if not judged:
-            return Line()
+            return _CALIBRATED
         now_s, half_s = self._now_s(), self._rules().half_life_days * 86_400
         return Line(
             [

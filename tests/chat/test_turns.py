@@ -169,3 +169,19 @@ async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> N
         cancelled, spent = await place.app.store.audit(AuditFilter(action="turn"))
 
     assert (cancelled.status, spent.status) == ("cancelled", "out_of_budget")
+
+
+@pytest.mark.anyio
+async def test_a_message_of_five_megabytes_leaves_its_thread_usable() -> None:
+    """Later requests have its beginning and its end; the history has all of it."""
+    async with chatting(fallback={"text": "Yes."}) as place:
+        long = "first " + "word " * 1_000_000 + "last"
+        await place.say(long, thread="t")
+        assert await place.text("And now?", thread="t") == "Yes."
+        sent = contents(place.model.last, "user")
+        kept = (await place.history("t"))["messages"][0]["content"]
+
+    assert [sent[0][:6], sent[0][-4:], sent[1]] == ["first ", "last", "And now?"]
+    assert "characters are left out here" in sent[0]
+    assert len(sent[0]) < 200_000
+    assert kept == long

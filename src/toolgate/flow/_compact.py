@@ -74,11 +74,12 @@ class Compaction:
 
 async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
     """The history of a turn, within what its model takes; what is decided stays decided."""
-    history = turn.history
     models = turn.services.models
     table = models.tables[models.name_of(turn.choices.model or None)]
     limit = int(table.context_tokens * turn.settings.compact_share) - _MARGIN_TOKENS
     limit = max(limit, table.context_tokens // 4)
+    # One message alone must not fill what the model takes: of a text this leaves a quarter of it.
+    history = tuple(_shortened(one, limit) for one in turn.history)
     applied = compaction.applied(history)
     if not turn.choices.history or _size(turn, applied) <= limit:
         return applied
@@ -129,6 +130,26 @@ async def _sum_up(
         summary = _WITHOUT + "\n".join(f"- {one}" for one in asked[-40:])
     compaction.summary = summary
     compaction.summed_to = boundary - 1
+
+
+def _shortened(message: Message, most_chars: int) -> Message:
+    """The message, with the middle of a text left out that is longer than that."""
+    if isinstance(message.content, str):
+        if len(message.content) <= most_chars:
+            return message
+        return replace(message, content=_cut(message.content, most_chars))
+    parts = tuple(
+        {**part, "text": _cut(str(part["text"]), most_chars)} if "text" in part else part
+        for part in message.content
+    )
+    return message if parts == message.content else replace(message, content=parts)
+
+
+def _cut(text: str, most_chars: int) -> str:
+    if len(text) <= most_chars:
+        return text
+    half = most_chars // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half:,} characters are left out here]\n{text[-half:]}"
 
 
 def _boundary(history: Sequence[Message], keep_turns: int) -> int:

@@ -129,6 +129,19 @@ async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
         assert "carl yes" in said_in(await place.page("tool", key="notes:add"))
 
 
+async def test_where_no_token_is_asked_for_it_is_said_what_rules_would_do() -> None:
+    async with opened() as place:
+        await token(place, "anna", "member")
+        await place.send("token", name="anna", do="deny", patterns="notes:add")
+        assert "They count once" in said_in(await place.page("token", name="anna"))
+        told = said_in(await place.page("why", tool="notes:add", token="anna"))
+        assert "anna can see and run notes:add" in told
+        assert "nobody is asked for a token" in told
+        assert 'With auth = "required" it would not pass: deny notes:add to token:anna' in told
+        told = said_in(await place.page("why", tool="notes:find", token="anna"))
+        assert 'With auth = "required" it would pass: allow' in told
+
+
 async def test_a_token_is_shown_once() -> None:
     async with opened(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))

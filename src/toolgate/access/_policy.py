@@ -274,7 +274,13 @@ class _Set:
         if self._who.is_local:
             return Step(stage="rules", passed=True, reason="The local user may do everything.")
         if not self._policy.grounds.required:
-            return Step(stage="rules", passed=True, reason='auth = "local" allows everything.')
+            reason = 'auth = "local" allows everything. With auth = "required" it would'
+            would = self._by_rules(kind, key, thing)
+            reason += f"{'' if would.passed else ' not'} pass: {would.reason}"
+            return Step(stage="rules", passed=True, reason=reason)
+        return self._by_rules(kind, key, thing)
+
+    def _by_rules(self, kind: str, key: str, thing: Thing | None) -> Step:
         hints = _hints(thing, self._policy.distrusted)
         for rule in self.deny:
             if _is_about(rule, kind, key, hints):

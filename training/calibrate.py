@@ -26,28 +26,48 @@ from numpy.typing import NDArray
 from toolgate.cli._measure import Labelled, Question, read_labelled
 from toolgate.embed.bundled import MODEL, BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
-from toolgate.search._calibration import COMPETITORS, shortness
+from toolgate.search._calibration import COMPETITORS, Evidence, brevity, chance, shortness
 from toolgate.search._text import split_identifier
 from toolgate.search.hybrid import HybridSearch, Options
 
 OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "_relevance.json"
 PATIENT = Options(wait_s=60, embed_timeout_s=60)
-FALSE_ALARMS = 0.14
+FALSE_ALARMS = 0.085
 """Share of metatool's requests used for fitting that may get the notice. Their model has not seen
-them and they are vague: on catalogs of MCP servers a third of that remains (`--check`)."""
-FALSE_ALARMS_SHORT = 0.05
-"""The same of short phrases."""
-HITS = ("bias", "cosine", "gap", "rivals", "covered", "short")
+them and they are vague: on the given sets half of that remains (`--check`)."""
+SIZE = 1.3
+"""How much the line rises with `chance`, as a logit. Likelihood alone would not raise it: a larger
+catalog serves more, too. But what is said where nothing fits should not depend on its size."""
+BRIEF = 8.0
+"""The same with `brevity`: two or three words come near to something in any catalog."""
+HITS = (
+    "bias",
+    "cosine",
+    "cosine_squared",
+    "behind",
+    "gap",
+    "rivals",
+    "covered",
+    "short",
+    "telling",
+)
 REQUESTS = ("bias", "cosine", "short", "found", "crowd")
 SHOWN = 10
 """Best hits of a request that are looked at."""
-JOINED = 2.0
-"""What a request for two tools counts, against one for a single tool."""
-NOTHING = 0.2
+JOINED = 40.0
+"""What a request for two tools counts, against one for a single tool: most of those that people ask
+are said in one sentence, which no clause parts."""
+NOTHING = 0.1
 """What all requests that nothing serves count, against all for a single tool."""
-SERVED, PHRASES, EVERYDAY, REMOVED, GONE = 1.0, 1.0, 1.5, 0.3, 3.0
-"""What the kinds of requests count for the line, each as a whole: what a catalog serves, short
-phrases that it serves, what it hardly serves, what it serves no more, and phrases likewise."""
+KINDS = {"served": 1.0, "joined": 0.3, "phrases": 1.0, "everyday": 1.0, "removed": 0.2, "gone": 1.0}
+"""What the kinds of requests of a catalog count for the line, each as a whole: what it serves, two
+of these in one, short phrases that it serves, what it hardly serves, what it serves no more, and
+phrases likewise. What it serves and what it does not count the same in each catalog."""
+SERVED = ("served", "joined", "phrases")
+POLITE = "please "
+"""Before a phrase it keeps a name from being found as a name, about which nothing is fitted."""
+CURVE = (0.01, 0.02, 0.05, 0.1)
+"""Shares of false alarms at which the notice is told."""
 SELECTIONS = (12, 44, 44, 44, 44, 150, 400, 706)
 """Servers of each selection of toucan's: a person has a few or some dozens, a company hundreds."""
 JOINTS = (" ", ". Also ", " and ", ", and ")
@@ -60,31 +80,57 @@ class Seen:
     hits: tuple[Hit, ...]
     """Best first; none where a tool was called by its name, about which nothing is fitted."""
     helps: tuple[bool, ...]
+    tools: int = 0
+    """How many were searched."""
+    is_polite: bool = False
+    """Whether `POLITE` was put before it."""
     is_named: bool = False
 
     def rows(self) -> list[tuple[list[float], bool]]:
         """What is known of each of the best hits, in the order of `HITS`, and whether it helps."""
         first = max((hit.fields["score"] for hit in self.hits), default=0.0)
+        nearest = max((hit.fields["cosine"] for hit in self.hits), default=0.0)
         return [
             (
                 [
                     1.0,
                     hit.fields["cosine"],
+                    hit.fields["cosine"] ** 2,
+                    nearest - hit.fields["cosine"],
                     first - hit.fields["score"],
                     hit.fields["rivals"],
                     float(np.sqrt(hit.fields["covered"])),
                     shortness(hit.fields["words"]),
+                    Evidence(
+                        cosine=0, covered=0, words=hit.fields["words"], said=self.said
+                    ).telling,
                 ],
                 helps,
             )
             for hit, helps in zip(self.hits[:SHOWN], self.helps, strict=False)
         ]
 
+    @property
+    def said(self) -> int:
+        """Words of the request."""
+        return self.hits[0].fields["said"] - self.is_polite
+
+    @property
+    def margin(self) -> float:
+        """How far the best hit is above the line; far where a tool was called by its name."""
+        if self.is_named:
+            return np.inf
+        return self.hits[0].fields["margin"] if self.hits else -np.inf
+
     def best(self) -> list[float]:
         """What is known of the request, in the order of `REQUESTS`."""
         fields = self.hits[0].fields
         short = shortness(fields["words"])
         return [1.0, fields["cosine"], short, short * fields["found"], fields["crowd"]]
+
+    def raised(self) -> float:
+        """How much the line rises for the size of the catalog and a brief request, as a logit."""
+        return SIZE * chance(self.tools) + BRIEF * brevity(self.said)
 
 
 def main() -> None:
@@ -104,79 +150,94 @@ async def fit(data: Path, embedder: BundledEmbedder, most: int) -> None:
     """Write the file."""
     sets = data / "tools"
     everyday = _everyday(data, "train", most)
-    served: list[Seen] = []
-    joined: list[Seen] = []
-    removed: list[Seen] = []
-    unserved: list[Seen] = []
+    catalogs: list[dict[str, list[Seen]]] = []
     for others in ((), ("toucan",), ("stabletoolbench",), ("mcpverse",)):
         catalog = read_labelled(
             sets / "metatool", [sets / other for other in others], split="train", most=most
         )
-        served += await _seen(catalog.tools, catalog.questions, embedder)
-        joined += await _seen(catalog.tools, _joined(catalog.questions), embedder)
-        unserved += await _seen(catalog.tools, everyday, embedder)
+        found = {
+            "served": await _seen(catalog.tools, catalog.questions, embedder),
+            "joined": await _seen(catalog.tools, _joined(catalog.questions), embedder),
+            "everyday": await _seen(catalog.tools, everyday, embedder),
+        }
         if not others:
-            removed += await _seen(*_without_needed(catalog), embedder)
-    for name, others in (("mcpverse", ()), ("mcpverse", ("toucan",)), ("stabletoolbench", ())):
-        catalog = read_labelled(sets / name, [sets / other for other in others], most=1)
-        unserved += await _seen(catalog.tools, everyday, embedder)
-    phrases: list[Seen] = []
-    gone: list[Seen] = []
+            found["removed"] = await _seen(*_without_needed(catalog), embedder)
+        catalogs.append(found)
     dice = np.random.default_rng(0)
     toucan = read_labelled(sets / "mcpverse", [sets / "toucan"], most=1).tools
     own = {tool.key for tool in read_labelled(sets / "mcpverse", most=1).tools}
     for servers in SELECTIONS:
         tools = _selection([tool for tool in toucan if tool.key not in own], servers, dice)
-        asked = _phrases(tools, most // 2, dice, said="please ")
-        phrases += await _seen(tools, asked, embedder)
-        gone += await _seen(tools, asked, embedder, without_server=True)
-        unserved += await _seen(tools, everyday[::2], embedder)
-
-    nothing = [*removed, *unserved]
-    share = NOTHING * _rows(served) / _rows(nothing)
-    of_hits = _logistic(
-        [row for seen in (*served, *joined, *nothing) for row in seen.rows()],
-        [1.0] * _rows(served) + [JOINED] * _rows(joined) + [share] * _rows(nothing),
-    )
-    kinds = (
-        (served, True, SERVED),
-        (phrases, True, PHRASES),
-        (unserved, False, EVERYDAY),
-        (removed, False, REMOVED),
-        (gone, False, GONE),
-    )
-    found = [([s.best() for s in seen if s.hits], fits, counts) for seen, fits, counts in kinds]
-    of_requests = _logistic(
-        [(row, fits) for rows, fits, _ in found for row in rows],
-        [1_000 * counts / len(rows) for rows, _, counts in found for _ in rows],
-    )
-    weights = np.array(of_requests)
-    cut = min(
-        float(np.quantile(np.array(rows) @ weights, most_alarms))
-        for (rows, _, _), most_alarms in zip(
-            found[:2], (FALSE_ALARMS, FALSE_ALARMS_SHORT), strict=True
+        asked = _phrases(tools, most // 2, dice, said=POLITE)
+        catalogs.append(
+            {
+                "phrases": await _seen(tools, asked, embedder),
+                "gone": await _seen(tools, asked, embedder, without_server=True),
+                "everyday": await _seen(tools, everyday[::2], embedder),
+            }
         )
-    )
+    hits, line = _fitted_hits(catalogs), _fitted_line(catalogs)
     made = {
         "source": "python -m training.calibrate; metatool train, clinc150 train, toucan's texts; "
         f"{embedder.identity}",
-        **{name: round(value, 4) for name, value in zip(HITS, of_hits, strict=True)},
-        "cut": round((cut - of_requests[0]) / of_requests[1], 4),
-        "cut_short": round(-of_requests[2] / of_requests[1], 4),
-        "cut_found": round(of_requests[3] / of_requests[1], 4),
-        "cut_crowd": round(-of_requests[4] / of_requests[1], 4),
+        **{name: round(value, 4) for name, value in {**hits, **line}.items()},
     }
     OUT.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     print(OUT.read_text(encoding="utf-8"))
 
 
-async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:
-    """Print reliability and the notice on rows that were not used for fitting."""
-    sets = data / "tools"
-    everyday = _everyday(data, "test", most)
-    print(
-        f"{'set':24}{'requests':>9}{'ECE':>8}{'false alarms':>14}{'notice where nothing fits':>27}"
+def _fitted_hits(catalogs: Sequence[Mapping[str, Sequence[Seen]]]) -> dict[str, float]:
+    """The weights of what is known of a hit."""
+    served, joined, nothing = (
+        [seen for found in catalogs for kind in kinds for seen in found.get(kind, ())]
+        for kinds in (("served",), ("joined",), ("removed", "everyday"))
     )
+    share = NOTHING * _rows(served) / _rows(nothing)
+    weights = _logistic(
+        [row for seen in (*served, *joined, *nothing) for row in seen.rows()],
+        [1.0] * _rows(served) + [JOINED] * _rows(joined) + [share] * _rows(nothing),
+    )
+    return dict(zip(HITS, weights, strict=True))
+
+
+def _fitted_line(catalogs: Sequence[Mapping[str, Sequence[Seen]]]) -> dict[str, float]:
+    """The line of "nothing fits", as a cosine."""
+    rows: list[tuple[list[float], bool]] = []
+    counts: list[float] = []
+    for found in catalogs:
+        whole = {
+            fits: sum(KINDS[kind] for kind in found if (kind in SERVED) == fits)
+            for fits in (True, False)
+        }
+        for kind, asked in found.items():
+            fits, known = kind in SERVED, [seen for seen in asked if seen.hits]
+            rows += [(seen.best(), fits) for seen in known]
+            counts += [1_000 * KINDS[kind] / whole[fits] / len(known)] * len(known)
+    bias, cosine, short, words, crowd = _logistic(rows, counts)
+    weights = np.array([bias, cosine, short, words, crowd])
+    served = [seen for seen in catalogs[0]["served"] if seen.hits]
+    reached = [float(np.array(seen.best()) @ weights) - seen.raised() for seen in served]
+    cut = float(np.quantile(np.array(reached), FALSE_ALARMS))
+    return {
+        "cut": (cut - bias) / cosine,
+        "cut_short": -short / cosine,
+        "cut_found": words / cosine,
+        "cut_crowd": -crowd / cosine,
+        "cut_size": SIZE / cosine,
+        "cut_brief": BRIEF / cosine,
+    }
+
+
+async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:
+    """Print reliability and the notice on rows that were not used for fitting.
+
+    Of each set also what would get the notice with a line of its own, drawn at some shares of false
+    alarms: how well evidence tells the two apart, wherever the line is.
+    """
+    sets = data / "tools"
+    clinc, hwu = (_everyday(data, "test", most, name) for name in ("clinc150", "hwu64"))
+    at = "".join(f"{'at ' + format(share, '.0%'):>8}" for share in CURVE)
+    print(f"{'set':24}{'requests':>9}{'ECE':>8}{'alarms':>8}{'notice':>8}{at}  nothing fits")
     for name, others in (
         ("mcpverse", ()),
         ("mcpverse", ("toucan",)),
@@ -186,23 +247,25 @@ async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:
     ):
         served = read_labelled(sets / name, [sets / other for other in others], most=most)
         asked = await _seen(served.tools, served.questions, embedder)
-        noticed = await _seen(served.tools, everyday, embedder)
-        print(
-            f"{served.name:24}{len(asked):9}{_error(_pairs(asked)):8.3f}{_noticed(asked):14.3f}"
-            f"{_noticed(noticed):19.3f} clinc150",
-            flush=True,
-        )
+        for everyday, unserved in (("clinc150", clinc), ("hwu64", hwu)):
+            noticed = await _seen(served.tools, unserved, embedder)
+            _tell(served.name, asked, noticed, everyday)
     for name in ("mcpverse", "stabletoolbench"):
         tools = read_labelled(sets / name, most=1).tools
         phrases = _phrases(tools, most, np.random.default_rng(1))
         present = await _seen(tools, phrases, embedder)
         gone = await _seen(tools, phrases, embedder, without_server=True)
-        print(
-            f"{'phrases of ' + name:24}{len(phrases):9}{_error(_pairs(present)):8.3f}"
-            f"{_noticed(present):14.3f}"
-            f"{_noticed(gone):19.3f} server removed",
-            flush=True,
-        )
+        _tell(f"phrases of {name}", present, gone, "server removed")
+
+
+def _tell(name: str, served: Sequence[Seen], unserved: Sequence[Seen], kind: str) -> None:
+    alarms, margins = (np.array([seen.margin for seen in each]) for each in (served, unserved))
+    curve = "".join(f"{np.mean(margins < np.quantile(alarms, share)):8.3f}" for share in CURVE)
+    print(
+        f"{name:24}{len(served):9}{_error(_pairs(served)):8.3f}{_noticed(served):8.3f}"
+        f"{_noticed(unserved):8.3f}{curve}  {kind}",
+        flush=True,
+    )
 
 
 def _pairs(asked: Sequence[Seen]) -> list[tuple[float, bool]]:
@@ -242,8 +305,8 @@ def _rows(seen: Sequence[Seen]) -> int:
     return sum(len(each.rows()) for each in seen)
 
 
-def _everyday(data: Path, split: str, most: int) -> tuple[Question, ...]:
-    lines = (data / "intents" / "clinc150.jsonl").read_text(encoding="utf-8").splitlines()
+def _everyday(data: Path, split: str, most: int, name: str = "clinc150") -> tuple[Question, ...]:
+    lines = (data / "intents" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == split and not row["oos"]]
     rows = [rows[at * len(rows) // most] for at in range(most)] if len(rows) > most else rows
     return tuple(Question(id=row["id"], text=row["text"], groups=()) for row in rows)
@@ -285,10 +348,7 @@ def _selection(
 def _phrases(
     tools: Sequence[SearchableTool], most: int, dice: np.random.Generator, *, said: str = ""
 ) -> tuple[Question, ...]:
-    """Short phrases as an agent writes them: a name in words, or how a description begins.
-
-    What is `said` before keeps a name from being found as a name, about which nothing is fitted.
-    """
+    """Short phrases as an agent writes them: a name in words, or how a description begins."""
     found: list[Question] = []
     for turn, at in enumerate(dice.permutation(len(tools))[:most]):
         tool = tools[int(at)]
@@ -326,7 +386,8 @@ async def _seen(
         hits = tuple(hit for hit in answer.hits if hit.fields["cosine"] is not None)
         needed: Collection[str] = frozenset[str]().union(*question.groups)
         helps = tuple(not without_server and hit.key in needed for hit in hits)
-        found.append(Seen(hits, helps))
+        is_polite = question.text.startswith(POLITE)
+        found.append(Seen(hits, helps, answer.searched, is_polite))
     return found
 
 

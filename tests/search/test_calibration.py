@@ -12,13 +12,24 @@ from toolgate.search.hybrid import Options, build
 pytestmark = pytest.mark.anyio
 
 PATIENT = Options(wait_s=20, embed_timeout_s=20)
-FAR = Evidence(cosine=0.3, covered=0.1, gap=0.1, crowd=1.5, rivals=2.5, found=0.0, words=3)
+FAR = Evidence(
+    cosine=0.3,
+    covered=0.1,
+    gap=0.1,
+    crowd=1.5,
+    rivals=2.5,
+    found=0.0,
+    words=3,
+    said=5,
+    behind=0.1,
+    tools=1_000,
+)
 
 
 @pytest.mark.parametrize(
     "better",
-    [{"cosine": 0.6}, {"gap": 0.0}, {"rivals": 1.0}],
-    ids=["nearer", "less far behind", "fewer that are as good"],
+    [{"cosine": 0.6}, {"gap": 0.0}, {"behind": 0.0}, {"rivals": 1.0}],
+    ids=["nearer", "less far behind", "as near as the nearest", "fewer that are as good"],
 )
 def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) -> None:
     calibration = read_calibration()
@@ -28,11 +39,11 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
 
 @pytest.mark.parametrize(
     "better",
-    [{"cosine": 0.6}, {"found": 1.0}, {"words": 12}, {"crowd": 0.0}],
-    ids=["nearer", "has its words", "a longer request", "none is as near"],
+    [{"cosine": 0.6}, {"found": 1.0}, {"words": 12}, {"said": 12}, {"crowd": 0.0}, {"tools": 50}],
+    ids=["nearer", "has its words", "tells more", "a longer request", "none is as near", "smaller"],
 )
 def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
-    """A request of few words is near to something by chance."""
+    """A request of few words is near to something by chance, and so is any among many tools."""
     calibration = read_calibration()
 
     assert calibration.margin(replace(FAR, **better)) > calibration.margin(FAR)
@@ -43,6 +54,13 @@ def test_tools_that_a_small_catalog_lacks_count_as_they_usually_are() -> None:
     assert crowd_of([0.2, 0.1]) > crowd_of([0.6, 0.1]) > 0
     assert rivals_of([1.0, 0.3]) > 0
     assert crowd_of([]) == rivals_of([]) == 0
+
+
+def test_a_single_word_that_a_tool_has_is_enough() -> None:
+    """A line that rises for brief requests must leave them a chance."""
+    word = replace(FAR, cosine=0.75, found=1.0, crowd=0.5, words=1, said=1, tools=300)
+
+    assert read_calibration().margin(word) > 0
 
 
 async def asked(*queries: str) -> list[SearchAnswer]:

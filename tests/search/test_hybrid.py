@@ -227,7 +227,7 @@ def test_options_out_of_range_are_refused(values: dict[str, float]) -> None:
         Options(**values)  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_probable_hit_is_never_called_weak_however_short_the_request_is() -> None:
+async def test_what_is_called_weak_is_never_said_to_be_probable() -> None:
     """In two words there is little to go by, but a relevance of 0.5 and "weak" contradict."""
     search = build(PATIENT, embedder=BundledEmbedder())
     await search.update(
@@ -236,11 +236,29 @@ async def test_a_probable_hit_is_never_called_weak_however_short_the_request_is(
             SearchableTool(key="a:echo", server="a", name="echo", description="Gives a text back."),
         ]
     )
-    answer = await search.search(SearchRequest(queries=("plus 3",), limit=2))
-    best = answer.hits[0]
-    assert best.key == "a:add"
-    assert best.fields["margin"] < 0 < 0.4 <= best.relevance
-    assert not best.fields.get("weak")
+    answers = [
+        await search.search(SearchRequest(queries=(query,), limit=2))
+        for query in ("plus 3", "add two numbers please", "3 more", "hear it back", "some weather")
+    ]
+    assert {answer.hits[0].key for answer in answers[:2]} == {"a:add"}
+    assert not answers[1].hits[0].fields.get("weak")
+    weak = [hit for answer in answers for hit in answer.hits if hit.fields.get("weak")]
+    assert weak
+    assert all(hit.relevance < 0.4 for hit in weak)
+
+
+async def test_a_quoted_text_that_a_tool_has_fits_wherever_the_line_is() -> None:
+    search = build(PATIENT, embedder=BundledEmbedder())
+    await search.update(
+        [
+            SearchableTool(key="a:add", server="a", name="add", description="Adds two numbers."),
+            SearchableTool(key="a:echo", server="a", name="echo", description="Gives a text back."),
+        ]
+    )
+    answer = await search.search(SearchRequest(queries=('"two numbers"',), limit=1))
+    assert answer.hits[0].key == "a:add"
+    assert answer.hits[0].relevance >= 0.9
+    assert not answer.hits[0].fields.get("weak")
 
 
 async def test_other_weights_hold_for_one_request_alone() -> None:

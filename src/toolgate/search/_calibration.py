@@ -3,8 +3,8 @@
 Two logistic models. The first is about a hit: how near it is to the request in meaning and words,
 how far behind the best one, and how many others are as good. The second is about a request: whether
 its best hit is near enough that anything fits at all. A request of few words comes near to
-something by chance, so it has to come nearer, or to find its words; and where many tools are as
-near as the best, the best is less likely to be the one.
+something by chance, so it has to come nearer, or to find its words; where many tools are as near as
+the best, the best is less likely to be the one; and among more tools one is nearer by chance.
 """
 
 import json
@@ -17,6 +17,8 @@ __all__ = [
     "COMPETITORS",
     "Calibration",
     "Evidence",
+    "brevity",
+    "chance",
     "crowd_of",
     "read_calibration",
     "rivals_of",
@@ -40,7 +42,11 @@ _USUAL_GAP = 0.6
 """How far its score is behind the best. Both stand for the tools that a small catalog lacks: among
 three tools, one is the best by far for any request."""
 _SHORT_WORDS = 5.0
-"""With so many words more, a request is a third as short."""
+"""With so many words more that say something, a request is a third as short."""
+_BRIEF_WORDS = 4.0
+"""With so many words more of any kind, a request is a third as brief."""
+_BRIEFEST = 3
+"""Words of the briefest request; a single one that a tool has may well be enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +74,20 @@ class Evidence:
     words: int = 0
     """Words of the request that say something."""
 
+    said: int = 0
+    """All its words."""
+
+    behind: float = 0.0
+    """How far its cosine is behind the nearest one, in [0, 2]."""
+
+    tools: int = 0
+    """How many tools were searched."""
+
+    @property
+    def telling(self) -> float:
+        """Share of the request's words that say something, in [0, 1]."""
+        return self.words / max(1, self.words, self.said)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
@@ -75,19 +95,26 @@ class Calibration:
 
     bias: float
     cosine: float
+    cosine_squared: float
+    behind: float
     gap: float
     rivals: float
     covered: float
     """Of the square root of it."""
     short: float
+    telling: float
     cut: float
-    """Cosine that the best hit of a long request needs to fit, when no other is as near."""
+    """Cosine that the best hit of a long request needs to fit in a catalog without tools."""
     cut_short: float
     """How much more one needs that is as short as can be."""
     cut_found: float
     """How much of that is taken back where the tool has all of its words."""
     cut_crowd: float
     """How much more each unit of `crowd` needs."""
+    cut_size: float
+    """How much more each unit of `chance` needs."""
+    cut_brief: float
+    """How much more each unit of `brevity` needs."""
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
@@ -97,10 +124,13 @@ class Calibration:
         logit = (
             self.bias
             + self.cosine * evidence.cosine
+            + self.cosine_squared * evidence.cosine**2
+            + self.behind * evidence.behind
             + self.gap * evidence.gap
             + self.rivals * evidence.rivals
             + self.covered * math.sqrt(evidence.covered)
             + self.short * shortness(evidence.words)
+            + self.telling * evidence.telling
         )
         return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-logit))))
 
@@ -116,6 +146,8 @@ class Calibration:
             self.cut
             + (self.cut_short - self.cut_found * evidence.found) * short
             + self.cut_crowd * evidence.crowd
+            + self.cut_size * chance(evidence.tools)
+            + self.cut_brief * brevity(evidence.said)
         )
         return evidence.cosine - line
 
@@ -132,8 +164,18 @@ def rivals_of(scores: Sequence[float]) -> float:
 
 
 def shortness(words: int) -> float:
-    """How short a request of so many words is: 1 for none, near 0 for twenty."""
+    """How short a request is that has so many telling words: 1 for none, near 0 for twenty."""
     return math.exp(-words / _SHORT_WORDS)
+
+
+def brevity(said: int) -> float:
+    """How brief a request of so many words is: 0.47 for up to three, near 0 for sixteen."""
+    return math.exp(-max(_BRIEFEST, said) / _BRIEF_WORDS)
+
+
+def chance(tools: int) -> float:
+    """How far the best of so many is above the mean by chance, in standard deviations."""
+    return math.sqrt(2 * math.log(max(1, tools)))
 
 
 def _about_as(values: Sequence[float], heat: float, usual: float) -> float:

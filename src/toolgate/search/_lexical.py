@@ -233,6 +233,8 @@ class Asked:
     """Words, as they were written, of terms that no tool has."""
     only_common: bool = False
     """Whether it has words, but none that says anything."""
+    said: int = 0
+    """All its words, those that say nothing too."""
 
 
 def build_state(
@@ -518,10 +520,11 @@ def asked_of(state: LexicalState, text: str) -> Asked:
     found: dict[int, str] = {}
     unknown: dict[str, str] = {}
     common, small = False, small_words(text)
+    every = words(text)
     rarity = (state.index.df if state.index else _NO_DF).data
     number_of = state.vocabulary.get
     terms_known = len(rarity)
-    for word in words(text):
+    for word in every:
         if small and fold(word) in small:
             common = True
             continue
@@ -534,7 +537,8 @@ def asked_of(state: LexicalState, text: str) -> Asked:
                     found.setdefault(number, word)
                 else:
                     unknown.setdefault(term, word)
-    return Asked(found, tuple(unknown.values()), common and not found and not unknown)
+    telling_any = bool(found or unknown)
+    return Asked(found, tuple(unknown.values()), common and not telling_any, len(every))
 
 
 @lru_cache(maxsize=_WORDS_REMEMBERED)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
+from math import exp, isfinite
 from pathlib import Path
 from time import perf_counter
 
@@ -90,9 +90,13 @@ __all__ = ["HybridSearch", "Options", "build"]
 # Three tiers of scores: the weighted sum in (0, 1], the same and a quoted string, a name.
 _PHRASE = 2.0
 _EXACT = 4.0
-_QUOTED_RELEVANCE = 0.9
-_PROBABLE = 0.4
-"""Relevance from which the best hit fits, whatever else speaks against it."""
+_SURE = 0.9
+"""Relevance of a tool that has the quoted text; the best of this relevance fits, wherever the line
+is."""
+_WEAK_MOST = 0.39
+"""Relevance of a tool that is listed although nothing fits, at most."""
+_WEAKER = 2.0
+"""Half a cosine further below the line it is a third of that."""
 _WORKED = 0.5
 """Trust times share from which a tool fits because it worked for a request like this one."""
 _FIRST = 2_000
@@ -369,7 +373,7 @@ class HybridSearch:
         hits: list[Hit] = []
         read: list[AskedQuery] = []
         if searched:
-            hits, found, read = await self._search_all(state, request, allowed)
+            hits, found, read = await self._search_all(state, request, allowed, searched)
             notices += [notice for notice in found if notice not in notices]
         elif not notices:
             notices.append("There is no tool to search.")
@@ -418,7 +422,11 @@ class HybridSearch:
     # ------------------------------------------------------------------ ranking
 
     async def _search_all(
-        self, state: State, request: SearchRequest, allowed: NDArray[np.bool_] | None
+        self,
+        state: State,
+        request: SearchRequest,
+        allowed: NDArray[np.bool_] | None,
+        searched: int,
     ) -> tuple[list[Hit], list[str], list[AskedQuery]]:
         notices: list[str] = []
         given = [query.strip() for query in request.queries if query.strip()]
@@ -465,7 +473,7 @@ class HybridSearch:
         for query in queries:
             texts = _Texts(query, tuple(parts[query]), context)
             ranking = self._ranked(state, texts, vectors, request, allowed)
-            hits, fits, notice = self._hits(state, ranking, allowed, request)
+            hits, fits, notice = self._hits(state, ranking, allowed, request, searched)
             (fitting if fits else weak).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
             read.append(
@@ -647,6 +655,7 @@ class HybridSearch:
         ranking: _Ranking,
         allowed: NDArray[np.bool_] | None,
         request: SearchRequest,
+        searched: int,
     ) -> tuple[list[Hit], bool, str]:
         """The hits of one query, whether they fit, and what is to be said."""
         words, query, places = state.words, ranking.query, ranking.places
@@ -670,7 +679,8 @@ class HybridSearch:
             best = explored(best, known, self._options.usage.explore)
         shown = best if places is None else places[best].tolist()
         matched = matched_words(words, shown, ranking.asked)
-        evidence = self._evidence(state, ranking, best, rivals, [each.share for each in matched])
+        found = [each.share for each in matched]
+        evidence = self._evidence(state, ranking, best, rivals, found, searched)
         hits: list[Hit] = []
         highest = 1.0
         for at, place, said, known in zip(best, shown, matched, evidence, strict=True):
@@ -681,6 +691,23 @@ class HybridSearch:
             highest = hit.relevance
         if not hits:
             return [], False, nothing(ranking.asked)
+        shift = 0.0
+        if request.learned is not None and state.vectors is not None:
+            shift = request.learned.line.shift(self._embedder.identity)
+        if shift:
+            hits = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in hits]
+        fits = _fits(hits[0], shift)
+        if not fits:
+            below = hits[0].fields["margin"] - shift
+            most = round(_WEAK_MOST * exp(_WEAKER * min(0.0, below)), 4)
+            hits = [
+                replace(
+                    hit,
+                    relevance=min(most, hit.relevance),
+                    fields={**hit.fields, "weak": True},
+                )
+                for hit in hits
+            ]
         above = [hit for hit in hits if hit.relevance >= request.threshold]
         if not above:
             return (
@@ -691,16 +718,10 @@ class HybridSearch:
                     "Ask with a lower threshold."
                 ),
             )
-        shift = 0.0
-        if request.learned is not None and state.vectors is not None:
-            shift = request.learned.line.shift(self._embedder.identity)
-        if shift:
-            above = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in above]
-        if _fits(above[0], shift):
+        if fits:
             return above, True, ""
-        weak = [replace(hit, fields={**hit.fields, "weak": True}) for hit in above]
         return (
-            weak,
+            above,
             False,
             (
                 "Nothing fits well: these are the nearest tools, all of them weak. "
@@ -715,6 +736,7 @@ class HybridSearch:
         best: Sequence[int],
         rivals: Sequence[int],
         found: Sequence[float],
+        searched: int,
     ) -> list[Evidence]:
         """What speaks for each of the best, compared with its rivals."""
         plain = ranking.scores
@@ -729,7 +751,8 @@ class HybridSearch:
         among = rivals[:COMPETITORS]
         equals = rivals_of(reached[:COMPETITORS])
         cosines = _cosines_of(state, ranking, [*among, *best])
-        crowd = crowd_of([each for each in cosines[: len(among)] if each is not None])
+        near = [each for each in cosines[: len(among)] if each is not None]
+        nearest, crowd = max(near, default=0.0), crowd_of(near)
         asked = len(ranking.asked.found) + len(ranking.asked.unknown)
         return [
             Evidence(
@@ -740,6 +763,9 @@ class HybridSearch:
                 rivals=equals,
                 found=share,
                 words=asked,
+                said=max(asked, ranking.asked.said),
+                behind=0.0 if cosine is None else max(0.0, nearest - cosine),
+                tools=searched,
             )
             for cosine, covered, score, share in zip(
                 cosines[len(among) :], shares, own, found, strict=True
@@ -771,7 +797,7 @@ class HybridSearch:
         if evidence.cosine is not None:
             said.append(f"similar in meaning ({evidence.cosine:.2f})")
         if score >= _PHRASE:
-            relevance = max(relevance, _QUOTED_RELEVANCE)
+            relevance = max(relevance, _SURE)
             said.insert(0, "has the quoted text")
         if used := ranking.lift.told(place):
             said.insert(0, used)
@@ -786,6 +812,7 @@ class HybridSearch:
             "covered": round(evidence.covered, 4),
             "found": round(evidence.found, 4),
             "words": evidence.words,
+            "said": evidence.said,
             "crowd": round(evidence.crowd, 4),
             "rivals": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
@@ -825,7 +852,7 @@ def _fits(best: Hit, shift: float) -> bool:
     """Whether the best hit fits; `shift` is what use has done to the line."""
     if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
         return True
-    return best.fields["margin"] >= shift or best.relevance >= _PROBABLE
+    return best.fields["margin"] >= shift or best.relevance >= _SURE
 
 
 def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:

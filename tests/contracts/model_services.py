@@ -18,6 +18,7 @@ class Service:
     def __init__(self, provider: str) -> None:
         self.url = ""
         self.requests: list[Json] = []
+        self.reached = anyio.Event()
         self.left = anyio.Event()
         self._provider = provider
         self._answers: list[Said] = []
@@ -33,6 +34,7 @@ class Service:
             if not message.get("more_body", False):
                 break
         self.requests.append(json.loads(raw))
+        self.reached.set()
         said = self._answers.pop(0)
         if said.status != 200:
             await self._refuse(send, said)

@@ -90,6 +90,9 @@ class ChatService(Protocol):
     requests: list[Json]
     """Bodies that it received."""
 
+    reached: anyio.Event
+    """Set when a request has arrived."""
+
     left: anyio.Event
     """Set when a client left before its answer was over."""
 
@@ -247,8 +250,7 @@ class ChatModelContract:
         with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(complete, model, _asked())
-                while not service.requests:
-                    await anyio.sleep(0.01)
+                await service.reached.wait()
                 group.cancel_scope.cancel()
             await service.left.wait()
 

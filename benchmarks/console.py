@@ -151,9 +151,9 @@ def _double(database: Any) -> None:
 
 
 def _settle(database: Any) -> None:
-    """What PostgreSQL does by itself a minute after so many new rows."""
-    if hasattr(database, "pgconn"):
-        database.execute("VACUUM ANALYZE audit")
+    """What databases do by themselves some time after so many new rows."""
+    is_postgres = hasattr(database, "pgconn")
+    database.execute("VACUUM ANALYZE audit" if is_postgres else "PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _upstream() -> FakeUpstream:

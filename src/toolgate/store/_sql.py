@@ -483,15 +483,39 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             ),
             usage=await self._prune_usage(retention, today),
             schemas=await self._prune_schemas(retention, today),
-            tool_versions=await self._prune_tool_versions(retention, today),
-            detections=await self._prune_detections(retention, today),
+            tool_versions=await self._prune_old(
+                _tables.tool_versions,
+                ("replaced_at", "version_id"),
+                today,
+                retention.tool_version_days,
+                retention.tool_version_max_bytes,
+            ),
+            detections=await self._prune_old(
+                _tables.detections,
+                ("at", "detection_id"),
+                today,
+                retention.detection_days,
+                retention.detection_max_bytes,
+            ),
             approvals=await self._drop(
                 _tables.approvals,
                 _tables.approvals.c.expires_at
                 < utc_text(today - timedelta(days=retention.approval_days)),
             ),
-            threads=await self._prune_threads(retention, today),
-            statements=await self._prune_statements(retention, today),
+            threads=await self._prune_old(
+                _tables.threads,
+                ("used_at", "thread_id"),
+                today,
+                retention.thread_days,
+                retention.thread_max_bytes,
+            ),
+            statements=await self._prune_old(
+                _tables.statements,
+                ("at", "statement_id"),
+                today,
+                retention.statement_days,
+                retention.statement_max_bytes,
+            ),
         )
         sessions = _tables.sessions
         await self._drop(sessions, sessions.c.expires_at <= now)
@@ -536,37 +560,21 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             + await self._drop(uses, _usage.is_orphan(settled))
         )
 
-    async def _prune_detections(self, retention: Retention, today: datetime) -> int:
-        table = _tables.detections
-        oldest = utc_text(today - timedelta(days=retention.detection_days))
-        age = (table.c.at, table.c.detection_id)
-        return await self._drop(table, table.c.at < oldest) + await self._shrink(
-            table, age, retention.detection_max_bytes
-        )
+    async def _prune_old(
+        self, table: Table, age: tuple[str, str], today: datetime, days: float, max_bytes: int
+    ) -> int:
+        """Rows that are older than so many days, then the oldest of what is too much.
 
-    async def _prune_statements(self, retention: Retention, today: datetime) -> int:
-        table = _tables.statements
-        oldest = utc_text(today - timedelta(days=retention.statement_days))
-        age = (table.c.at, table.c.statement_id)
-        return await self._drop(table, table.c.at < oldest) + await self._shrink(
-            table, age, retention.statement_max_bytes
-        )
-
-    async def _prune_threads(self, retention: Retention, today: datetime) -> int:
-        table = _tables.threads
-        oldest = utc_text(today - timedelta(days=retention.thread_days))
-        age = (table.c.used_at, table.c.thread_id)
-        return await self._drop(table, table.c.used_at < oldest) + await self._shrink(
-            table, age, retention.thread_max_bytes
-        )
-
-    async def _prune_tool_versions(self, retention: Retention, today: datetime) -> int:
-        table = _tables.tool_versions
-        oldest = utc_text(today - timedelta(days=retention.tool_version_days))
-        age = (table.c.replaced_at, table.c.version_id)
-        return await self._drop(table, table.c.replaced_at < oldest) + await self._shrink(
-            table, age, retention.tool_version_max_bytes
-        )
+        Args:
+            table: Its rows have a size.
+            age: Columns by which rows are old: a time, then what tells rows of one time apart.
+            today: The time now.
+            days: How old a row may become.
+            max_bytes: How large all may be together.
+        """
+        since, number = (table.c[name] for name in age)
+        old = since < utc_text(today - timedelta(days=days))
+        return await self._drop(table, old) + await self._shrink(table, (since, number), max_bytes)
 
     async def _prune_schemas(self, retention: Retention, today: datetime) -> int:
         oldest = utc_text(today - timedelta(days=retention.schema_days))

@@ -25,11 +25,16 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from toolgate.embed._pieces import Pieces
-from toolgate.embed._table import PAIR_STEP, pair_keys
+from toolgate.embed._table import PAIR_STEP
 from training.vocabulary import Vocabulary
 
 DRAWN = {"parameters": 0.35, "glosses": 0.35, "examples": 0.35, "words": 0.2}
 """How often a text is drawn, by source; 1 where nothing is said."""
+
+
+def pair_keys(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each two neighbours as one number."""
+    return pieces[:-1] * PAIR_STEP + pieces[1:]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from toolgate.embed._pieces import Pieces
 from toolgate.errors import EmbedderError
 
-__all__ = ["PAIR_STEP", "Rows", "Table", "pair_keys", "read_table"]
+__all__ = ["PAIR_STEP", "Rows", "Table", "read_table"]
 
 PAIR_STEP = 32_768
 """More than there are pieces, so that a pair is one number."""
@@ -49,11 +49,6 @@ _FEW = 32
 
 _REMEMBERED = 4_096
 """Rows that are remembered before all are forgotten: about a megabyte."""
-
-
-def pair_keys(pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each two neighbours as one number."""
-    return pieces[:-1] * PAIR_STEP + pieces[1:]
 
 
 class Rows(Protocol):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from toolgate.errors import StoreError
 from toolgate.store import (
@@ -18,6 +19,7 @@ from toolgate.store import (
     StoredSnapshot,
     UsageFilter,
 )
+from toolgate.store._patience import Attempt
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import StoreContract
 from toolgate.types import AuditRecord
@@ -104,6 +106,12 @@ class BacksUpHalf(SqliteStore):
         return rows
 
 
+class KeepsWhatNobodyWaitsFor(SqliteStore):
+    def _transact(self, work: Any, engine: Engine, attempt: Attempt | None = None) -> Any:
+        del attempt
+        return super()._transact(work, engine)
+
+
 Test = Callable[..., Any]
 CONTRACT = StoreContract
 
@@ -126,6 +134,7 @@ CONTRACT = StoreContract
         (ForgetsNothing, CONTRACT.test_a_project_can_be_forgotten, ()),
         (MixesUsage, CONTRACT.test_the_usage_log_gives_the_searches_that_are_wanted, ()),
         (PrunesNothing, CONTRACT.test_the_usage_log_stays_within_its_limits, ()),
+        (KeepsWhatNobodyWaitsFor, CONTRACT.test_what_nobody_waits_for_any_more_is_not_kept, ()),
         (BacksUpHalf, CONTRACT.test_a_backup_restores_everything, ("other", "folder")),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

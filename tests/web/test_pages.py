@@ -2,19 +2,16 @@
 
 import io
 import re
-import threading
 import zipfile
 from pathlib import Path
 
 import anyio
-import anyio.from_thread
 import pytest
 
 from tests.web.places import HOSTILE, notes, opened, said_in
 from toolgate.cli._measure import read_labelled
 from toolgate.evaluations import evaluations_file, note_evaluations
 from toolgate.settings import AuditSettings, Settings
-from toolgate.store import SqlAccess
 from toolgate.testing import FakeUpstream
 from toolgate.types import Caller, ServerSpec
 
@@ -260,40 +257,6 @@ async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
         assert "Nothing was changed, removed or moved" in said_in(verified.text)
         lines = (await place.client.get("/console/audit/export")).text.splitlines()
         assert len(lines) == 3
-
-
-async def test_a_store_that_is_gone_is_said_and_nothing_counts_as_saved() -> None:
-    async with opened() as place:
-        csrf = await place.csrf()
-        await place.app.store.close()
-        for _ in range(3):
-            await place.app.store.close()
-        answer = await place.send("projects", 503, csrf=csrf, name="web")
-        assert "Nothing was saved" in said_in(answer.text)
-
-
-async def test_a_store_that_is_slow_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolgate.web._console._SLOW_S", 0.2)
-    async with opened() as place:
-        await place.page("projects")
-        held, release = anyio.Event(), threading.Event()
-        assert isinstance(place.app.store, SqlAccess)
-
-        def hold(_: object) -> None:
-            anyio.from_thread.run_sync(held.set)
-            release.wait(60)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(place.app.store.writing, hold)
-            with anyio.fail_after(60):
-                await held.wait()
-            try:
-                told = said_in(await place.page("audit", 503))
-                assert "The store is slow" in told
-                assert "Nothing was saved" in told
-            finally:
-                release.set()
-        await place.page("audit")
 
 
 async def test_names_with_slashes_and_quotes_have_pages() -> None:

@@ -106,6 +106,10 @@ class ServeSettings:
     root_path: str = ""
     """Path under which a reverse proxy offers the gateway, such as `/tools`."""
 
+    console_wait_s: float = _between(10.0, 0.1, 600)
+    """Seconds that a page or a form of the console waits for the store, 0.1 to 600; then the page
+    says that the store is slow, and whether anything was saved."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TlsSettings:

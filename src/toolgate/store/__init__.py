@@ -30,6 +30,7 @@ from toolgate.store._documents import (
     WordCounts,
 )
 from toolgate.store._keepable import keepable, kept
+from toolgate.store._patience import Patience, patience
 from toolgate.store._session_rows import SessionRows, StoredSession
 from toolgate.store._statement_rows import StatementOutcome, StatementRows, StoredStatement
 from toolgate.store._thread_rows import (
@@ -96,6 +97,7 @@ __all__ = [
     "Logged",
     "MinuteCount",
     "PassageSource",
+    "Patience",
     "PromptRows",
     "Pruned",
     "Retention",
@@ -141,6 +143,7 @@ __all__ = [
     "kept",
     "kind_of",
     "make_store",
+    "patience",
 ]
 
 _KINDS = {

@@ -50,6 +50,7 @@ from toolgate.store import (
 from toolgate.store._approval import ApprovalFilter, StoredApproval
 from toolgate.store._audit_views import SqlAuditViews
 from toolgate.store._credentials import SqlCredentials
+from toolgate.store._patience import Attempt, current_patience
 from toolgate.store._rows import keepable
 from toolgate.store._sessions import SqlSessions
 from toolgate.store._statements import SqlStatements
@@ -684,10 +685,10 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
     async def reading(self, work: Callable[[Any], T]) -> T:
         """Read with the driver's connection. Cancelling does not wait for it."""
 
-        def run() -> T:
-            return self._transact(lambda connection: work(_driver(connection)), self._engine)
+        def read(connection: Connection) -> T:
+            return work(_driver(connection))
 
-        return await anyio.to_thread.run_sync(run, limiter=self._reads, abandon_on_cancel=True)
+        return await self._run(read, self._engine, self._reads, abandon_on_cancel=True)
 
     async def writing(self, work: Callable[[Any], T]) -> T:
         """Read and write with the driver's connection, all or nothing."""
@@ -704,23 +705,57 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         return await anyio.to_thread.run_sync(run, limiter=self._writes)
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
-        return await anyio.to_thread.run_sync(
-            self._transact, work, self._engine, limiter=self._reads
-        )
+        return await self._run(work, self._engine, self._reads)
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
-        return await anyio.to_thread.run_sync(
-            self._transact, work, self._writing_engine, limiter=self._writes
+        return await self._run(work, self._writing_engine, self._writes)
+
+    async def _run(
+        self,
+        work: Callable[[Connection], T],
+        engine: Engine,
+        limiter: anyio.CapacityLimiter,
+        *,
+        abandon_on_cancel: bool = False,
+    ) -> T:
+        """One transaction in a thread, for which whoever has little patience does not wait."""
+        mine = current_patience()
+        attempt = None if mine is None else Attempt()
+        running = anyio.to_thread.run_sync(
+            self._transact,
+            work,
+            engine,
+            attempt,
+            limiter=limiter,
+            abandon_on_cancel=abandon_on_cancel,
         )
+        if mine is None or attempt is None:
+            return await running
+        return await mine.wait_for(running, attempt, saves=engine is self._writing_engine)
 
     @cached_property
     def _writing_engine(self) -> Engine:
         """The same engine, whose transactions take their lock at once."""
         return self._engine.execution_options(toolgate_writes=True)
 
-    def _transact(self, work: Callable[[Connection], T], engine: Engine) -> T:
-        with self._alone, self._translated(), engine.begin() as connection:
-            return work(connection)
+    def _transact(
+        self, work: Callable[[Connection], T], engine: Engine, attempt: Attempt | None = None
+    ) -> T:
+        if attempt is None:
+            with self._alone, self._translated(), engine.begin() as connection:
+                return work(connection)
+        attempt.may_begin()
+        try:
+            with self._alone, self._translated(), engine.begin() as connection:
+                attempt.may_begin()  # again: the lock may have been waited for
+                done = work(connection)
+                attempt.may_commit()
+        except StoreError as error:
+            if not _is_cut(error.__cause__):
+                attempt.has_failed()
+            raise
+        attempt.was_kept()
+        return done
 
     @contextmanager
     def _translated(self) -> Generator[None]:
@@ -735,6 +770,11 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 def _driver(connection: Connection) -> Any:
     """The connection below SQLAlchemy's."""
     return connection.connection.driver_connection
+
+
+def _is_cut(error: BaseException | None) -> bool:
+    """Whether the connection broke, so that nobody knows what a commit has come to."""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 def _reason(error: Exception) -> str:

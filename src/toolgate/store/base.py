@@ -745,6 +745,8 @@ class Store(
     * Each is one transaction: all or nothing, also after a kill; `prune` is several.
     * A failure of the database raises `StoreError` with its reason and leaves the store usable.
     * Two processes may use one store at the same time.
+    * Within `patience` nobody waits longer than that says; what they were told is not saved is
+      never saved afterwards.
     """
 
     @property

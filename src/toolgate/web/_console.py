@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from importlib import import_module
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +25,7 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.gateway import Gateway
+from toolgate.store import Patience, patience
 from toolgate.types import Caller, Identity
 from toolgate.web._figures import Figures
 from toolgate.web._render import STATIC, Renderer, static_file
@@ -112,14 +113,15 @@ class Console:
         await response(scope, receive, send)
 
     def _visit_of_nobody(
-        self, request: Request, csrf: str = "", form: Mapping[str, list[str]] | None = None
+        self, request: Request, *, form: Mapping[str, list[str]] | None = None
     ) -> Visit:
         return Visit(
             app=self._app,
             request=request,
             renderer=self._renderer,
             caller=Caller(caller_id="", identity=_NOBODY),
-            csrf=csrf,
+            # Until the key of this process is known, forms carry what they came with.
+            csrf=((form or {}).get("csrf") or [""])[-1],
             form=form or {},
             figures=self._figures,
             is_known=False,
@@ -129,23 +131,27 @@ class Console:
         path = request.scope["path"].removeprefix("/console").strip("/")
         if path.startswith("static/"):
             return _static(path.removeprefix("static/"), is_fresh="v" in request.query_params)
-        cookie = request.cookies.get(COOKIE, "")
-        fresh = "" if cookie else self._sessions.new_cookie()
-        visit: Visit | None = None
         try:
             form = await _form(request)
-            csrf = await self._sessions.csrf(cookie or fresh)
-            visit = self._visit_of_nobody(request, csrf, form)
-            response = await self._answer(visit, path, cookie or fresh)
         except _TooLargeError:
-            response = PlainTextResponse("The form is larger than 4 MB.", status_code=413)
-        except TimeoutError:
-            response = self._failed(visit, 503, "The store is slow.", _SLOW)
-        except StoreError as error:
-            response = self._failed(visit, 503, error.failed, f"{error.hint} {_SLOW}".strip())
-        except Exception:
-            log.exception("page failed")
-            response = self._failed(visit, 500, "This page failed.", "The log says more.")
+            return PlainTextResponse("The form is larger than 4 MB.", status_code=413)
+        cookie = request.cookies.get(COOKIE, "")
+        fresh = "" if cookie else self._sessions.new_cookie()
+        visit = self._visit_of_nobody(request, form=form)
+        visit.console = self
+        route = self._routes.get(path)
+        wait_s = self._app.settings.serve.console_wait_s
+        with patience(wait_s, each=route is not None and route.is_long) as waited:
+            try:
+                visit.csrf = await self._sessions.csrf(cookie or fresh)
+                response = await self._answer(visit, path, route, cookie or fresh, waited)
+            except StoreError as error:
+                response = self._unfinished(visit, path, route, error, waited)
+            except TimeoutError:
+                response = self._failed(visit, 503, "This page took too long.", "Ask for less.")
+            except Exception:
+                log.exception("page failed")
+                response = self._failed(visit, 500, "This page failed.", "The log says more.")
         if fresh and COOKIE not in response.headers.get("set-cookie", ""):
             self.set_cookie(response, fresh, request)
         if SAID in request.cookies and response.status_code < 300:
@@ -164,9 +170,9 @@ class Console:
             secure=request.url.scheme == "https",
         )
 
-    async def _answer(self, visit: Visit, path: str, cookie: str) -> Response:
-        route = self._routes.get(path)
-        visit.console = self
+    async def _answer(
+        self, visit: Visit, path: str, route: Route | None, cookie: str, waited: Patience
+    ) -> Response:
         try:
             visit.caller = await self.caller_of(visit.request, cookie)
             visit.is_known = True
@@ -185,7 +191,7 @@ class Console:
             return self._failed(visit, 404, "There is no such page.", "The menu has all pages.")
         if visit.request.method in {"GET", "HEAD"}:
             return await self._shown(visit, route)
-        return await self._acted(visit, route)
+        return await self._acted(visit, route, waited)
 
     async def caller_of(self, request: Request, cookie: str) -> Caller:
         """Who sends a request.
@@ -216,7 +222,7 @@ class Console:
         except ToolgateError as error:
             return self._refused(visit, error)
 
-    async def _acted(self, visit: Visit, route: Route) -> Response:
+    async def _acted(self, visit: Visit, route: Route, waited: Patience) -> Response:
         if route.act is None:
             return self._failed(visit, 405, "Nothing can be sent to this page.", "")
         if not _is_genuine(visit):
@@ -227,17 +233,17 @@ class Console:
                 "Cookies must be allowed. Load the page again and send it once more; nothing was"
                 " changed.",
             )
+        visit.is_acting = True
+        waited.forget_saved()
         try:
             return await route.act(visit)
+        except StoreError:
+            raise
         except ToolgateError as error:
             if route.show is None:
                 return self._refused(visit, error)
             visit.problem = error
-        try:
-            return await self._shown(visit, route)
-        except StoreError as error:
-            # The page itself needs the store too: then at least the reason is told.
-            return self._failed(visit, 503, error.failed, f"Nothing was saved. {error.hint}")
+        return await self._shown(visit, route)
 
     def _login(self, visit: Visit, path: str, error: CredentialError) -> Response:
         """Ask who it is; what was typed is kept for afterwards."""
@@ -246,7 +252,7 @@ class Console:
             return RedirectResponse(visit.url("login", next=wanted), status_code=303)
         if error.wait_s:
             visit.problem = error
-        sent = json.dumps([path, visit.sent_fields()])
+        sent = json.dumps([_with_query(visit, path), visit.sent_fields()])
         return visit.page("login.html", status=401, next=path, sent=sent, has_ended=True)
 
     def _refused(self, visit: Visit, error: ToolgateError) -> Response:
@@ -260,10 +266,39 @@ class Console:
         failed = " ".join(part for part in (error.failed, error.allowed) if part) or str(error)
         return self._failed(visit, status, failed, error.hint)
 
-    def _failed(self, visit: Visit | None, status: int, failed: str, hint: str) -> Response:
-        if visit is None:
-            return PlainTextResponse(f"{failed} {hint}".strip(), status_code=status)
-        return visit.page("failed.html", status=status, failed=failed, hint=hint, code=status)
+    def _unfinished(
+        self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: Patience
+    ) -> Response:
+        """Say that the store is slow or gone, what is certain, and keep what was typed."""
+        failed = "The store is slow." if waited.was_slow else error.failed
+        again = _with_query(visit, path)
+        log.warning("page without store", extra={"path": path, "error": str(error)})
+        reasons = [error.failed, error.hint] if waited.was_slow else [error.hint]
+        if visit.request.method in {"GET", "HEAD"}:
+            hint = " ".join(filter(None, [*reasons, "Nothing was saved."]))
+            return self._failed(visit, 503, failed, hint, again=again)
+        doubt = ""
+        if visit.is_acting:
+            doubt = _doubt(waited, may_act=route is not None and route.acts_outside)
+        response = visit.page(
+            "again.html",
+            status=503,
+            title=doubt or "Nothing was saved",
+            reasons=[failed, *reasons],
+            doubtful=bool(doubt),
+            path=again,
+            back=_page_of(visit) or again,
+            fields=visit.sent_fields(),
+        )
+        response.headers["cache-control"] = "no-store"
+        return response
+
+    def _failed(
+        self, visit: Visit, status: int, failed: str, hint: str, *, again: str | None = None
+    ) -> Response:
+        return visit.page(
+            "failed.html", status=status, failed=failed, hint=hint, code=status, again=again
+        )
 
     async def _events(self, visit: Visit, cookie: str, changes: "_Changes") -> AsyncGenerator[str]:
         """Names of what has changed, as server-sent events, until the session is over."""
@@ -322,7 +357,29 @@ class _Changes:
             end()
 
 
-_SLOW = "Nothing was saved. Try again; `toolgate doctor` looks at the store."
+def _doubt(waited: Patience, *, may_act: bool) -> str:
+    """What may have come of a form that the store held up; empty: nothing."""
+    if may_act:
+        return "It may have run"
+    if waited.may_have_saved:
+        return "It may have been saved"
+    return "A part of it was saved" if waited.has_saved else ""
+
+
+def _with_query(visit: Visit, path: str) -> str:
+    """The address of a page below the console's, with what was asked of it."""
+    query = visit.request.url.query
+    return f"{path}?{query}" if query else path
+
+
+def _page_of(visit: Visit) -> str:
+    """The page of ours that a form was on, below the console's address; empty: not known."""
+    parts = urlsplit(visit.request.headers.get("referer", ""))
+    within = parts.path.startswith(f"{visit.base}/")
+    if not within or parts.netloc != visit.request.headers.get("host"):
+        return ""
+    path = unquote(parts.path.removeprefix(f"{visit.base}/"))
+    return f"{path}?{parts.query}" if parts.query else path
 
 
 def _routes_of(name: str) -> tuple[Route, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar, cast
@@ -65,7 +66,8 @@ class Figures:
             return Found(value=await count(), at_s=monotonic())
         kept = cast("Found[T] | None", self._kept.get(name))
         if name not in self._counting and (kept is None or kept.age_s > _GOOD_FOR_S):
-            self._counting[name] = asyncio.create_task(self._count(name, count))
+            # Not within the patience of the page, nor whatever else belongs to its request.
+            self._counting[name] = asyncio.create_task(self._count(name, count), context=Context())
         return kept
 
     async def _count(self, name: str, count: Callable[[], Awaitable[object]]) -> None:

@@ -30,3 +30,10 @@ class Route:
 
     is_open: bool = False
     """Whether it is shown to who has not logged in."""
+
+    is_long: bool = False
+    """Whether it asks the store for so much that only each single question has to be answered
+    soon."""
+
+    acts_outside: bool = False
+    """Whether POST may do something that the store knows nothing of, such as running a tool."""

@@ -53,6 +53,8 @@ class Visit:
         """Whether somebody has logged in, or nobody has to."""
         self.problem: ToolgateError | None = None
         """Why what was asked for was not done; the page shows it."""
+        self.is_acting = False
+        """Whether a form that was sent has begun to do something."""
         self.console: Console | None = None
         self.figures = figures
         """What is counted over all of the audit."""
@@ -121,6 +123,11 @@ class Visit:
         address = f"{self.base}/{quote(path)}" if path else self.base
         return f"{address}?{urlencode(given)}" if given else address
 
+    def url_within(self, wanted: str) -> str:
+        """The address of a page, from what stands behind that of the console."""
+        path, _, query = wanted.partition("?")
+        return self.url(path.strip("/")) + (f"?{query}" if query else "")
+
     def page(self, template: str, /, *, status: int = 0, **values: object) -> Response:
         """A page."""
         if not status:
@@ -136,9 +143,7 @@ class Visit:
 
     def go_within(self, wanted: str) -> Response:
         """Send the browser to a page that an address of ours names, never anywhere else."""
-        path, _, query = wanted.partition("?")
-        address = self.url(path.strip("/")) + (f"?{query}" if query else "")
-        return RedirectResponse(address, status_code=303)
+        return RedirectResponse(self.url_within(wanted), status_code=303)
 
     def say(self, response: Response, said: str) -> None:
         """Have the next page say something, once."""

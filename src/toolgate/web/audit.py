@@ -124,6 +124,6 @@ async def _lines(visit: Visit, wanted: AuditFilter) -> AsyncGenerator[bytes]:
 ROUTES = (
     Route(path="audit", show=_list),
     Route(path="audit/chain", show=_chain),
-    Route(path="audit/verify", show=_verify, act=_verify),
+    Route(path="audit/verify", show=_verify, act=_verify, is_long=True),
     Route(path="audit/export", show=_export),
 )

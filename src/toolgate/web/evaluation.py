@@ -85,5 +85,5 @@ async def _marks(visit: Visit) -> Response:
 
 ROUTES = (
     Route(path="evaluation", show=_show),
-    Route(path="evaluation/marks", show=_marks),
+    Route(path="evaluation/marks", show=_marks, is_long=True),
 )

@@ -46,7 +46,16 @@ async def _log_in(visit: Visit) -> Response:
         visit.csrf = await console.sessions.csrf(cookie)
         visit.is_known = True
         visit.caller = await console.caller_of(visit.request, cookie)
-        response = visit.page("resume.html", path=path, fields=fields)
+        response = visit.page(
+            "again.html",
+            title="Nothing you typed is lost",
+            reasons=["Your session had ended, so this was not sent. Look at it, and send it now."],
+            doubtful=False,
+            path=path,
+            back=path,
+            fields=fields,
+        )
+        response.headers["cache-control"] = "no-store"
     else:
         response = visit.go_within(visit.typed("next"))
     console.set_cookie(response, cookie, visit.request)

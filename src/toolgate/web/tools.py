@@ -1,5 +1,6 @@
 """Tools: all of them, and one: what it is, who may use it, what it costs, trying it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -9,10 +10,12 @@ from starlette.responses import Response
 from toolgate.access import Shown
 from toolgate.authn import identity_of
 from toolgate.catalog import Entry
-from toolgate.errors import ForbiddenError, RpcError
+from toolgate.errors import ForbiddenError, RpcError, StoreError
 from toolgate.ids import utc_now
 from toolgate.metatools import DiscoverRequest
+from toolgate.scan import Version
 from toolgate.search import signature
+from toolgate.store import ToolUse
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Json, json_array, json_object
 from toolgate.web._route import Route
@@ -61,6 +64,13 @@ class Right:
 
     reason: str
     """Why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept:
+    rights: Sequence[Right] = ()
+    uses: Sequence[ToolUse] = ()
+    versions: Sequence[Version] = ()
 
 
 async def _list(visit: Visit) -> Response:
@@ -132,8 +142,13 @@ async def _tool_page(
     took_ms: float | None = None,
     arguments: Json | None = None,
 ) -> Response:
-    key = visit.typed("key")
-    entry = visit.gateway.reach.tool(visit.caller, key)
+    entry = visit.gateway.reach.tool(visit.caller, visit.typed("key"))
+    try:
+        kept = await _kept(visit, entry.key)
+    except StoreError:
+        if result is None:
+            raise
+        kept = _Kept()  # the tool has run, and what it gave is shown whatever the store does
     definition = entry.definition
     schema = json_object(definition.get("inputSchema"))
     call = signature(entry.name, schema)
@@ -152,12 +167,10 @@ async def _tool_page(
         signature_tokens=estimate_tokens(call),
         definition_tokens=estimate_tokens(entry.raw),
         server=status,
-        rights=await _rights(visit, entry.key) if visit.manages else [],
-        uses=await visit.app.store.tool_uses(_week_ago(), tool=entry.key) if visit.manages else [],
+        rights=kept.rights,
+        uses=kept.uses,
         required=visit.gateway.admission.required,
-        versions=await visit.gateway.manage.tool_versions(visit.caller, entry.key)
-        if visit.manages
-        else [],
+        versions=kept.versions,
         indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
         result=result,
         took_ms=took_ms,
@@ -165,8 +178,15 @@ async def _tool_page(
     )
 
 
-def _week_ago() -> str:
-    return utc_now(plus_s=-7 * 86_400)
+async def _kept(visit: Visit, key: str) -> "_Kept":
+    """What the store says of a tool to those who look after it."""
+    if not visit.manages:
+        return _Kept()
+    return _Kept(
+        rights=await _rights(visit, key),
+        uses=await visit.app.store.tool_uses(utc_now(plus_s=-7 * 86_400), tool=key),
+        versions=await visit.gateway.manage.tool_versions(visit.caller, key),
+    )
 
 
 def _hints(definition: Json) -> list[str]:
@@ -238,5 +258,5 @@ class _Result:
 
 ROUTES = (
     Route(path="tools", show=_list),
-    Route(path="tool", show=_show, act=_try),
+    Route(path="tool", show=_show, act=_try, acts_outside=True),
 )

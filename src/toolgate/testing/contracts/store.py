@@ -11,6 +11,7 @@ Example:
 
 import json
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from toolgate.store import (
     Pruned,
     Retention,
     SeenTool,
+    SqlAccess,
     Store,
     StoredApproval,
     StoredArtifact,
@@ -59,6 +61,7 @@ from toolgate.store import (
     UsageFilter,
     WrappedKey,
     make_store,
+    patience,
 )
 from toolgate.types import DEFAULT_PROJECT, AuditRecord
 
@@ -454,6 +457,36 @@ class StoreContract:
         assert set(found) == {DEFAULT_PROJECT, "web"}
         assert found["web"].settings == {"note": HOSTILE[1:9]}
         assert found["web"].created_at
+
+    async def test_what_nobody_waits_for_any_more_is_not_kept(self, store: Store) -> None:
+        """Who was told that nothing was saved may rely on it, however late the database is."""
+        assert isinstance(store, SqlAccess)
+        go_on = threading.Event()
+
+        def insert(driver: Any) -> None:
+            driver.execute(
+                "INSERT INTO projects (project_id, created_at) VALUES ('late', '2026-07-28')"
+            )
+
+        def insert_late(driver: Any) -> None:
+            insert(driver)
+            go_on.wait(60)
+
+        with anyio.fail_after(60):
+            with patience(0.5) as waited, pytest.raises(StoreError, match="did not answer"):
+                await store.writing(insert_late)
+            go_on.set()
+            assert waited.was_slow
+            assert not waited.has_saved
+            assert not waited.may_have_saved
+            with patience(60) as waited:
+                try:
+                    await store.writing(insert)  # waits for the one before, if that is not over
+                except StoreError:
+                    pytest.fail("it was kept")
+                await store.projects()
+            assert waited.has_saved
+            assert not waited.was_slow
 
     async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
         """And says whether it was there."""

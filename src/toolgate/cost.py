@@ -80,15 +80,11 @@ class Account:
     tasks: tuple[TaskCost, ...]
     """Each, the last heard of first."""
 
-    @property
-    def tokens(self) -> int:
-        """Of all."""
-        return sum(task.tokens for task in self.tasks)
+    tokens: int
+    """Of all."""
 
-    @property
-    def saved_tokens(self) -> int:
-        """Against listing all tools; below zero it is a loss."""
-        return sum(task.saved_tokens for task in self.tasks)
+    saved_tokens: int
+    """Against listing all tools; below zero it is a loss."""
 
     def as_json(self) -> Json:
         """For REST and `--json`."""
@@ -172,4 +168,9 @@ async def account(app: App, caller: Caller, since: str) -> Account:
             menus[cost.project_id] = (shown, app.gateway.reach.menu_tokens(about))
         shown, whole = menus[cost.project_id]
         tasks.append(TaskCost(of=cost, menu_tokens=shown, all_menu_tokens=whole))
-    return Account(since=since, tasks=tuple(tasks))
+    return Account(
+        since=since,
+        tasks=tuple(tasks),
+        tokens=sum(task.tokens for task in tasks),
+        saved_tokens=sum(task.saved_tokens for task in tasks),
+    )

@@ -946,19 +946,38 @@ class Gateway:
 
     def servers(self, caller: Caller) -> list[ServerStatus]:
         """State of every server that the caller may see."""
-        manages = self._access.decide(caller, "right", "manage").allowed
-        mask = None if manages else self._access.mask(caller, self._catalog.snapshot)
+        return self._as_seen_by(caller, self._catalog.statuses())
+
+    def server(self, caller: Caller, name: str) -> ServerStatus | None:
+        """State of one server; None: there is none of this name that the caller may see."""
+        status = self._catalog.status(name)
+        return next(iter(self._as_seen_by(caller, [] if status is None else [status])), None)
+
+    def server_names(self, caller: Caller) -> list[str]:
+        """Names of the servers that the caller may see."""
         return [
-            replace(
-                status,
-                projects=self._projects_of(status.name) if manages else (),
-                held=status.held if manages else 0,
-                tools=status.tools
-                if mask is None
-                else self.reach.count_of(self._catalog.snapshot, status.name, mask),
-            )
-            for status in self._catalog.statuses()
+            spec.name
+            for spec in self._catalog.specs
+            if self._access.decide(caller, "server", spec.name).allowed
+        ]
+
+    def _as_seen_by(self, caller: Caller, statuses: Sequence[ServerStatus]) -> list[ServerStatus]:
+        """The states of servers with what concerns the caller."""
+        seen = [
+            status
+            for status in statuses
             if self._access.decide(caller, "server", status.name).allowed
+        ]
+        if self._access.decide(caller, "right", "manage").allowed:
+            return [
+                replace(status, projects=projects) if projects else status
+                for status, projects in ((one, self._projects_of(one.name)) for one in seen)
+            ]
+        snapshot = self._catalog.snapshot
+        mask = self._access.mask(caller, snapshot)
+        return [
+            replace(status, held=0, tools=self.reach.count_of(snapshot, status.name, mask))
+            for status in seen
         ]
 
     async def wait_ready(self, timeout_s: float) -> None:

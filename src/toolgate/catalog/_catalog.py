@@ -211,6 +211,11 @@ class Catalog:
         """State of every server, with what is listed of it."""
         return [self._status(server) for server in self._fleet.servers.values()]
 
+    def status(self, name: str) -> ServerStatus | None:
+        """State of one server, with what is listed of it; None: there is none of this name."""
+        server = self._fleet.servers.get(name)
+        return None if server is None else self._status(server)
+
     def down(self) -> frozenset[str]:
         """Names of servers that do not answer; one that waits for logins answers who has one."""
         if self._down is None:
@@ -476,8 +481,7 @@ class Catalog:
 
     def _status(self, server: UpstreamServer) -> ServerStatus:
         entries = self._known.get(server.name, ServerEntries())
-        return replace(
-            server.status(),
+        return server.status(
             tools=len(entries.tools),
             held=len(entries.held),
             prompts=len(entries.prompts),

@@ -215,8 +215,16 @@ class UpstreamServer:
         """Whether it is down only because nobody has logged in, where each caller does so."""
         return self._crowd is not None and self._login is not None and self.state == "down"
 
-    def status(self) -> ServerStatus:
-        """What is known of it; the catalog adds the counts."""
+    def status(
+        self,
+        *,
+        tools: int = 0,
+        held: int = 0,
+        prompts: int = 0,
+        resources: int = 0,
+        listed_at: str | None = None,
+    ) -> ServerStatus:
+        """What is known of it, with what is listed of it as the catalog knows."""
         leg = self.main
         retry_in_s = None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
         return ServerStatus(
@@ -225,6 +233,11 @@ class UpstreamServer:
             state=self.state,
             era=leg.era if leg else None,
             version=leg.version if leg else None,
+            tools=tools,
+            held=held,
+            prompts=prompts,
+            resources=resources,
+            listed_at=listed_at,
             last_error=self.last_error,
             stderr_tail=(*self._stderr, *(leg.wire.stderr_tail if leg else ()))[-_TAIL_LINES:],
             started_at=self._started_at,

@@ -47,7 +47,9 @@ def when(at: str | None) -> Markup:
     """A moment: how long ago, with the exact time for who wants it."""
     if not at:
         return Markup("never")
-    return Markup('<time datetime="{at}" title="{at}">{ago}</time>').format(at=at, ago=ago(at))
+    exact = escape(at)
+    words = escape(ago(at))
+    return Markup(f'<time datetime="{exact}" title="{exact}">{words}</time>')  # noqa: S704 - escaped
 
 
 def ago(at: str) -> str:

@@ -44,7 +44,7 @@ async def _list(visit: Visit) -> Response:
             for name in ("action", "server", "status", "result", "period")
             if visit.asked(name)
         },
-        servers=[one.name for one in visit.gateway.servers(visit.caller)],
+        servers=visit.gateway.server_names(visit.caller),
         enabled=visit.app.settings.audit.enabled,
     )
 

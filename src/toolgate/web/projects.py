@@ -63,7 +63,7 @@ async def _show(visit: Visit) -> Response:
         searches=_SEARCHES,
         modes=_MODES,
         limits=LIMITS,
-        servers=[one.name for one in visit.gateway.servers(visit.caller)],
+        servers=visit.gateway.server_names(visit.caller),
         general=visit.app.settings,
     )
 

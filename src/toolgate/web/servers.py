@@ -83,13 +83,13 @@ async def _list(visit: Visit) -> Response:
 
 
 def _status(visit: Visit, name: str) -> ServerStatus:
-    for server in visit.gateway.servers(visit.caller):
-        if server.name == name:
-            return server
-    raise UnknownServerError(
-        f"There is no server {name[:60]!r}.",
-        hint="It may have been removed while this page was open. See the list of servers.",
-    )
+    server = visit.gateway.server(visit.caller, name)
+    if server is None:
+        raise UnknownServerError(
+            f"There is no server {name[:60]!r}.",
+            hint="It may have been removed while this page was open. See the list of servers.",
+        )
+    return server
 
 
 async def _show(visit: Visit) -> Response:
@@ -149,7 +149,7 @@ async def _act(visit: Visit) -> Response:
 async def _add_page(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
     found = await anyio.to_thread.run_sync(_found) if visit.asked("found") else []
-    known = {server.name for server in visit.gateway.servers(visit.caller)}
+    known = set(visit.gateway.server_names(visit.caller))
     return visit.page(
         "server_add.html",
         found=found,

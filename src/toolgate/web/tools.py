@@ -97,7 +97,7 @@ async def _list(visit: Visit) -> Response:
         pages=pages,
         word=wanted,
         server=server,
-        servers=[one.name for one in visit.gateway.servers(visit.caller)],
+        servers=visit.gateway.server_names(visit.caller),
     )
 
 
@@ -152,9 +152,6 @@ async def _tool_page(
     definition = entry.definition
     schema = json_object(definition.get("inputSchema"))
     call = signature(entry.name, schema)
-    status = next(
-        (one for one in visit.gateway.servers(visit.caller) if one.name == entry.server), None
-    )
     return visit.page(
         "tool.html",
         entry=entry,
@@ -166,7 +163,7 @@ async def _tool_page(
         signature=call,
         signature_tokens=estimate_tokens(call),
         definition_tokens=estimate_tokens(entry.raw),
-        server=status,
+        server=visit.gateway.server(visit.caller, entry.server),
         rights=kept.rights,
         uses=kept.uses,
         required=visit.gateway.admission.required,

@@ -2,24 +2,22 @@
 
     python -m benchmarks.telemetry [--quick] [--json]
 
-Calls through the whole HTTP door within this process, in short blocks: one without, one with, in
-turns, each row in pairs of its own. CPU time of the process, the audit written and the spans
-encoded within it. Whatever else the machine does falls on both blocks of a pair, and makes some
-of them slower: of each side the fastest tenth counts, beside the median of the pairs.
+Calls through the whole HTTP door within this process, in short blocks: one without, one with, right
+after each other and in turns first. CPU time of the process, the audit written within it; spans
+are sent to a collector, a process of its own, beside the blocks, and what that takes is added to
+the calls that made them. Whatever else the machine does falls on both blocks of a pair: the median
+of the pairs' ratios counts.
 """
 
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from collections.abc import Callable
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
 from statistics import median
 
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-
+from benchmarks._collector import collector
 from benchmarks._report import Report, Target, main
 from benchmarks.access import HEADERS, _call, _settled
 from toolgate.app import App
@@ -29,97 +27,110 @@ from toolgate.telemetry import Metrics
 from toolgate.telemetry._traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app, text_result
 
-_CALLS = 400
-"""So many that sending spans at the end of each block weighs as little as every five seconds."""
+_CALLS = 100
+_BATCH = 512
+"""Spans of a request to the collector, as by default."""
+_METRICS = "metrics"
 _WATCHED = "metrics, and traces of 10 % of the requests"
+_ALL = "metrics, and traces of all requests"
 
 
-class _Encoded(SpanExporter):
-    """Spans as they would be sent, and thrown away."""
+@dataclass(kw_only=True)
+class _Row:
+    """What is switched on, and what it was seen to take."""
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        encode_spans(spans).SerializeToString()
-        return SpanExportResult.SUCCESS
+    watching: list[Callable[[], AbstractContextManager[None]]]
+    tracer: Tracer | None = None
+    off: list[float] = field(default_factory=list[float])
+    on: list[float] = field(default_factory=list[float])
+    sending_ms: float = 0.0
+    """All that was sent."""
 
+    @property
+    def sending(self) -> float:
+        """Share of a call without."""
+        calls = len(self.on) * _CALLS
+        return self.sending_ms / calls / median(self.off)
 
-class _Kept(BatchSpanProcessor):
-    """The batches of one block after the other."""
-
-    def shutdown(self) -> None:
-        """Go on: the next block needs it."""
+    @property
+    def ratio(self) -> float:
+        pairs = zip(self.off, self.on, strict=True)
+        return median(on / off for off, on in pairs) + self.sending
 
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
     """Call with and without; gives the table."""
-    found = asyncio.run(_pairs(rounds=5 if quick else 30))
+    with collector() as endpoint:
+        found = asyncio.run(_pairs(endpoint, pairs=20 if quick else 200))
     rows = [
         {
             "with": name,
-            "without, CPU ms": _fast(off for off, _ in pairs),
-            "with, CPU ms": _fast(on for _, on in pairs),
-            "ratio": _fast(on for _, on in pairs) / _fast(off for off, _ in pairs),
-            "of pairs, median": median(on / off for off, on in pairs),
+            "without, CPU ms": median(row.off),
+            "with, CPU ms": median(row.on),
+            "sending, ratio": row.sending,
+            "ratio": row.ratio,
         }
-        for name, pairs in found.items()
+        for name, row in found.items()
     ]
-    ratios = {str(row["with"]): float(row["ratio"]) for row in rows}
     return Report(
         name="telemetry",
         title="A call with and without metrics and traces",
         rows=rows,
-        targets=(
-            Target(what="metrics, ratio", measured=ratios["metrics"], limit=1.05),
-            Target(what=f"{_WATCHED}, ratio", measured=ratios[_WATCHED], limit=1.05),
+        targets=tuple(
+            Target(what=f"{name}, ratio", measured=found[name].ratio, limit=1.05)
+            for name in (_METRICS, _WATCHED)
         ),
         notes=(
-            f"{len(next(iter(found.values())))} pairs of {_CALLS} calls each.",
-            "Without any: what two blocks of the same differ by. 10 % is what `traces.share` is.",
+            f"{len(found[_METRICS].on)} pairs of blocks of {_CALLS} calls each.",
+            "Nothing: what two blocks of the same differ by. 10 % is what `traces.share` is.",
         ),
     )
 
 
-def _fast(times: Iterable[float]) -> float:
-    """What the fastest tenth took at most."""
-    ordered = sorted(times)
-    return ordered[len(ordered) // 10]
-
-
-async def _pairs(*, rounds: int) -> dict[str, list[tuple[float, float]]]:
+async def _pairs(endpoint: str, *, pairs: int) -> dict[str, _Row]:
     """CPU milliseconds of a call without and with, pair by pair."""
     server = FakeUpstream({"echo": lambda _params: text_result("x")})
     settings = Settings(local_open=True, metrics=MetricSettings(enabled=False))
-    async with memory_app({"a": server}, settings) as app:
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(memory_app({"a": server}, settings))
         door = build_app(app)
-        metrics, kept = Metrics(app), _Kept(_Encoded())
-        some, all_ = (Tracer(TraceSettings(share=share), processor=kept) for share in (10, 100))
-        watched: dict[str, list[Callable[[], AbstractContextManager[None]]]] = {
-            "nothing": [],
-            "metrics": [metrics.counting],
-            _WATCHED: [metrics.counting, some.recording],
-            "metrics, and traces of all requests": [metrics.counting, all_.recording],
+        metrics = Metrics(app)
+        some, all_ = (Tracer(TraceSettings(endpoint=endpoint, share=share)) for share in (10, 100))
+        rows = {
+            "nothing": _Row(watching=[]),
+            _METRICS: _Row(watching=[metrics.counting]),
+            _WATCHED: _Row(watching=[metrics.counting, some.watching], tracer=some),
+            _ALL: _Row(watching=[metrics.counting, all_.watching], tracer=all_),
         }
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in watched}
-        async with door.running():
-            await _settled()
-            gc.freeze()  # what is there stays: only what calls leave behind is looked through
-            block = partial(_block, app, door, kept)
-            for turn in range(rounds + 1):
-                for name, watching in watched.items():
-                    taken = [0.0, 0.0]
-                    for is_on in (turn % 2, 1 - turn % 2):
-                        with ExitStack() as stack:
-                            for one in watching if is_on else ():
-                                stack.enter_context(one())
-                            taken[is_on] = await block()
-                    if turn:  # the first is for warming up
-                        found[name].append((taken[0], taken[1]))
-        BatchSpanProcessor.shutdown(kept)
-        return found
+        for tracer in (some, all_):
+            await stack.enter_async_context(tracer.sending())
+        await stack.enter_async_context(door.running())
+        await _settled()
+        gc.freeze()  # what is there stays: only what calls leave behind is looked through
+        for turn in range(-1, pairs):
+            for row in rows.values():
+                taken = [0.0, 0.0]
+                for is_on in (turn % 2, 1 - turn % 2):
+                    with ExitStack() as within:
+                        for one in row.watching if is_on else ():
+                            within.enter_context(one())
+                        taken[is_on] = await _block(app, door)
+                if turn >= 0:  # the first is for warming up
+                    row.off.append(taken[0])
+                    row.on.append(taken[1])
+                if row.tracer is not None and (
+                    row.tracer.waiting >= _BATCH - 4 * _CALLS or turn in {-1, pairs - 1}
+                ):
+                    began = time.process_time()
+                    await row.tracer.flush()
+                    row.sending_ms += (time.process_time() - began) * 1000 if turn >= 0 else 0
+        assert some.dropped == all_.dropped == 0
+        return rows
     raise AssertionError("the gateway did not open")
 
 
-async def _block(app: App, door: Door, kept: BatchSpanProcessor) -> float:
-    """CPU milliseconds of a call, all that it leads to included."""
+async def _block(app: App, door: Door) -> float:
+    """CPU milliseconds of a call, all that it leads to but the sending of spans included."""
     gc.collect()
     gc.disable()
     try:
@@ -127,7 +138,6 @@ async def _block(app: App, door: Door, kept: BatchSpanProcessor) -> float:
         for _ in range(_CALLS):
             await _call(door, HEADERS)
         await app.recorder.flush()
-        await asyncio.to_thread(kept.force_flush)
         return (time.process_time() - began) * 1000 / _CALLS
     finally:
         gc.enable()

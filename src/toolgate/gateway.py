@@ -373,7 +373,8 @@ class Gateway:
             UnknownToolError: No such tool for this caller.
             RpcError: The server answered with a JSON-RPC error.
         """
-        take_trace(json_object(params.get("_meta")).get("traceparent"))
+        meta = json_object(params.get("_meta"))
+        take_trace(meta.get("traceparent"), meta.get("tracestate"))
         name = str(params.get("name"))
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None and self.settings.expose != "flat" and name in DEFINITIONS:
@@ -590,7 +591,8 @@ class Gateway:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
         if request.include_core and arm.name != "off":
-            answer = replace(answer, hits=(*answer.hits, *self._core(caller, answer, request)))
+            core = self._core(caller, answer, request)
+            answer = replace(answer, hits=(*answer.hits, *core)) if core else answer
         with observe("answer", hits=len(answer.hits)):
             found = compose(
                 answer,
@@ -628,10 +630,12 @@ class Gateway:
             return wanted.mask is None or (key in keys and bool(wanted.mask[keys.index(key)]))
 
         raised = await self._guide.raised(caller, wanted.queries, self._tools(caller))
+        if not raised:
+            return answer
         for each in raised:
             answer = each.in_answer(answer, may_add=could_be_found)
         hits = [hit for hit in answer.hits if hit.relevance >= wanted.threshold]
-        return replace(answer, hits=tuple(hits[: wanted.limit])) if raised else answer
+        return replace(answer, hits=tuple(hits[: wanted.limit]))
 
     def _core(self, caller: Caller, answer: SearchAnswer, request: DiscoverRequest) -> list[Hit]:
         """The pinned tools that the search has not found."""

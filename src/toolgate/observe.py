@@ -18,13 +18,14 @@ __all__ = [
     "begin_traces_with",
     "current_trace",
     "join_trace",
-    "new_trace",
+    "new_trace_id",
     "note_sent",
     "observe",
     "parse_trace",
     "sent_requests",
     "take_trace",
-    "traceparent",
+    "trace_headers",
+    "trace_of",
     "watch_stages",
 ]
 
@@ -147,10 +148,11 @@ def note_sent(request_id: int) -> None:
         found.append(request_id)
 
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
-
-
+_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_STATE = re.compile(r"[\x20-\x7e]{1,512}")
 _ODD = frozenset("13579bdf")
+_KNOWN_FLAGS = 0x03
+"""Recorded, and a trace id made at random; what else is set is not passed on."""
 
 
 class Trace(NamedTuple):
@@ -165,20 +167,18 @@ class Trace(NamedTuple):
     flags: str = "01"
     """Two hex digits; the last bit says that it is recorded."""
 
+    state: str = ""
+    """The `tracestate` of whoever asked, passed on as it is."""
+
     @property
     def is_recorded(self) -> bool:
         """Whether whoever began it wants it recorded."""
         return self.flags[1] in _ODD
 
 
-def new_trace(*, recorded: bool) -> Trace:
-    """A trace that begins here; its id is unlike others, and no secret.
-
-    One that is not recorded has no spans; servers are told of one nevertheless, so that all of
-    them leave it out.
-    """
-    trace_id = f"{getrandbits(128) or 1:032x}"
-    return Trace(trace_id, "") if recorded else Trace(trace_id, trace_id[:16], "00")
+def new_trace_id() -> str:
+    """The id of a trace that begins here: unlike others, and no secret."""
+    return f"{getrandbits(128) or 1:032x}"
 
 
 _trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)
@@ -190,12 +190,21 @@ def _is_recorded() -> bool:
     return trace is None or trace.flags[1] in _ODD
 
 
-def parse_trace(traceparent: object) -> Trace | None:
-    """The trace that a `traceparent` names; None where it is none."""
+def parse_trace(traceparent: object, tracestate: object = None) -> Trace | None:
+    """The trace that a `traceparent` names, with its `tracestate`; None where it is none.
+
+    See https://www.w3.org/TR/trace-context/#versioning-of-traceparent.
+    """
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-    if found is None or found[1] == "0" * 32 or found[2] == "0" * 16:
+    if found is None:
         return None
-    return Trace(trace_id=found[1], parent_id=found[2], flags=found[3])
+    version, trace_id, parent_id, flags, more = found.groups()
+    if version == "ff" or (version == "00" and more):
+        return None
+    if trace_id == "0" * 32 or parent_id == "0" * 16:
+        return None
+    state = tracestate if isinstance(tracestate, str) and _STATE.fullmatch(tracestate) else ""
+    return Trace(trace_id, parent_id, f"{int(flags, 16) & _KNOWN_FLAGS:02x}", state)
 
 
 def join_trace(trace: Trace | None) -> None:
@@ -212,31 +221,48 @@ _begin: list[Callable[[], Trace]] = []
 
 
 def begin_traces_with(begin: Callable[[], Trace]) -> Callable[[], None]:
-    """Have traces begin here where none came with a request; gives what ends that."""
+    """Say of each trace that begins here whether it is recorded; gives what ends that."""
     _begin.append(begin)
     return lambda: _begin.remove(begin)
 
 
-def take_trace(given: object) -> None:
+def trace_of(traceparent: object, tracestate: object = None) -> Trace:
+    """The trace that a request names; where it names none, one that begins here.
+
+    Where nobody records any, one that begins here is for the log and the audit alone: servers are
+    not told of it, or those that record traces of their own would leave this one out.
+    """
+    found = parse_trace(traceparent, tracestate)
+    if found is not None:
+        return found
+    return _begin[-1]() if _begin else Trace(new_trace_id(), "", "00")
+
+
+def take_trace(traceparent: object, tracestate: object = None) -> None:
     """Let what runs from here on belong to the trace that a request names.
 
-    Without one it stays in that of the request around it; else one begins, if any begin here.
+    Without one it stays in that of the request around it; else one begins, if any are recorded.
     """
-    trace = parse_trace(given)
-    if trace is not None:
-        _trace.set(trace)
+    found = parse_trace(traceparent, tracestate)
+    if found is not None:
+        _trace.set(found)
     elif _begin and _trace.get() is None:
         _trace.set(_begin[-1]())
 
 
-def traceparent() -> str | None:
-    """What is passed on to whoever is asked from here; None outside of any trace.
+def trace_headers() -> dict[str, str]:
+    """What is passed on to whoever is asked from here, as headers and in `_meta`; may be empty.
 
     Where no spans are recorded here, the span of whoever asked us is named.
     """
     trace = _trace.get()
     if trace is None:
-        return None
+        return {}
     within = _within.get() if _begin else None
     span = trace.parent_id if within is None else within.span_id
-    return f"00-{trace.trace_id}-{span}-{trace.flags}" if span else None
+    if not span:
+        return {}
+    parent = f"00-{trace.trace_id}-{span}-{trace.flags}"
+    if trace.state:
+        return {"traceparent": parent, "tracestate": trace.state}
+    return {"traceparent": parent}

@@ -1,7 +1,7 @@
 """What operators read at `/metrics` is what happened, exactly."""
 
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -29,14 +29,15 @@ ME = Caller()
 
 @asynccontextmanager
 async def opened(
-    settings: Settings | None = None,
+    settings: Settings | None = None, servers: Mapping[str, FakeUpstream] | None = None
 ) -> AsyncGenerator[tuple[App, httpx2.AsyncClient]]:
     tools: dict[str, Any] = {
         "good": lambda _: text_result("ten bytes!"),
         "bad": lambda _: text_result("no", isError=True),
     }
     wanted = replace(settings or Settings(), local_open=True)
-    async with memory_app({"a": FakeUpstream(tools), "b": FakeUpstream(tools)}, wanted) as app:
+    servers = servers or {"a": FakeUpstream(tools), "b": FakeUpstream(tools)}
+    async with memory_app(servers, wanted) as app:
         door = build_app(app)
         transport = httpx2.ASGITransport(app=door)  # pyright: ignore[reportArgumentType]
         async with (
@@ -90,6 +91,8 @@ async def test_the_numbers_are_those_of_a_scripted_load() -> None:
         assert found["toolgate_tools",] == 4
         assert found["toolgate_menu_tokens",] == app.gateway.manage.menu_tokens
         assert found["toolgate_info", "0.1.0"] == 1
+        assert found["toolgate_spans_sent_total",] == 0
+        assert found["toolgate_spans_dropped_total",] == 0
         again = await scraped(client)
         assert again["toolgate_calls_total", "a", "ok"] == 7
 

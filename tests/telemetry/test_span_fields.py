@@ -1,13 +1,10 @@
 """What spans hold: arguments only where they are asked for, and requests to models."""
 
 import pytest
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.chat.place import chatting
-from toolgate.observe import join_trace
+from tests.telemetry.spans import attributes, by_name, collected
 from toolgate.settings import TraceSettings
-from toolgate.telemetry._traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
 
@@ -18,35 +15,26 @@ SENT = {"city": "Rome", "password": "correct-horse-battery", "text": "x" * 9_000
 
 @pytest.mark.parametrize("asked", [False, True])
 async def test_arguments_are_in_spans_only_when_asked_for_and_without_secrets(asked: bool) -> None:
-    join_trace(None)
-    exporter = InMemorySpanExporter()
-    settings = TraceSettings(share=100, arguments=asked)
-    tracer = Tracer(settings, processor=SimpleSpanProcessor(exporter))
-    async with memory_app({"a": FakeUpstream()}) as app:
-        with tracer.recording():
-            await app.gateway.call(Caller(), {"name": "a__echo", "arguments": SENT}, None)
-            spans = {span.name: span for span in exporter.get_finished_spans()}
-    told = repr([span.attributes for span in spans.values()])
+    async with (
+        memory_app({"a": FakeUpstream()}) as app,
+        collected(TraceSettings(share=100, arguments=asked)) as spans,
+    ):
+        await app.gateway.call(Caller(), {"name": "a__echo", "arguments": SENT}, None)
+    told = repr(spans)
     assert "correct-horse" not in told
     assert ("Rome" in told) is asked
-    attributes = spans["server"].attributes
-    assert attributes is not None
-    assert ("toolgate.arguments" in attributes) is asked
-    assert len(str(attributes.get("toolgate.arguments", ""))) <= 4_000
-    join_trace(None)
+    of_server = attributes(by_name(spans)["server"])
+    assert of_server["toolgate.tool"] == "a:echo"
+    assert ("toolgate.arguments" in of_server) is asked
+    assert len(of_server.get("toolgate.arguments", "")) <= 4_000
 
 
 async def test_each_request_to_a_model_of_a_turn_is_a_span_of_its_own() -> None:
-    join_trace(None)
-    exporter = InMemorySpanExporter()
-    tracer = Tracer(TraceSettings(share=100), processor=SimpleSpanProcessor(exporter))
-    async with chatting({"text": "Hello."}) as place:
-        with tracer.recording():
-            await place.say("Hello?")
-            models = [span for span in exporter.get_finished_spans() if span.name == "model"]
-    [span] = models
-    assert span.attributes is not None
-    assert span.attributes["toolgate.model"] == "main"
-    assert span.attributes["toolgate.purpose"] == "answer"
-    assert span.parent is not None
-    join_trace(None)
+    async with (
+        chatting({"text": "Hello."}) as place,
+        collected(TraceSettings(share=100)) as spans,
+    ):
+        await place.say("Hello?")
+    [span] = [span for span in spans if span.name == "model"]
+    assert attributes(span) == {"toolgate.model": "main", "toolgate.purpose": "answer"}
+    assert span.parent_span_id

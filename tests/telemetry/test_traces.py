@@ -3,15 +3,13 @@
 import re
 
 import pytest
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.serve.doors import headers_for, modern
+from tests.telemetry.spans import by_name, collected
 from tests.telemetry.test_metrics import opened
 from toolgate.observe import join_trace, parse_trace
 from toolgate.settings import Settings, TraceSettings
 from toolgate.store import AuditFilter
-from toolgate.telemetry._traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
 
@@ -29,6 +27,8 @@ GIVEN = f"00-{TRACE}-00f067aa0ba902b7-01"
         7,
         "00",
         GIVEN[:-1],
+        f"{GIVEN}-00",
+        f"ff{GIVEN[2:]}",
         GIVEN.upper(),
         GIVEN.replace(TRACE, "0" * 32),
         GIVEN.replace("00f067aa0ba902b7", "0" * 16),
@@ -49,26 +49,48 @@ async def test_a_trace_is_passed_on_unchanged_where_none_are_recorded() -> None:
     join_trace(None)
 
 
+async def test_a_later_version_of_traceparent_is_read_as_far_as_it_is_known() -> None:
+    """https://www.w3.org/TR/trace-context/#versioning-of-traceparent."""
+    found = parse_trace(f"01{GIVEN[2:-2]}ff-more", "a=1,b=2")
+    assert found == (TRACE, "00f067aa0ba902b7", "03", "a=1,b=2")
+    assert parse_trace(GIVEN, "a=1\r\nx-other: 2") == (TRACE, "00f067aa0ba902b7", "01", "")
+
+
+@pytest.mark.parametrize("by", ["header", "meta"])
+async def test_tracestate_goes_on_with_its_traceparent_and_with_no_other(by: str) -> None:
+    names = {"traceparent": GIVEN, "tracestate": "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}
+    server = FakeUpstream()
+    async with opened(Settings(optimization="bm25"), {"a": server}) as (_, client):
+        for headers, meta in (
+            (names, {}) if by == "header" else ({}, names),
+            ({"traceparent": GIVEN}, {"tracestate": "of=another"}),
+        ):
+            asked = modern("tools/call", {"name": "a__echo", "arguments": {}, "_meta": meta})
+            answer = await client.post("/mcp", json=asked, headers=headers_for(asked) | headers)
+            assert answer.status_code == 200
+    passed, stale = (call["_meta"] for call in server.calls("echo"))
+    assert names.items() <= passed.items()
+    assert stale["traceparent"] == GIVEN
+    assert "tracestate" not in stale
+
+
 async def test_spans_of_a_call_belong_together_and_to_whoever_asked() -> None:
-    exporter = InMemorySpanExporter()
-    tracer = Tracer(TraceSettings(share=100), processor=SimpleSpanProcessor(exporter))
-    async with opened(Settings(optimization="bm25")) as (_, client):
-        with tracer.recording():
-            answer = await client.post(
-                "/api/v1/execute", json={"toolKey": "a:good", "arguments": {"secret": "hush"}},
-                headers={"traceparent": GIVEN},
-            )  # fmt: skip
-            assert answer.status_code == 200, answer.text
-            spans = {span.name: span for span in exporter.get_finished_spans()}
+    async with (
+        opened(Settings(optimization="bm25")) as (_, client),
+        collected(TraceSettings(share=0)) as found,
+    ):
+        answer = await client.post(
+            "/api/v1/execute", json={"toolKey": "a:good", "arguments": {"secret": "hush"}},
+            headers={"traceparent": GIVEN},
+        )  # fmt: skip
+        assert answer.status_code == 200, answer.text
+    spans = by_name(found)
     assert {"request", "identity", "arguments", "server"} <= spans.keys()
-    assert {f"{span.context.trace_id:032x}" for span in spans.values() if span.context} == {TRACE}
+    assert {span.trace_id.hex() for span in found} == {TRACE}
     request, server = spans["request"], spans["server"]
-    assert request.parent is not None
-    assert f"{request.parent.span_id:016x}" == "00f067aa0ba902b7"
-    assert server.parent is not None
-    assert request.context is not None
-    assert server.parent.span_id == request.context.span_id
-    assert "hush" not in repr([span.attributes for span in spans.values()])
+    assert request.parent_span_id.hex() == "00f067aa0ba902b7"
+    assert server.parent_span_id == request.span_id
+    assert "hush" not in repr(found)
 
 
 async def test_receipts_name_the_trace_of_the_header_and_meta_counts_before_it() -> None:
@@ -95,29 +117,49 @@ async def test_receipts_name_the_trace_of_the_header_and_meta_counts_before_it()
 
 
 async def test_the_server_is_told_which_span_asks_it() -> None:
-    join_trace(None)
-    exporter = InMemorySpanExporter()
-    tracer = Tracer(TraceSettings(share=100), processor=SimpleSpanProcessor(exporter))
     server = FakeUpstream()
-    async with memory_app({"a": server}) as app:
-        with tracer.recording():
-            await app.gateway.call(Caller(), {"name": "a__echo", "arguments": {}}, None)
-            spans = {span.name: span for span in exporter.get_finished_spans()}
+    async with (
+        memory_app({"a": server}) as app,
+        collected(TraceSettings(share=100)) as spans,
+    ):
+        await app.gateway.call(Caller(), {"name": "a__echo", "arguments": {}}, None)
         [call] = server.calls("echo")
     told = re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01", call["_meta"]["traceparent"])
     assert told is not None
-    asking = spans["server"].context
-    assert asking is not None
-    assert told[2] == f"{asking.span_id:016x}"
-    join_trace(None)
+    asking = by_name(spans)["server"]
+    assert told.groups() == (asking.trace_id.hex(), asking.span_id.hex())
 
 
-async def test_a_share_of_nothing_records_nothing() -> None:
-    join_trace(None)
-    exporter = InMemorySpanExporter()
-    tracer = Tracer(TraceSettings(share=0), processor=SimpleSpanProcessor(exporter))
-    async with memory_app({"a": FakeUpstream()}) as app:
-        with tracer.recording():
-            await app.gateway.call(Caller(), {"name": "a__echo", "arguments": {}}, None)
-            assert exporter.get_finished_spans() == ()
-    join_trace(None)
+async def test_a_share_of_nothing_records_nothing_and_tells_servers_so() -> None:
+    server = FakeUpstream()
+    async with (
+        memory_app({"a": server}) as app,
+        collected(TraceSettings(share=0)) as spans,
+    ):
+        await app.gateway.call(Caller(), {"name": "a__echo", "arguments": {}}, None)
+        [call] = server.calls("echo")
+    assert spans == []
+    assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-00", call["_meta"]["traceparent"])
+
+
+async def test_a_trace_that_comes_unrecorded_is_not_recorded_here() -> None:
+    async with (
+        opened(Settings(optimization="bm25")) as (_, client),
+        collected(TraceSettings(share=100)) as spans,
+    ):
+        headers = {"traceparent": f"{GIVEN[:-2]}00"}
+        answer = await client.post("/api/v1/discover", json={"query": "x"}, headers=headers)
+        assert answer.status_code == 200
+    assert spans == []
+
+
+async def test_the_share_is_decided_by_the_id_of_the_trace() -> None:
+    """https://opentelemetry.io/docs/specs/otel/trace/sdk/#traceidratiobased."""
+    async with (
+        opened(Settings(optimization="bm25")) as (_, client),
+        collected(TraceSettings(share=25)) as spans,
+    ):
+        for _ in range(100):
+            assert (await client.get("/healthz")).status_code == 200
+    assert 5 <= len(spans) <= 50
+    assert all(int(span.trace_id.hex()[16:], 16) < 2**62 for span in spans)

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from toolgate.audit._forms import FORMS
 from toolgate.errors import MissingExtraError, SettingError, StoreError
-from toolgate.settings import AuditSettings, expand_home
+from toolgate.settings import AuditSettings, expand_home, service_attributes
 from toolgate.types import AuditRecord
 
 __all__ = ["FilePlace", "Place", "SyslogPlace", "places_of"]
@@ -208,7 +208,7 @@ class _OtelPlace:
             ) from error
         options = {"endpoint": endpoint} if endpoint else {}
         self._exporter: Any = exporting.OTLPLogExporter(**options)
-        self._resource = resources.Resource.create({"service.name": "toolgate"})
+        self._resource = resources.Resource.create(service_attributes())
         self._endpoint = endpoint or "the collector of the environment"
 
     async def append_audit(self, records: Sequence[AuditRecord]) -> None:

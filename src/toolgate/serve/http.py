@@ -16,7 +16,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
@@ -32,7 +32,7 @@ from toolgate.errors import AccessError, CredentialError, PortTakenError, Settin
 from toolgate.loading import load
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
-from toolgate.observe import join_trace, observe, take_trace
+from toolgate.observe import join_trace, observe, take_trace, trace_of
 from toolgate.serve._asgi import (
     DisconnectedError,
     Message,
@@ -82,6 +82,7 @@ from toolgate.serve._shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
 from toolgate.serve._signals import received
 from toolgate.serve._skim import PARAMS, skim
 from toolgate.serve._verbs import client_name
+from toolgate.serve._watched import watched
 from toolgate.serve.catalog_search import CatalogSearch
 from toolgate.serve.chat import ChatDoor
 from toolgate.serve.lane import Lane
@@ -268,11 +269,8 @@ class Door:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Hold what serves requests; needed around any of them."""
-        async with AsyncExitStack() as watching, anyio.create_task_group() as tasks:
-            self._watch(watching)
-            if self._metrics is not None and self._app.settings.metrics.endpoint:
-                every_s = self._app.settings.metrics.every_s
-                tasks.start_soon(self._metrics.keep_fresh, every_s, self._stop)
+        counting = watched(self._app, running=lambda: len(self._running))
+        async with counting as self._metrics, anyio.create_task_group() as tasks:
             tasks.start_soon(self._load)
             forget = self._gateway.on_access_change(self._look_soon)
             try:
@@ -286,23 +284,6 @@ class Door:
                     tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await self._catalog_search.aclose()
-
-    def _watch(self, watching: AsyncExitStack) -> None:
-        """Count and trace what happens until the end, as the settings say."""
-        settings = self._app.settings
-        if not settings.metrics.enabled and not settings.traces.endpoint:
-            return
-        telemetry: Any = import_module("toolgate.telemetry")
-        if settings.metrics.enabled:
-            metrics: Metrics = telemetry.Metrics(self._app, running=lambda: len(self._running))
-            watching.enter_context(metrics.counting())
-            self._metrics = metrics
-            if settings.metrics.endpoint:
-                otlp = telemetry.part("_otlp", "metrics.endpoint")
-                watching.enter_context(otlp.sending(settings.metrics, metrics))
-        if settings.traces.endpoint:
-            traces = telemetry.part("_traces", "traces.endpoint")
-            watching.enter_context(traces.Tracer(settings.traces).recording())
 
     async def tell_loaded(self, tell: Callable[[], None]) -> None:
         """Call a function once nothing is left to import."""
@@ -339,8 +320,8 @@ class Door:
             scope = self._proxied.seen(scope)
             request_id = request_id_of(header(scope["headers"], b"x-request-id"))
             REQUEST_ID.set(request_id)
-            join_trace(None)
-            take_trace(header(scope["headers"], b"traceparent"))
+            named = header(scope["headers"], b"traceparent")
+            join_trace(trace_of(named, named and header(scope["headers"], b"tracestate")))
             CALLER.set(None)
             began = perf_counter()
             response = _Response(send)
@@ -577,6 +558,7 @@ class Door:
             await send_json(tagged, 503, body, headers=((b"retry-after", b"5"),))
             return
         meta = json_object(json_object(message.get("params")).get("_meta"))
+        take_trace(meta.get("traceparent"), meta.get("tracestate"))
         shown = shown_by(scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay)
         if not await self._admit(scope, tagged, shown, message, is_relay=is_relay):
             return

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         without_table,
         write_text,
     )
+    from toolgate.settings._otlp import OtlpVariables, otlp_variables, service_attributes
     from toolgate.settings._watch import watch
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "LogSettings",
     "MetricSettings",
     "ModelTable",
+    "OtlpVariables",
     "OutboundSettings",
     "PackSettings",
     "PermissionTable",
@@ -151,6 +153,7 @@ __all__ = [
     "load",
     "load_errors",
     "migrate_text",
+    "otlp_variables",
     "own_credentials",
     "parse_document",
     "project_folder",
@@ -164,6 +167,7 @@ __all__ = [
     "server_name",
     "server_spec",
     "server_tables",
+    "service_attributes",
     "set_import",
     "switch_pack",
     "translate",
@@ -173,10 +177,13 @@ __all__ = [
 ]
 
 _ON_USE = {
+    "OtlpVariables": "toolgate.settings._otlp",
     "add_server_to_file": "toolgate.settings._edit",
     "migrate_text": "toolgate.settings._edit",
+    "otlp_variables": "toolgate.settings._otlp",
     "remove_server_from_file": "toolgate.settings._edit",
     "render_table": "toolgate.settings._edit",
+    "service_attributes": "toolgate.settings._otlp",
     "set_import": "toolgate.settings._edit",
     "switch_pack": "toolgate.settings._edit",
     "watch": "toolgate.settings._watch",

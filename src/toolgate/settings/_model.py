@@ -619,8 +619,8 @@ class TraceSettings:
     """Table `[traces]`: where requests spent their time. See [operations.md](operations.md)."""
 
     endpoint: str = ""
-    """Where spans are sent by OpenTelemetry (OTLP over HTTP), such as
-    `http://127.0.0.1:4318/v1/traces`; empty: none are made. Needs the extra `otel`."""
+    """Where spans are sent as OpenTelemetry has them (OTLP over HTTP, in JSON), such as
+    `http://127.0.0.1:4318/v1/traces`; empty: none are made."""
 
     share: float = _between(10.0, 0, 100)
     """Per cent of the traces that begin here that are recorded; 0 to 100. One that comes with a

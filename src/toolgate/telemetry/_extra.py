@@ -12,7 +12,7 @@ def part(name: str, setting: str) -> Any:
     """The module of this name in the folder.
 
     Args:
-        name: `_traces` or `_otlp`.
+        name: Such as `_otlp`.
         setting: What asks for it, for the message.
 
     Raises:

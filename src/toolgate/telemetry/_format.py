@@ -60,6 +60,10 @@ class Told(Collector):
         yield self._gauge("toolgate_approvals_waiting", {(): self._of.waiting})
         queued: dict[Labels, float] = {(kind,): number for kind, number in self._of.queued.items()}
         yield self._gauge("toolgate_store_waiting", queued)
+        tracer = self._of.tracer
+        sent, dropped = (tracer.sent, tracer.dropped) if tracer is not None else (0, 0)
+        yield self._counter("toolgate_spans_sent", {(): sent})
+        yield self._counter("toolgate_spans_dropped", {(): dropped})
         yield self._gauge("toolgate_running", {(): self._of.running()})
 
     def _of_servers(self) -> Iterator[Metric]:

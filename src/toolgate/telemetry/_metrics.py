@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -81,18 +81,33 @@ class _Names:
         return name
 
 
+class Spans(Protocol):
+    """What is told of traces."""
+
+    sent: int
+    dropped: int
+
+
 class Metrics:
     """The numbers of one gateway."""
 
-    def __init__(self, app: App, *, running: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        running: Callable[[], int] = lambda: 0,
+        tracer: Spans | None = None,
+    ) -> None:
         """Make them; they count within `counting`.
 
         Args:
             app: The gateway.
             running: How many requests are being answered.
+            tracer: What records traces, if anything does.
         """
         self.app = app
         self.running = running
+        self.tracer = tracer
         self.requests, self.calls, self.refusals = Counts(), Counts(), Counts()
         self.bytes, self.failures = Counts(), Counts()
         self.durations, self.stages = Times(), Times()

@@ -199,6 +199,16 @@ def _all() -> tuple[Metric, ...]:
             says="Answers and vectors of requests that were not.",
         ),
         Metric(
+            name="toolgate_spans_sent",
+            kind="counter",
+            says="Spans that the collector of traces took.",
+        ),
+        Metric(
+            name="toolgate_spans_dropped",
+            kind="counter",
+            says="Spans that were lost: the collector did not take them, or too many waited.",
+        ),
+        Metric(
             name="toolgate_running",
             kind="gauge",
             says="Requests that are being answered.",

@@ -11,7 +11,7 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.resources import Resource
 
 import toolgate
-from toolgate.settings import MetricSettings
+from toolgate.settings import MetricSettings, service_attributes
 from toolgate.telemetry._metrics import Metrics
 from toolgate.telemetry._names import METRICS
 
@@ -32,9 +32,7 @@ def sending(
     )
     provider = MeterProvider(
         [reader],
-        resource=Resource.create(
-            {"service.name": "toolgate", "service.version": toolgate.__version__}
-        ),
+        resource=Resource.create({**service_attributes(), "service.version": toolgate.__version__}),
     )
     meter = provider.get_meter("toolgate", toolgate.__version__)
     for metric in METRICS.values():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import toolgate
-from toolgate.observe import traceparent
+from toolgate.observe import trace_headers
 from toolgate.types import Era, Json, json_object
 
 __all__ = ["CLIENT_INFO", "HeaderParams", "envelope", "header_params", "header_value"]
@@ -75,8 +75,10 @@ def envelope(
             headers |= _mirror(params.get("arguments"), mirrored)
     else:
         meta.pop(_LOG_LEVEL, None)
-    if (trace := traceparent()) is not None:
-        meta["traceparent"] = headers["traceparent"] = trace
+    if traced := trace_headers():
+        meta.pop("tracestate", None)
+        meta |= traced
+        headers |= traced
     out = {key: value for key, value in params.items() if key != "_meta"}
     if meta:
         out["_meta"] = meta

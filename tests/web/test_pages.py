@@ -11,6 +11,7 @@ import pytest
 from tests.web.places import HOSTILE, notes, opened, said_in
 from toolgate.cli._measure import read_labelled
 from toolgate.evaluations import evaluations_file, note_evaluations
+from toolgate.metatools import DiscoverRequest
 from toolgate.settings import AuditSettings, Settings
 from toolgate.testing import FakeUpstream
 from toolgate.types import Caller, ServerSpec
@@ -257,6 +258,31 @@ async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
         assert "Nothing was changed, removed or moved" in said_in(verified.text)
         lines = (await place.client.get("/console/audit/export")).text.splitlines()
         assert len(lines) == 3
+
+
+async def test_the_audit_says_what_was_changed_and_who_did_it() -> None:
+    async with opened() as place:
+        made = await place.app.gateway.admin.create_token(Caller(), "anna", roles=["admin"])
+        anna = Caller(caller_id=f"token:{made.row.token_id}", client="desk")
+        await place.app.gateway.discover(anna, DiscoverRequest(queries=("add a note",)))
+        await place.app.recorder.flush()
+        page = await place.page("audit")
+        assert "token create anna" in said_in(page)
+        assert "anna desk" in said_in(page)
+        link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
+        assert link is not None
+        assert "by anna with desk" in said_in(await place.page(link[1]))
+
+
+async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
+    async with opened() as place:
+        page = await place.page("intents")
+        assert "toolgate pack enable NAME" in said_in(page)
+        assert 'href="/console/intents?check=schema#checked"' in page
+        told = said_in(await place.page("intents", check="schema"))
+        assert re.search(r"schema : (nothing is wrong|\d+ errors)", told), told
+        assert "also learns the prompts" in told
+        assert "also learns the prompts" not in said_in(await place.page("intents", check="no"))
 
 
 async def test_names_with_slashes_and_quotes_have_pages() -> None:

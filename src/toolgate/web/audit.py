@@ -21,7 +21,13 @@ __all__ = ["ROUTES"]
 _PER_PAGE = 50
 _EXPORTED = 1000
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
-_ACTIONS = ("discover", "describe", "call", "enrich", "read", "prompt", "turn", "approve", "mark")
+_ACTIONS = (
+    "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
+    "retrieve", "approve", "mark", "server_add", "server_remove", "token_create", "token_revoke",
+    "permission_add", "permission_remove", "project_save", "guard_add",
+)  # fmt: skip
+_SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who", "name")
+"""Fields that say what was changed, the first that there is."""
 
 
 async def _list(visit: Visit) -> Response:
@@ -29,13 +35,12 @@ async def _list(visit: Visit) -> Response:
     wanted = _wanted(visit)
     records = await visit.app.store.audit(wanted)
     last = records[-1] if len(records) == _PER_PAGE else None
+    names = await _names(visit)
     return visit.page(
         "audit.html",
         records=records,
-        names={
-            f"token:{token.token_id}": token.name
-            for token in await visit.gateway.admin.tokens(visit.caller)
-        },
+        names=names,
+        about=_about,
         older=f"{last.at} {last.record_id}" if last else "",
         actions=_ACTIONS,
         periods=[name for name, _ in _PERIODS],
@@ -47,6 +52,19 @@ async def _list(visit: Visit) -> Response:
         servers=visit.gateway.server_names(visit.caller),
         enabled=visit.app.settings.audit.enabled,
     )
+
+
+async def _names(visit: Visit) -> dict[str, str]:
+    """The names of those who have tokens, by what records call them."""
+    tokens = await visit.gateway.admin.tokens(visit.caller)
+    return {f"token:{token.token_id}": token.name for token in tokens}
+
+
+def _about(record: AuditRecord) -> str:
+    """What a record is about."""
+    told = record.target or record.query or record.server
+    found = (record.detail.get(name) for name in _SUBJECTS)
+    return told or next((str(one) for one in found if isinstance(one, str) and one), "")
 
 
 def _wanted(visit: Visit) -> AuditFilter:
@@ -89,7 +107,8 @@ async def _chain(visit: Visit) -> Response:
         chosen=chosen,
         calls=[(one, outcomes.get(one.record_id)) for one in called],
         records=records,
-        asked=visit.asked("id"),
+        names=await _names(visit),
+        about=_about,
     )
 
 

@@ -1,11 +1,16 @@
 """Intents: what a message asks for, how sure that is, and the packs that teach it."""
 
 from dataclasses import replace
+from functools import partial
 
+import anyio.to_thread
 from starlette.responses import Response
 
 from toolgate.intent import DetectRequest
+from toolgate.packs.lint import Lint, lint
+from toolgate.rules import STANDARD
 from toolgate.store import DetectionFilter
+from toolgate.types import Json, json_object
 from toolgate.web._route import Route
 from toolgate.web._visit import Visit
 
@@ -41,9 +46,32 @@ async def _show(visit: Visit) -> Response:
         found=found,
         enriched=enriched,
         packs=packs,
+        checked=await _checked(visit) if visit.manages else None,
         unsure=unsure,
         keeps=visit.app.settings.audit.keep_queries,
     )
+
+
+async def _checked(visit: Visit) -> Lint | None:
+    """What is wrong with the pack that somebody wants to be checked."""
+    name = visit.asked("check")
+    states = visit.app.packs.current.states
+    pack = next((each.pack for each in states if each.name == name and each.pack), None)
+    if pack is None:
+        return None
+    schemas: dict[str, Json] = {}
+    for tool in visit.gateway.reach.tools(visit.caller):
+        schema = json_object(tool.definition.get("inputSchema"))
+        schemas[tool.key] = schema
+        schemas.setdefault(tool.key.partition(":")[2], schema)
+    known = {key.partition(":")[0] for key in schemas if ":" in key}
+    unlisted = [one for one in visit.gateway.server_names(visit.caller) if one not in known]
+    if pack.has_server and pack.name not in known:
+        unlisted.append(pack.name)
+    wanted = partial(
+        lint, pack, model=None, schemas=schemas, variables=STANDARD.keys(), unlisted=unlisted
+    )
+    return await anyio.to_thread.run_sync(wanted)
 
 
 ROUTES = (Route(path="intents", show=_show),)

@@ -190,30 +190,31 @@ const ring = await page.evaluate(() => { const a = document.querySelector(".hits
 step("searches by keyboard alone");
 await page.context().close();
 
-// Every page, dark and on a phone; those that have all colours between them light and wide, too; loaded once, by two at a time
+// Every page, dark and on a phone, then light and wide; loaded once, by two at a time
 const pages = ["", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
 const every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-const bright = new Set(["", "/server?name=notes", "/tools?q=note", "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/project?name=web", "/why?tool=notes:add&token=anna", "/approvals", "/audit", "/thread?name=first", "/evaluation"]);
 const looks = [["dark", 390, { type: "tag", values: every }], ["light", 1180, { type: "rule", values: ["color-contrast"] }]];
 await api("execute", { toolKey: "notes:find", arguments: { words: "last" } }); // waits on the page of approvals
 async function judge() {
   const one = await open();
   for (let path = pages.shift(); path !== undefined; path = pages.shift()) {
-    await one.emulateMedia({ colorScheme: "dark" });
     await one.setViewportSize({ width: 390, height: 800 });
     await at(one, path);
-    await one.evaluate(axe);
-    await one.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
-    for (const [scheme, width, runOnly] of bright.has(path) ? looks : looks.slice(0, 1)) {
-      await one.emulateMedia({ colorScheme: scheme });
-      await one.setViewportSize({ width, height: 800 });
-      const violations = await one.evaluate(async (runOnly) => (await globalThis.axe.run(document, { runOnly, resultTypes: ["violations"] })).violations, runOnly);
-      for (const v of violations) found.axe.push(`${scheme} ${path} ${v.id}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
-      const wide = await one.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      if (wide > 1) found.overflow.push(`${width} ${path}: ${wide} px`);
-    }
+    await look(one, path);
   }
   await one.context().close();
+}
+async function look(one, path) {
+  await one.evaluate(axe);
+  await one.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
+  for (const [scheme, width, runOnly] of looks) {
+    await one.emulateMedia({ colorScheme: scheme });
+    await one.setViewportSize({ width, height: 800 });
+    const violations = await one.evaluate(async (runOnly) => (await globalThis.axe.run(document, { runOnly, resultTypes: ["violations"] })).violations, runOnly);
+    for (const v of violations) found.axe.push(`${scheme} ${path} ${v.id}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+    const wide = await one.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (wide > 1) found.overflow.push(`${width} ${path}: ${wide} px`);
+  }
 }
 await Promise.all([judge(), judge()]);
 
@@ -222,6 +223,7 @@ await Promise.all([judge(), judge()]);
   const late = await open();
   await at(late, "/server?name=echo");
   await fetch(`${base}/api/v1/servers/echo`, { method: "DELETE", headers: { authorization: `Bearer ${token}` } });
+  await late.getByText("What this page shows is not there any more").waitFor();
   await late.getByRole("button", { name: "Connect anew" }).click();
   await late.getByText(/removed while this page was open/).first().waitFor();
   step("is told that a server was removed meanwhile");
@@ -230,10 +232,12 @@ await Promise.all([judge(), judge()]);
   await late.context().clearCookies();
   await late.getByRole("button", { name: "Make it" }).click();
   await late.getByText("What you typed is kept").waitFor();
+  await look(late, "the page that asks who it is");
   await late.getByLabel("Token").fill(token);
   await late.getByRole("button", { name: "Log in" }).click();
   await late.getByText("Nothing you typed is lost").waitFor();
   if (!(await late.content()).includes("typed &lt;before&gt;")) throw new Error("what was typed is lost");
+  await look(late, "what was typed");
   step("loses nothing when the session ends");
   await late.context().close();
 }

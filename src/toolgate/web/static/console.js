@@ -12,6 +12,25 @@
     window.addEventListener("pagehide", () => source.close());
   }
 
+  // On a phone the menu is moved: to where one is.
+  document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+  // A part that could not be renewed stays as it was, and that is said.
+  const stale = document.getElementById("stale");
+  const since = new Date().toLocaleTimeString();
+  const reasons = { 401: "Your session has ended.", 403: "You may not see this any more.", 404: "What this page shows is not there any more." };
+  const outdated = (status) => {
+    const again = Object.assign(document.createElement("a"), { href: location.href, textContent: "Load it again" });
+    stale.replaceChildren(`${reasons[status] ?? "This page cannot be renewed: the gateway or its store does not answer."} It shows what was so before; it was loaded at ${since}. `, again);
+    stale.hidden = false;
+  };
+  document.addEventListener("htmx:after:request", (event) => {
+    const status = event.detail.ctx?.response?.status ?? 0;
+    if (status >= 400) outdated(status);
+    else if (status) stale.hidden = true;
+  });
+  document.addEventListener("htmx:error", () => outdated(0));
+
   // A button that copies what stands in the element it names.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");

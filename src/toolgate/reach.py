@@ -278,7 +278,7 @@ class Reach:
             notices: Takes what is to be said to the caller.
         """
         allowed = self._access.mask(caller, snapshot)
-        hidden = frozenset[str]() if self._settings().discovery.show_down else frozenset(down)
+        hidden: Collection[str] = () if self._settings().discovery.show_down else down
         withheld = [
             name
             for name in hidden
@@ -299,8 +299,8 @@ class Reach:
             if not hidden:
                 return allowed
             shown = np.ones(len(keys), np.bool_) if allowed is None else allowed.copy()
-            for name in hidden & snapshot.spans.keys():
-                shown[snapshot.spans[name]] = False
+            for name in hidden:
+                shown[snapshot.spans.get(name, slice(0, 0))] = False
             return shown
         # Another request has brought a newer version of the catalog into the index meanwhile.
         return np.fromiter(

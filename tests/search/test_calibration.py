@@ -1,7 +1,5 @@
 """How sure a search is: relevance, and the line below which nothing fits."""
 
-from dataclasses import replace
-
 import pytest
 
 from toolgate.embed.bundled import BundledEmbedder
@@ -34,7 +32,7 @@ FAR = Evidence(
 def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) -> None:
     calibration = read_calibration()
 
-    assert calibration.relevance(replace(FAR, **better)) > calibration.relevance(FAR)
+    assert calibration.relevance(FAR._replace(**better)) > calibration.relevance(FAR)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +44,7 @@ def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
     """A request of few words is near to something by chance, and so is any among many tools."""
     calibration = read_calibration()
 
-    assert calibration.margin(replace(FAR, **better)) > calibration.margin(FAR)
+    assert calibration.margin(FAR._replace(**better)) > calibration.margin(FAR)
 
 
 def test_tools_that_a_small_catalog_lacks_count_as_they_usually_are() -> None:
@@ -58,7 +56,7 @@ def test_tools_that_a_small_catalog_lacks_count_as_they_usually_are() -> None:
 
 def test_a_single_word_that_a_tool_has_is_enough() -> None:
     """A line that rises for brief requests must leave them a chance."""
-    word = replace(FAR, cosine=0.75, found=1.0, crowd=0.5, words=1, said=1, tools=300)
+    word = FAR._replace(cosine=0.75, found=1.0, crowd=0.5, words=1, said=1, tools=300)
 
     assert read_calibration().margin(word) > 0
 

@@ -267,8 +267,8 @@ class Receipts:
 
     def _discovery_of(self, caller: Caller, target: str | None) -> str | None:
         """The last discovery of a conversation, if it showed this tool."""
-        parent, shown = self._last.get(caller.thread, (None, frozenset[str]()))
-        return parent if target in shown else None
+        last = self._last.get(caller.thread)
+        return last[0] if last is not None and target in last[1] else None
 
 
 class _Receipt:

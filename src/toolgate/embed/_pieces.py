@@ -25,6 +25,7 @@ _REMEMBERED = 100_000
 
 _LATIN = "0-9A-Za-zÀ-ɏ"
 _WORD = re.compile(rf"[{_LATIN}]+|[^\W_{_LATIN}]+|[^\w\s]")  # Latin, other scripts, signs
+_PLAIN_WORD = re.compile(r"[0-9A-Za-z]+|[^\w\s]")  # the same in plain characters
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
 _BEFORE_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MARK = re.compile("[\u0300-\u036f]")
@@ -45,7 +46,7 @@ class Pieces:
             plain = _MARK.sub("", unicodedata.normalize("NFKD", plain))
         numbers: list[int] = []
         words = self._words
-        for word in _WORD.findall(plain):
+        for word in (_PLAIN_WORD if plain.isascii() else _WORD).findall(plain):
             numbers.extend(words.get(word) or self._remember(word))
             if len(numbers) >= LONGEST:
                 break

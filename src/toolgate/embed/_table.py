@@ -48,7 +48,7 @@ _FEW = 32
 """Texts that are computed from remembered rows; more of them read the table from one end."""
 
 _REMEMBERED = 4_096
-"""Rows that are remembered before all are forgotten: about a megabyte."""
+"""Rows that are remembered before all are forgotten: less than two megabytes."""
 
 
 class Rows(Protocol):
@@ -94,11 +94,12 @@ class Table:
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape `(len(texts), dim)`: rows of length 1, or of zeros where nothing is known."""
-        codes = self._codes.whole() if len(texts) > _FEW else None
+        whole = self._codes.whole() if len(texts) > _FEW else None
         found = np.empty((len(texts), self.dim), np.float32)
         for row, text in zip(found, texts, strict=True):
             rows = self._rows(self._pieces(text))
-            self._sum(row, self._scale[rows], self._few(rows) if codes is None else codes[rows])
+            codes = self._few(rows) if whole is None else _halves(whole[rows])
+            self._sum(row, self._scale[rows], codes)
         return found
 
     def vector(self, text: str) -> NDArray[np.float32]:
@@ -112,8 +113,7 @@ class Table:
         codes: NDArray[np.uint8],
     ) -> None:
         """Fill in the vector of a text from the scales and the codes of its rows."""
-        summed[: self.dim // 2] = scale @ (codes & 15).astype(np.float32)
-        summed[self.dim // 2 :] = scale @ (codes >> 4).astype(np.float32)
+        np.matmul(scale, codes.astype(np.float32), out=summed)
         summed -= 8 * np.add.reduce(scale)
         length = math.sqrt(summed @ summed)
         if length < _SHORTEST:
@@ -139,11 +139,17 @@ class Table:
             found = [known[row] for row in rows]
         except KeyError:
             codes = self._codes.whole()
-            found = [known.get(row) or codes[row].tobytes() for row in rows]
+            found = [known.get(row) or _halves(codes[row]).tobytes() for row in rows]
             if len(known) > _REMEMBERED:
                 known.clear()
             known.update(zip(rows, found, strict=True))
-        return np.frombuffer(b"".join(found), np.uint8).reshape(len(rows), self.dim // 2)
+        return np.frombuffer(b"".join(found), np.uint8).reshape(len(rows), self.dim)
+
+
+def _halves(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The codes one by one, in the order of the vector."""
+    found: NDArray[np.uint8] = np.concatenate((codes & 15, codes >> 4), axis=-1, dtype=np.uint8)
+    return found
 
 
 def read_table(path: Path) -> Table:

@@ -42,6 +42,7 @@ class ToolNames:
     def __init__(self) -> None:
         self._state: tuple[int, str] = (-1, "")
         self._called: dict[str, list[Entry]] = {}
+        self._found: dict[tuple[str, str], Sequence[Entry]] = {}
 
     def entries(
         self, snapshot: Snapshot, taught: Taught, intent: Intent, name: str
@@ -50,12 +51,10 @@ class ToolNames:
 
         A key means its tool, and a bare name that of the intent's own pack before all others.
         """
-        own = snapshot.tool(name) or snapshot.tool(f"{intent.pack}:{name}")
-        if own is not None:
-            return (own,)
         state = snapshot.version, taught.version
         if state != self._state:
             self._state = state
+            self._found = {}
             self._called = {
                 tool: [] for each in taught.intents for tool in (*each.tools, each.tool)
             }
@@ -63,7 +62,13 @@ class ToolNames:
                 for called in {entry.name, entry.exposed}:
                     if called in self._called:
                         self._called[called].append(entry)
-        return self._called.get(name, ())
+        which = intent.pack, name
+        found = self._found.get(which)
+        if found is None:
+            own = snapshot.tool(name) or snapshot.tool(f"{intent.pack}:{name}")
+            found = self._called.get(name, ()) if own is None else (own,)
+            self._found[which] = found
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

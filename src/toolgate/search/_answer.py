@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from toolgate import jsontext
 from toolgate.search._shown import clean, cut, summary
@@ -22,7 +22,7 @@ from toolgate.types import Json, json_object
 
 __all__ = ["Discovery", "Found", "compose"]
 
-FormT = TypeVar("FormT", str, Json)
+FormT = TypeVar("FormT", "_Text", Json)
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
@@ -39,9 +39,8 @@ _SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
 """Output shapes that server libraries put around every text."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """A tool in a discovery answer, as it may be shown."""
+class Found(NamedTuple):
+    """A tool in a discovery answer, as it may be shown; each answer makes several."""
 
     tool_key: str
     """`server:tool`, exactly as `tool_execute` takes it."""
@@ -52,22 +51,22 @@ class Found:
     server_name: str
     """Its server."""
 
-    description: str = ""
+    description: str
     """In one line, without lists of parameters; whole up to 2,000 characters."""
 
-    relevance: float = 0.0
+    relevance: float
     """How likely it helps, in [0, 1]; higher is better."""
 
-    explanation: str = ""
+    explanation: str
     """Why it was found, one short sentence."""
 
-    source: str = "lexical"
+    source: str
     """What found it: `exact`, `lexical`, `vector`, `usage`, `core` (pinned) and so on."""
 
-    reasons: Json = field(default_factory=dict[str, Any])
+    reasons: Json
     """Why it was found, for programs: matched words by field, cosine, prior, usage, score."""
 
-    annotations: Json = field(default_factory=dict[str, Any])
+    annotations: Json
     """The hints that its server gives: `readOnlyHint`, `destructiveHint` and so on."""
 
     output_schema: Json | None = None
@@ -211,14 +210,14 @@ def compose(
     if not as_text:
         return replace(draft, shown=tuple(result.tool_key for result in results))
 
-    def render(discovery: Discovery, level: _Level) -> str:
+    def render(discovery: Discovery, level: _Level) -> _Text:
         return _as_text(discovery, level, meta_tools)
 
-    text, shown = _fit(draft, render, estimate_tokens)
+    written, shown = _fit(draft, render, lambda text: text.tokens)
     return replace(
         draft,
-        text=text,
-        tokens=estimate_tokens(text),
+        text=written.text,
+        tokens=written.tokens,
         shown=tuple(result.tool_key for result in results[:shown]),
     )
 
@@ -309,7 +308,7 @@ def _with_company(
             told.add(key)
             company.append((key, clean(signature("", schema, max_chars=_BESIDE_CHARS))))
         same = tuple(alternatives.get(one.tool_key, ()))[:_BESIDE]
-        full.append(replace(one, alternatives=same, used_with=tuple(company)))
+        full.append(one._replace(alternatives=same, used_with=tuple(company)))
     return tuple(full)
 
 
@@ -397,7 +396,14 @@ def _left_out(discovery: Discovery, level: _Level) -> list[str]:
 # ------------------------------------------------------------------ text
 
 
-def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -> str:
+class _Text(NamedTuple):
+    """A text that says its own estimated size."""
+
+    text: str
+    tokens: int
+
+
+def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -> _Text:
     shown = discovery.results[: level.results]
     lines: list[str] = []
     for place, one in enumerate(shown):
@@ -464,12 +470,13 @@ def _how_to(shown: Sequence[Found], meta_tools: Collection[str]) -> list[str]:
     return [" ".join(ways)] if ways else []
 
 
-def _sized(text: str) -> str:
+def _sized(text: str) -> _Text:
     """The text with its own estimated size at the end."""
-    size = estimate_tokens(text)
-    while (whole := f"{text}\n~{size} tokens") and estimate_tokens(whole) != size:
-        size = estimate_tokens(whole)
-    return whole
+    raw = text.encode("utf-8", "replace")
+    size = estimate_tokens(raw)
+    while (whole := estimate_tokens(raw + b"\n~%d tokens" % size)) != size:
+        size = whole
+    return _Text(f"{text}\n~{size} tokens", size)
 
 
 # ------------------------------------------------------------------ JSON

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = [
     "COMPETITORS",
@@ -49,9 +50,8 @@ _BRIEFEST = 3
 """Words of the briefest request; a single one that a tool has may well be enough."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What speaks for a hit."""
+class Evidence(NamedTuple):
+    """What speaks for a hit; a tuple, since each search makes one for every hit."""
 
     cosine: float | None
     """Best cosine of the request or one of its clauses; None without a vector."""

@@ -7,8 +7,9 @@ from toolgate.search._languages import small_words
 __all__ = ["clauses_of", "readable_share"]
 
 _CUT = re.compile(
-    r"(?<=[.!?;])\s+|[\r\n]+|[。！？；]+"
-    r"|\b(?:and then|after that|then|finally|next|as well as|also)\b[, ]*|,\s+and\s+",
+    r"(?=[\s。！？；,atfn])"  # what any of these begins with: elsewhere only this is looked at
+    r"(?:(?<=[.!?;])\s+|[\r\n]+|[。！？；]+"
+    r"|\b(?:and then|after that|then|finally|next|as well as|also)\b[, ]*|,\s+and\s+)",
     re.IGNORECASE,
 )
 _HINTS = ("then", "after that", "finally", "next", "as well as", "also", "\n", "\r")

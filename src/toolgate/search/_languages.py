@@ -9,7 +9,7 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
-from toolgate.search._text import IGNORED, fold, words
+from toolgate.search._text import IGNORED, fold, said_words
 
 __all__ = ["small_words"]
 
@@ -35,7 +35,7 @@ def small_words(text: str) -> frozenset[str]:
     in English name songs and streets. Languages that show equally many, as near ones do, give the
     words of both.
     """
-    said = set(words(text.lower())) if text.isascii() else {fold(word) for word in words(text)}
+    said = set(map(str.lower if text.isascii() else fold, said_words(text)))
     least = max(1, 2 * len(said & IGNORED))
     if sum(map(_LANGUAGES.__contains__, said)) <= least:
         return _NONE  # however these are shared out

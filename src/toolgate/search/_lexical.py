@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from heapq import nsmallest
 from itertools import chain
-from typing import TypedDict
+from typing import NamedTuple, TypeAlias, TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -33,7 +33,15 @@ from toolgate.search._postings import (
     usual_lengths,
     with_places,
 )
-from toolgate.search._text import IGNORED, fold, is_noise, split_identifier, terms, words
+from toolgate.search._text import (
+    IGNORED,
+    fold,
+    is_noise,
+    said_words,
+    split_identifier,
+    terms,
+    words,
+)
 from toolgate.search.base import Hit, SearchableTool, SearchRequest
 
 __all__ = [
@@ -174,10 +182,11 @@ class LexicalState:
 
     def called(self, way: str) -> list[tuple[int, int]]:
         """What people call so: the rank of that way, 0 for the key itself, and the place."""
-        found = (hit for names in self.names for hit in names.find(way))
+        wanted = _checksum(way)
         return [
             (rank, place)
-            for rank, place in found
+            for names in self.names
+            for rank, place in names.find(wanted)
             if (self.live is None or self.live[place]) and _ways(self.tools[place])[rank] == way
         ]
 
@@ -193,9 +202,8 @@ class Names:
     ranks: NDArray[np.uint8]
     places: NDArray[np.int32]
 
-    def find(self, way: str) -> list[tuple[int, int]]:
+    def find(self, wanted: int) -> list[tuple[int, int]]:
         """Rank and place of what has this hash."""
-        wanted = _checksum(way)
         hashes = self.hashes.data
         begin = bisect_left(hashes, wanted)
         if begin == len(hashes) or hashes[begin] != wanted:
@@ -223,8 +231,7 @@ def _sorted(names: Names) -> Names:
     return Names(names.hashes[by_hash], names.ranks[by_hash], names.places[by_hash])
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """The words of one request, as the index knows them."""
 
     found: dict[int, str]
@@ -235,6 +242,8 @@ class Asked:
     """Whether it has words, but none that says anything."""
     said: int = 0
     """All its words, those that say nothing too."""
+    most: float = 0.0
+    """The highest score that a tool could have for it."""
 
 
 def build_state(
@@ -520,7 +529,7 @@ def asked_of(state: LexicalState, text: str) -> Asked:
     found: dict[int, str] = {}
     unknown: dict[str, str] = {}
     common, small = False, small_words(text)
-    every = words(text)
+    every = said_words(text)
     rarity = (state.index.df if state.index else _NO_DF).data
     number_of = state.vocabulary.get
     terms_known = len(rarity)
@@ -538,7 +547,8 @@ def asked_of(state: LexicalState, text: str) -> Asked:
                 else:
                     unknown.setdefault(term, word)
     telling_any = bool(found or unknown)
-    return Asked(found, tuple(unknown.values()), common and not telling_any, len(every))
+    most = state.index.most(list(found), len(unknown)) if state.index and found else 0.0
+    return Asked(found, tuple(unknown.values()), common and not telling_any, len(every), most)
 
 
 @lru_cache(maxsize=_WORDS_REMEMBERED)
@@ -558,9 +568,8 @@ def covered(state: LexicalState, asked: Asked) -> NDArray[np.float32]:
     """Share of the request that each place covers, in [0, 1)."""
     if state.index is None or not asked.found:
         return np.zeros(state.size, np.float32)
-    found = list(asked.found)
-    scores = state.index.scores(found)
-    scores /= state.index.most(found, len(asked.unknown))
+    scores = state.index.scores(asked.found)
+    scores /= asked.most
     return scores
 
 
@@ -818,37 +827,42 @@ def nothing(asked: Asked) -> str:
     return "Nothing fits: the query has no words. Say in a few words what the tool should do."
 
 
-@dataclass(frozen=True)
-class Matched:
+_Name: TypeAlias = tuple[str, tuple[str, ...]]
+"""A name, or a word of one, with its terms."""
+
+
+class Matched(NamedTuple):
     """What a tool has of a request."""
 
-    words: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    words: dict[str, list[str]]
     """By the weightiest field with them."""
-    share: float = 0.0
+    share: float
     """Of what the request's words say, the rare ones most, in [0, 1]."""
+
+
+_UNMATCHED = Matched({}, 0.0)
 
 
 def matched_words(state: LexicalState, places: Sequence[int], asked: Asked) -> list[Matched]:
     """What each tool has of the request."""
     if state.index is None:
-        return [Matched() for _ in places]
+        return [_UNMATCHED for _ in places]
     fields = state.index.fields_of(asked.found, places)
-    found = list(asked.found)
-    most = state.index.most(found, len(asked.unknown))
-    rare: dict[int, float] = dict(zip(found, state.index.idf[found].tolist(), strict=True))
-    numbers = [{number for has in said.values() for number in has} for said in fields]
-    return [
-        Matched(_by_name(state, at, said, asked), sum(map(rare.__getitem__, has)) / most)
-        if has
-        else Matched()
-        for at, said, has in zip(places, fields, numbers, strict=True)
-    ]
+    rarity = state.index.idf.data
+    found: list[Matched] = []
+    for at, said in zip(places, fields, strict=True):
+        has = set(chain.from_iterable(said.values()))
+        share = sum(map(rarity.__getitem__, has)) / asked.most if has else 0.0
+        found.append(Matched(_by_name(state, at, said, asked), share) if has else _UNMATCHED)
+    return found
 
 
 def _by_name(
     state: LexicalState, place: int, fields: dict[int, list[int]], asked: Asked
 ) -> dict[str, list[str]]:
-    tool, matched, said = state.tools[place], dict[str, list[str]](), set[int]()
+    tool = state.tools[place]
+    matched: dict[str, list[str]] = {}
+    said: set[int] = set()
     for row in sorted(fields):
         found = [number for number in fields[row] if number not in said]
         if not found:
@@ -856,36 +870,34 @@ def _by_name(
         said.update(found)
         name = _FIELDS[row]
         if name == "name":
-            matched[name] = _named(state, _words_of_name(tool.name), set(found))
+            matched[name] = _named(state, _words_of_name(tool.name), found)
         elif name == "server":
             matched[name] = [tool.server]
         elif name == "parameters":
-            matched["parameter"] = _named(state, (each for each, _ in tool.parameters), set(found))
+            names = dict.fromkeys([each for each, _ in tool.parameters])
+            matched["parameter"] = _named(state, map(_whole_name, names), found)
         elif name != "parameter texts":
             matched[name] = list(dict.fromkeys(asked.found[number] for number in found))
     return matched
 
 
-def _named(state: LexicalState, names: Iterable[str], found: set[int | None]) -> list[str]:
+def _named(state: LexicalState, names: Iterable[_Name], found: Iterable[int]) -> list[str]:
     """Those names that have one of the terms."""
     number = state.vocabulary.get
-    return [
-        name
-        for name in dict.fromkeys(names)
-        if not found.isdisjoint(map(number, _terms_of_name(name)))
-    ]
+    wanted: set[int | None] = set(found)
+    return [name for name, said in names if not wanted.isdisjoint(map(number, said))]
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
-def _words_of_name(name: str) -> tuple[str, ...]:
+def _words_of_name(name: str) -> tuple[_Name, ...]:
     """Remembered: the same tools are found again and again."""
-    return tuple(dict.fromkeys(split_identifier(name)))
+    return tuple(map(_whole_name, dict.fromkeys(split_identifier(name))))
 
 
 @lru_cache(maxsize=_WORDS_REMEMBERED)
-def _terms_of_name(name: str) -> tuple[str, ...]:
+def _whole_name(name: str) -> _Name:
     """Remembered: parameters have the same few names again and again."""
-    return tuple(term for word in words(name) for term in terms(word))
+    return name, tuple(term for word in words(name) for term in terms(word))
 
 
 def explanation_of(matched: dict[str, list[str]]) -> str:

@@ -7,6 +7,7 @@ words of all tools say which few thousand are looked at whole: that finds what a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,8 +142,7 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: State | None) -> Usu
     return Usual(counted, total)
 
 
-@dataclass(frozen=True)
-class Cosines:
+class Cosines(NamedTuple):
     """How near a text is to tools in meaning."""
 
     values: NDArray[np.float32]
@@ -153,8 +153,7 @@ class Cosines:
     """The highest of all tools."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """A request or one of its clauses, scored over tools."""
 
     sums: NDArray[np.float32]

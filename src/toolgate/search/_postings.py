@@ -351,9 +351,11 @@ class WordIndex:
         self.n_used = int(np.count_nonzero(df))
         self._rarest = float(np.log1p((self.live + 0.5) / 0.5))
 
-    def scores(self, found: Sequence[int]) -> NDArray[np.float32]:
+    def scores(self, found: Iterable[int]) -> NDArray[np.float32]:
         """BM25F of each place for these terms."""
         scores = np.zeros(self.size, np.float32)
+        places: list[NDArray[np.int32]] = []
+        worth: list[NDArray[np.float32]] = []
         rarity = self.idf.data  # single numbers of a view cost a third of the array's
         for segment in self.segments:
             begins, terms = segment.begins.data, segment.terms
@@ -361,8 +363,10 @@ class WordIndex:
                 if number < terms:
                     begin, end = begins[number], begins[number + 1]
                     if begin < end:
-                        worth = segment.worth[begin:end] * rarity[number]
-                        np.add.at(scores, segment.places[begin:end], worth)
+                        places.append(segment.places[begin:end])
+                        worth.append(segment.worth[begin:end] * rarity[number])
+        if places:
+            np.add.at(scores, np.concatenate(places), np.concatenate(worth))
         if len(self.gone):
             scores[self.gone] = 0
         return scores
@@ -381,6 +385,7 @@ class WordIndex:
     def fields_of(self, found: Iterable[int], places: Sequence[int]) -> list[dict[int, list[int]]]:
         """For each of these places, the terms by the field that has them."""
         matched: list[dict[int, list[int]]] = [{} for _ in places]
+        fields_of = self.patterns.fields_of
         for segment in self.segments:
             begins, terms = segment.begins.data, segment.terms
             owners, codes = segment.places.data, segment.codes.data
@@ -391,11 +396,11 @@ class WordIndex:
                 if begin == end:
                     continue
                 # A few single looks cost less than the same in whole arrays.
-                for hit, place in enumerate(places):
+                for fields, place in zip(matched, places, strict=True):
                     at = bisect_left(owners, place, begin, end)
                     if at < end and owners[at] == place:
-                        for row in self.patterns.fields_of(codes[at]):
-                            matched[hit].setdefault(row, []).append(number)
+                        for row in fields_of(codes[at]):
+                            fields.setdefault(row, []).append(number)
         return matched
 
     def most(self, found: list[int], unknown: int) -> float:

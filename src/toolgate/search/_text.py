@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import Stemmer
 
-__all__ = ["IGNORED", "fold", "is_noise", "split_identifier", "terms", "words"]
+__all__ = ["IGNORED", "fold", "is_noise", "said_words", "split_identifier", "terms", "words"]
 
 IGNORED = frozenset(
     """
@@ -50,6 +50,7 @@ _LETTERS = str.maketrans(
     {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O"}
     | {"ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "TH", "ı": "i"}
 )
+_LETTER = re.compile(f"[{''.join(map(chr, _LETTERS))}]")
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _KANA = "\u3040-\u30ff\u31f0-\u31ff"
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
@@ -101,6 +102,12 @@ def words(text: str) -> list[str]:
     return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
+@lru_cache(maxsize=64)
+def said_words(request: str) -> tuple[str, ...]:
+    """The same of a request; remembered, for several parts of a search read it."""
+    return tuple(words(request))
+
+
 def terms(word: str) -> tuple[str, ...]:
     """What a word of `words` counts as: its parts, stemmed, and the whole where it has several."""
     found = _known.get(word)
@@ -145,7 +152,9 @@ def _parts(word: str) -> list[str]:
 
 
 def _unaccented(text: str) -> str:
-    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text.translate(_LETTERS)))
+    if _LETTER.search(text):  # rare, and looked for in a fraction of the time of replacing them
+        text = text.translate(_LETTERS)
+    bare = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFC", bare)
 
 

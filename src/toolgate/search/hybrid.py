@@ -15,6 +15,7 @@ from functools import cached_property
 from math import exp, isfinite
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -194,8 +195,7 @@ def build(
     return HybridSearch(options, embedder, vectors, index_file)
 
 
-@dataclass(frozen=True)
-class _Ranking:
+class _Ranking(NamedTuple):
     """A request scored over tools."""
 
     query: str
@@ -204,8 +204,11 @@ class _Ranking:
     """The places that were looked at; None: all of them."""
     scores: NDArray[np.float32]
     parts: tuple[Look, ...]
-    lift: Lift = field(default_factory=Lift)
+    lift: Lift
     """What earlier use did to the scores."""
+
+
+_UNLIFTED = Lift()
 
 
 class HybridSearch:
@@ -500,7 +503,7 @@ class HybridSearch:
             # Words such as "what is the" are near to everything and mean nothing.
             silent = _silent(words.size)
             scores = self._combined([silent], _Texts(texts.query, (), ""), raised, None)
-            return _Ranking(texts.query, asked[0], None, scores, (silent,))
+            return _Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
         votes = self._votes(state, texts.query, vectors, request)
         shares = [covered(words, each) for each in asked]
         cosines = self._cosines(state, texts, vectors)
@@ -515,7 +518,7 @@ class HybridSearch:
             scores = self._combined(looks, texts, raised, places)
         clauses = looks[: len(texts.own)]
         siblings = _servers_used(state, request, places)
-        lift = Lift()
+        lift = _UNLIFTED
         if votes or siblings is not None:
             usage = self._options.usage
             scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)

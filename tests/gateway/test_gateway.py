@@ -7,6 +7,7 @@ import anyio
 import orjson
 import pytest
 
+from toolgate.audit import compare_searches
 from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
 from toolgate.gateway import Change
 from toolgate.metatools import DiscoverRequest
@@ -384,6 +385,28 @@ async def test_a_call_leaves_receipts_that_point_to_the_discovery_that_showed_it
         )
         assert "secret value" not in repr([outcome, intent, discovery])
         assert intent.request_bytes == len(b'{"text":"secret value"}')
+
+
+async def test_calls_point_to_the_last_discovery_that_showed_their_tool() -> None:
+    """As of a model that first searches for all that it needs, and calls then."""
+    caller = Caller(conversation="c1", client="test")
+    async with memory_app({"a": FakeUpstream(), "b": FakeUpstream()}, META) as app:
+        for server in ("a", "a", "b"):
+            request = DiscoverRequest(queries=("echo",), servers=(server,))
+            await app.gateway.discover(caller, request)
+        for conversation, key in (("c1", "a:echo"), ("c1", "b:echo"), ("c2", "a:echo")):
+            asking = replace(caller, conversation=conversation)
+            await app.gateway.execute(asking, key, {"text": "x"})
+        await app.recorder.flush()
+        of_b, last_of_a, _ = await app.store.audit(AuditFilter(action="discover"))
+        calls = await app.store.audit(AuditFilter(action="call", phase="intent"))
+        compared = await compare_searches(app.store)
+    assert [call.parent_id for call in reversed(calls)] == [
+        last_of_a.record_id,
+        of_b.record_id,
+        None,
+    ]
+    assert [report.executed for report in compared] == [2]
 
 
 async def test_failures_are_recorded_with_their_reason() -> None:

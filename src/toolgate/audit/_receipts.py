@@ -1,6 +1,7 @@
 """Receipts: what was found, what was about to run, how it ended. Hashes and sizes, no content."""
 
 import hashlib
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import perf_counter
@@ -20,6 +21,9 @@ from toolgate.types import AuditRecord, Caller, Json, ServerSpec, json_object
 __all__ = ["AuditSink", "Receipts"]
 
 _REMEMBERED = 1000
+"""Conversations whose discoveries are known."""
+_DISCOVERIES = 20
+"""Discoveries of a conversation to which a call may point."""
 _QUERY_CHARS = 2000
 _LARGE_BYTES = 2**18
 _MOST_KEPT = 32_768
@@ -85,7 +89,7 @@ class Receipts:
         self._is_closed = is_closed
         self._server = server
         self._mask = mask
-        self._last: dict[tuple[str, str, str], tuple[str, frozenset[str]]] = {}
+        self._found: dict[tuple[str, str, str], deque[tuple[str, frozenset[str]]]] = {}
 
     def discovery(
         self,
@@ -124,10 +128,11 @@ class Receipts:
                 **({"withheld": withheld} if withheld else {}),
             },
         )
-        self._last.pop(caller.thread, None)
-        self._last[caller.thread] = (number, frozenset(key for key, _ in shown))
-        if len(self._last) > _REMEMBERED:
-            del self._last[next(iter(self._last))]
+        found = self._found.pop(caller.thread, None) or deque(maxlen=_DISCOVERIES)
+        found.appendleft((number, frozenset(key for key, _ in shown)))
+        self._found[caller.thread] = found
+        if len(self._found) > _REMEMBERED:
+            del self._found[next(iter(self._found))]
 
     def simple(
         self,
@@ -266,9 +271,9 @@ class Receipts:
             await self._sink.settle()
 
     def _discovery_of(self, caller: Caller, target: str | None) -> str | None:
-        """The last discovery of a conversation, if it showed this tool."""
-        last = self._last.get(caller.thread)
-        return last[0] if last is not None and target in last[1] else None
+        """The last discovery of a conversation that showed this tool."""
+        found = self._found.get(caller.thread, ())
+        return next((number for number, shown in found if target in shown), None)
 
 
 class _Receipt:

@@ -43,7 +43,15 @@ from toolgate.errors import (
     ToolgateError,
     UpstreamError,
 )
-from toolgate.execute import Protections, check_arguments, nearest, page_result, read_page
+from toolgate.execute import (
+    Protections,
+    Running,
+    RunningCall,
+    check_arguments,
+    nearest,
+    page_result,
+    read_page,
+)
 from toolgate.guards import Passage, Passed
 from toolgate.guidance import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.ids import new_id, utc_now
@@ -178,6 +186,7 @@ class Gateway:
         self._catalog = catalog
         self._access = access
         self._limits = limits
+        self._running = Running()
         self._passage = passage
         self._project = project
         self._projects_of = projects_of
@@ -261,6 +270,17 @@ class Gateway:
         """Have a function called when permissions change; gives what ends that."""
         self._access_listeners.append(listener)
         return lambda: self._access_listeners.remove(listener)
+
+    def running(self, caller: Caller) -> list[RunningCall]:
+        """The calls that run now, the longest first: of all for who manages, else one's own."""
+        calls = self._running.calls()
+        if self.reach.manages(caller):
+            return calls
+        return [call for call in calls if call.caller_id == caller.caller_id]
+
+    def on_running(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when a call begins or ends; gives what ends that."""
+        return self._running.on_change(listener)
 
     def settings_changed(self) -> None:
         """New settings are in place: what is listed may be different."""
@@ -1076,12 +1096,13 @@ class Gateway:
             if not isinstance(passed, Passed):
                 return passed
             hold = self._limits.take(caller, entry.key)
-        if hold is None:
-            return await self._request(caller, entry, passed, peer)
-        with hold as charge:
-            result = await self._request(caller, entry, passed, peer)
-            charge(estimate_tokens(jsontext.dumps(result)))
-            return result
+        with self._running.call(caller, entry.key):
+            if hold is None:
+                return await self._request(caller, entry, passed, peer)
+            with hold as charge:
+                result = await self._request(caller, entry, passed, peer)
+                charge(estimate_tokens(jsontext.dumps(result)))
+                return result
 
     async def _request(
         self, caller: Caller, entry: Entry, passed: Passed, peer: Peer | None

@@ -2,9 +2,11 @@
 
 import re
 
+import anyio
 import pytest
 
-from tests.web.places import Place, opened, said_in
+from tests.web.places import Place, notes, opened, said_in
+from toolgate.authn import identity_of
 from toolgate.settings import Settings
 from toolgate.types import Caller
 
@@ -104,6 +106,27 @@ async def test_a_member_sees_only_what_a_member_may() -> None:
             assert "with the roles member" in said_in(await place.page(path, status=403))
         answer = await place.client.get("/console/audit/export")
         assert answer.status_code == 403
+
+
+async def test_a_member_sees_the_calls_of_nobody_else() -> None:
+    server = notes()
+    server.silent.add("tools/call")
+    async with opened({"notes": server}, REQUIRED) as place:
+        made = await place.app.gateway.admin.create_token(ADMIN, "ben", roles=["member"])
+        ben = Caller(
+            caller_id=f"token:{made.row.token_id}",
+            identity=identity_of(made.row),
+        )
+        began = anyio.Event()
+        forget = place.app.gateway.on_running(began.set)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(place.app.gateway.execute, ADMIN, "notes:find", {})
+            with anyio.fail_after(60):
+                await began.wait()
+            forget()
+            assert place.app.gateway.running(ben) == []
+            assert len(place.app.gateway.running(ADMIN)) == 1
+            tasks.cancel_scope.cancel()
 
 
 async def test_somebody_without_a_permission_sees_no_tool() -> None:

@@ -285,6 +285,31 @@ async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
         assert "also learns the prompts" not in said_in(await place.page("intents", check="no"))
 
 
+async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
+    server = notes()
+    server.silent.add("tools/call")
+    async with opened({"notes": server}) as place, anyio.create_task_group() as tasks:
+        assert "No call is waiting" in said_in(await place.page())
+        began, ended = anyio.Event(), anyio.Event()
+        changes = [began, ended]
+        forget = place.app.gateway.on_running(lambda: changes.pop(0).set())
+        desk = Caller(client="desk")
+        tasks.start_soon(place.app.gateway.execute, desk, "notes:find", {})
+        with anyio.fail_after(60):
+            await began.wait()
+            for path in ("", "running"):
+                assert "notes:find local desk for" in said_in(await place.page(path))
+            answer = await place.client.get("/api/v1/running")
+            [call] = answer.json()["running"]
+            assert call["tool"] == "notes:find"
+            assert call["client"] == "desk"
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await ended.wait()
+                forget()
+                assert "No call is waiting" in said_in(await place.page("running"))
+
+
 async def test_names_with_slashes_and_quotes_have_pages() -> None:
     name = "a/b?c=\"d\"&'e'#f"
     tools = {name: notes().tools["find"]}

@@ -400,6 +400,11 @@ class Rest:
         found = self._gateway.servers(call.caller)
         return 200, {"servers": [dataclasses.asdict(status) for status in found]}
 
+    async def running(self, call: _Call) -> tuple[int, object]:
+        """`GET running`: the calls that run now."""
+        found = self._gateway.running(call.caller)
+        return 200, {"running": [dataclasses.asdict(one) for one in found]}
+
     async def add_server(self, call: _Call) -> tuple[int, object]:
         """`POST servers`: add one, or replace the one of this name."""
         body = _checked(call.body, _ADD)
@@ -615,6 +620,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("GET", "cost"): Rest.cost,
     ("GET", "tools/usage"): Rest.tool_usage,
     ("GET", "groups"): Rest.groups,
+    ("GET", "running"): Rest.running,
     ("POST", "mark"): Rest.mark,
     ("GET", "usage"): Rest.usage,
     ("DELETE", "usage"): Rest.forget_usage,

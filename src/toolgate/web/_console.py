@@ -68,6 +68,8 @@ _MOST_FORM_BYTES = 4 * 2**20
 _SLOW_S = 20.0
 _BEAT_S = 15.0
 _GATHER_S = 0.25
+_GATHER_CALLS_S = 1.0
+_CALLS = "calls-changed"
 _NOBODY = Identity(caller_id="", kind="nobody", projects=())
 
 
@@ -314,7 +316,8 @@ class Console:
                 finally:
                     waiting.cancel()
                 if changes.woken.is_set():
-                    await anyio.sleep(_GATHER_S)  # what changes together is told together
+                    # What changes together is told together; calls come and go all the time.
+                    await anyio.sleep(_GATHER_S if changes.is_rare else _GATHER_CALLS_S)
                     yield "".join(f"event: {name}\ndata: {name}\n\n" for name in changes.take())
                     continue
                 try:
@@ -338,7 +341,13 @@ class _Changes:
             gateway.on_access_change(lambda: self._note("access-changed")),
             gateway.manage.on_server_state(lambda: self._note("servers-changed")),
             gateway.manage.on_approval(lambda _: self._note("approvals-changed")),
+            gateway.on_running(lambda: self._note(_CALLS)),
         ]
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether there is more than calls that began or ended."""
+        return self._names != {_CALLS}
 
     def _note(self, name: str) -> None:
         self._names.add(name)

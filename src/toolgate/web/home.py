@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from starlette.responses import Response
 
 from toolgate.cost import Account, account
+from toolgate.execute import RunningCall
 from toolgate.ids import utc_now, utc_text
 from toolgate.store import MinuteCount
 from toolgate.types import ServerStatus
@@ -16,6 +17,7 @@ __all__ = ["ROUTES"]
 
 _MINUTES = 60
 _SOON_S = 7 * 86_400
+_RUNNING = 20
 
 
 async def _show(visit: Visit) -> Response:
@@ -36,6 +38,7 @@ async def _show(visit: Visit) -> Response:
         minutes=minutes,
         calls=sum(whole for whole, _ in minutes),
         errors=sum(failed for _, failed in minutes),
+        running=await _calls(visit),
         wanted=await _wanted(visit, servers),
         saved=await _saved(visit) if visit.manages else None,
     )
@@ -85,6 +88,11 @@ async def _wanted(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, 
         found.append(
             (f"{what} changed or look{'' if count > 1 else 's'} suspicious.", "Decide", place)
         )
+    ended = [login for login in await visit.app.logins.list(visit.caller) if login.state == "ended"]
+    if ended:
+        names = ", ".join(sorted({login.server for login in ended})[:3])
+        what = f"{len(ended)} logins have" if len(ended) > 1 else "A login has"
+        found.append((f"{what} ended, at {names}.", "Log in", visit.url("logins")))
     down = [server.name for server in servers if server.state == "down"]
     if down:
         names = ", ".join(down[:3]) + (f" and {len(down) - 3} more" if len(down) > 3 else "")
@@ -101,4 +109,19 @@ async def _wanted(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, 
     return found
 
 
-ROUTES = (Route(path="", show=_show),)
+async def _running(visit: Visit) -> Response:
+    """The part of the first page that changes with every call."""
+    return visit.page("running.html", running=await _calls(visit))
+
+
+async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
+    """The calls that run longest, each with who calls."""
+    calls = visit.gateway.running(visit.caller)[:_RUNNING]
+    names: dict[str, str] = {}
+    if calls and visit.manages:
+        tokens = await visit.gateway.admin.tokens(visit.caller)
+        names = {f"token:{token.token_id}": token.name for token in tokens}
+    return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
+
+
+ROUTES = (Route(path="", show=_show), Route(path="running", show=_running))

@@ -6,7 +6,7 @@
   const place = document.body.dataset.events;
   if (place && document.querySelector("[data-live]") && "EventSource" in window) {
     const source = new EventSource(place);
-    for (const name of ["servers-changed", "tools-changed", "access-changed", "approvals-changed"]) {
+    for (const name of ["servers-changed", "tools-changed", "access-changed", "approvals-changed", "calls-changed"]) {
       source.addEventListener(name, () => document.body.dispatchEvent(new CustomEvent(name)));
     }
     window.addEventListener("pagehide", () => source.close());

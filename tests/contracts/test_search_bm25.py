@@ -81,6 +81,10 @@ async def test_tools_with_a_quoted_string_come_before_better_words() -> None:
     assert answer.hits[0].key == "b:other"
     assert answer.hits[0].relevance >= answer.hits[1].relevance
 
+    answer = await strategy.search(SearchRequest(queries=('rate limit "now"',)))
+
+    assert answer.hits[0].key == "b:other"
+
 
 async def test_a_weak_match_of_a_short_request_is_said() -> None:
     """One common word of three is found: better said than left to a number."""

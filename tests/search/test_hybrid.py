@@ -21,6 +21,16 @@ pytestmark = pytest.mark.anyio
 PATIENT = Options(wait_s=5, embed_timeout_s=5)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
+GIT = [
+    SearchableTool(key=f"git:{name}", server="git", name=name, description=text)
+    for name, text in (
+        ("diff_staged", "Shows changes that are staged for a commit."),
+        ("stage", "Stages what has changed."),
+        ("reset", "Takes everything out of the staging area."),
+        ("log", "Shows the commits."),
+    )
+]
+
 
 class Broken(HashingEmbedder):
     """Fails in one way, for requests, for tools, or for both."""
@@ -259,6 +269,25 @@ async def test_a_quoted_text_that_a_tool_has_fits_wherever_the_line_is() -> None
     assert answer.hits[0].key == "a:add"
     assert answer.hits[0].relevance >= 0.9
     assert not answer.hits[0].fields.get("weak")
+
+
+@pytest.mark.parametrize("query", ['"staging"', 'find "staging" please', "which has 'Staging'?"])
+async def test_a_quoted_word_of_a_short_request_is_found_first(query: str) -> None:
+    search = build(PATIENT, embedder=BundledEmbedder())
+    await search.update(GIT)
+    answer = await search.search(SearchRequest(queries=(query,), limit=3))
+    assert answer.hits[0].key == "git:reset"
+    assert answer.hits[0].explanation.startswith("has the quoted text")
+    assert not answer.hits[0].fields.get("weak")
+
+
+async def test_a_quoted_word_of_a_long_request_is_taken_for_a_value() -> None:
+    search = build(PATIENT, embedder=BundledEmbedder())
+    await search.update(GIT)
+    query = 'show me what is staged in the folder "staging" of my repository'
+    answer = await search.search(SearchRequest(queries=(query,), limit=1))
+    assert answer.hits[0].key == "git:diff_staged"
+    assert "quoted" not in answer.hits[0].explanation
 
 
 async def test_other_weights_hold_for_one_request_alone() -> None:

@@ -78,6 +78,7 @@ QUERIES = 32
 """Queries of a request that are searched."""
 _SHORT = 8
 _PHRASE_CANDIDATES = 50
+_SHORT_WORDS = 6
 _QUERY_TERMS = 256
 _WORDS_REMEMBERED = 20_000
 """Words of requests whose terms are remembered."""
@@ -686,10 +687,16 @@ def exact(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, i
 def quoting(
     state: LexicalState,
     scores: NDArray[np.float32],
+    query: str,
     quoted: Sequence[str],
     places: NDArray[np.int64] | None = None,
 ) -> list[int]:
-    """Of the best tools, those whose texts have all the quoted strings; as `best_of` gives them."""
+    """Of the best tools, those whose texts have all the quoted strings; as `best_of` gives them.
+
+    One quoted word counts in short requests alone: in long ones it is mostly a value for a tool.
+    """
+    if quoted and len(query.split()) > _SHORT_WORDS:
+        quoted = [one for one in quoted if " " in one]
     if not quoted:
         return []
     candidates = best_of(state, scores, _PHRASE_CANDIDATES, places)
@@ -698,7 +705,15 @@ def quoting(
         at: fold(" ".join(_texts(state.tools[place])))
         for at, place in zip(candidates, where, strict=True)
     }
-    return [at for at, text in texts.items() if all(phrase in text for phrase in quoted)]
+    return [at for at, text in texts.items() if all(_stands_in(text, one) for one in quoted)]
+
+
+def _stands_in(text: str, phrase: str) -> bool:
+    """Whether a folded text has a phrase; a word only as a whole one."""
+    if phrase not in text:
+        return False
+    is_word = phrase.isalnum()
+    return not is_word or re.search(rf"(?<![^\W_]){phrase}(?![^\W_])", text) is not None
 
 
 def allowed_by(

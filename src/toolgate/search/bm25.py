@@ -150,7 +150,7 @@ class Bm25Search:
         if allowed is not None:
             scores *= allowed
         quoted = quoted_in(query)
-        for position in quoting(state, scores, [one for one in quoted if " " in one]):
+        for position in quoting(state, scores, query, quoted):
             scores[position] += _PHRASE
         for position, rank in exact(state, query, quoted).items():
             if allowed is None or allowed[position]:

@@ -668,7 +668,7 @@ class HybridSearch:
         elif scores is ranking.scores:
             scores = scores.copy()
         quoted = quoted_in(query)
-        for at in quoting(words, scores, [one for one in quoted if " " in one], places):
+        for at in quoting(words, scores, query, quoted, places):
             scores[at] += _PHRASE
         for place, rank in exact(words, query, quoted).items():
             if allowed is None or allowed[place]:

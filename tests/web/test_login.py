@@ -152,6 +152,22 @@ async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
         assert "carl yes" in said_in(await place.page("tool", key="notes:add"))
 
 
+async def test_a_search_is_seen_as_in_a_project() -> None:
+    async with opened({"notes": notes(), "other": notes()}, REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        await token(place, "carl", "member")
+        wanted = {"servers": ["other"], "shared_servers": False}
+        await place.app.gateway.admin.save_project(ADMIN, "web", settings=wanted, new=True)
+        told = said_in(await place.page("search", q="add a note"))
+        assert "notes:add" in told
+        page = await place.page("search?in=web", q="add a note")
+        assert "<option selected>web</option>" in page
+        assert "other:add" in said_in(page)
+        assert "notes:add" not in said_in(page)
+        page = await place.page("search?as=carl&in=web", 400, q="add a note")
+        assert "Not done." in said_in(page)
+
+
 async def test_where_no_token_is_asked_for_it_is_said_what_rules_would_do() -> None:
     async with opened() as place:
         await token(place, "anna", "member")

@@ -334,6 +334,8 @@ async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
         assert "X-Key" in page
         assert "hidden-value" not in page
         assert 'href="http://127.0.0.1:7420/oauth/login/' in page
+        assert "Log in there" in await place.page("server", name="mail")
+        assert "Log in there" not in await place.page("server", name="notes")
         await place.send("logins", server="mail", subject="")
         assert "Nothing is kept" in await place.page("logins")
 

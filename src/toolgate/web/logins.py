@@ -9,13 +9,13 @@ from toolgate.types import ServerSpec
 from toolgate.web._route import Route
 from toolgate.web._visit import Visit
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "may_log_in"]
 
 
 async def _list(visit: Visit) -> Response:
     logins = visit.app.logins
     kept = await logins.list(visit.caller)
-    servers = [spec for spec in logins.specs(visit.caller) if _may_log_in(visit, spec)]
+    servers = [spec for spec in logins.specs(visit.caller) if may_log_in(visit, spec)]
     addresses: list[tuple[ServerSpec, str]] = []
     if logins.base:
         addresses = [(spec, await _address(visit, spec.name)) for spec in servers]
@@ -63,7 +63,7 @@ async def _begin(visit: Visit) -> Response:
     return response
 
 
-def _may_log_in(visit: Visit, spec: ServerSpec) -> bool:
+def may_log_in(visit: Visit, spec: ServerSpec) -> bool:
     """Whether the caller can log in there, for themselves or for all."""
     over_http = spec.kind in {"http", "sse"} and bool(spec.options)
     by_itself = spec.credentials.type in {"client_credentials", "token_exchange"}

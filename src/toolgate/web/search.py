@@ -1,6 +1,6 @@
 """The search playground: what a model would get for a request, and why."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
@@ -45,11 +45,16 @@ async def _show(visit: Visit) -> Response:
     found: Discovery | None = None
     withheld: list[Withheld] = []
     weights = _weights(visit)
+    about: Caller | None = None
     if wanted and visit.problem is None:
-        about = await _about(visit, name)
+        try:
+            about = await _about(visit, name)
+        except ForbiddenError as error:  # that token has nothing to do with that project
+            visit.problem = error
+    if about is not None:
         request = DiscoverRequest(queries=(wanted[:1000],), max_results=limit, weights=weights)
         found = await visit.gateway.discover(about, request)
-        if about is not visit.caller:
+        if name:
             withheld = await _withheld(visit, request, found, name)
     return visit.page(
         "search.html",
@@ -58,6 +63,10 @@ async def _show(visit: Visit) -> Response:
         limits=_LIMITS,
         name=name,
         names=[token.name for token in await visit.gateway.admin.tokens(visit.caller)]
+        if visit.manages
+        else [],
+        project=visit.asked("in"),
+        projects=[one.name for one in await visit.gateway.admin.projects(visit.caller)]
         if visit.manages
         else [],
         found=found,
@@ -91,11 +100,18 @@ def _weights(visit: Visit) -> dict[str, float]:
 
 
 async def _about(visit: Visit, name: str) -> Caller:
-    """Whose search it is."""
+    """Whose search it is, and in which project."""
+    project = visit.asked("in")
+    if project:
+        visit.gateway.reach.must_manage(visit.caller)
     if not name:
-        return visit.caller
+        return replace(visit.caller, project_id=project) if project else visit.caller
     token = await visit.gateway.admin.token_named(visit.caller, name)
-    shown = Shown(client="console", conversation=f"console {visit.caller.caller_id}")
+    shown = Shown(
+        header_project=project or None,
+        client="console",
+        conversation=f"console {visit.caller.caller_id}",
+    )
     return visit.gateway.admission.caller_of(identity_of(token), shown)
 
 
@@ -140,10 +156,10 @@ def _number(value: object) -> str:
 
 async def _mark(visit: Visit) -> Response:
     right = visit.typed("mark") == "right"
-    if visit.typed("as"):
+    if visit.typed("as") or visit.typed("in"):
         raise ArgumentError(
             "Only your own searches can be marked.",
-            hint="Search as yourself: leave the field 'as' as it is.",
+            hint="Search as yourself and in no project.",
         )
     await visit.gateway.manage.mark(visit.caller, visit.typed("key"), right=right)
     word = "right" if right else "wrong"

@@ -23,6 +23,7 @@ from toolgate.trial import try_server
 from toolgate.types import Json, ServerStatus, json_object
 from toolgate.web._route import Route
 from toolgate.web._visit import Visit
+from toolgate.web.logins import may_log_in
 
 __all__ = ["ROUTES"]
 
@@ -115,6 +116,10 @@ async def _show(visit: Visit) -> Response:
         off=off,
         held=held,
         is_stored=server.source == "store",
+        may_log_in=any(
+            spec.name == server.name and may_log_in(visit, spec)
+            for spec in visit.app.logins.specs(visit.caller)
+        ),
     )
 
 

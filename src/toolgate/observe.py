@@ -5,25 +5,26 @@ Nobody watches by default, and then a stage costs less than a microsecond more.
 
 import re
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from random import getrandbits
 from time import perf_counter
-from types import TracebackType
 from typing import Any, NamedTuple
 
 __all__ = [
     "Observation",
     "Observer",
+    "Timer",
     "Trace",
     "begin_traces_with",
     "current_trace",
     "join_trace",
-    "new_trace_id",
     "note_sent",
     "observe",
+    "observe_request",
     "parse_trace",
     "sent_requests",
     "take_trace",
+    "time_stages",
     "trace_headers",
     "trace_of",
     "watch_stages",
@@ -32,23 +33,21 @@ __all__ = [
 Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
 
+Timer = Callable[[str, float, bool], None]
+"""Called when a stage has ended, with its name, its seconds and whether it ended in an exception;
+must be quick and must not raise."""
+
 _observers: tuple[Observer, ...] = ()
-_nested: tuple[Observer, ...] = ()
-"""Those of them that ask which run is part of which."""
+_only_recorded = True
+"""Whether none of them asks for what belongs to no trace that is recorded."""
+_timers: tuple[Timer, ...] = ()
 _within: ContextVar["Observation | None"] = ContextVar("toolgate_observation", default=None)
 
 
 class Observation:
     """One run of one stage."""
 
-    parent: "Observation | None" = None
-    """The run that this one is part of; None, too, where nobody asks for it."""
-    failed: bool = False
-    """Whether it ended in an exception."""
-    duration_ms: float = 0.0
-    """Milliseconds it took."""
-    _span_id: str = ""
-    _token: "Token[Observation | None] | None" = None
+    __slots__ = ("_began", "_token", "failed", "fields", "parent", "span_id", "stage", "took_s")
 
     def __init__(self, stage: str, fields: dict[str, Any]) -> None:
         self.stage = stage
@@ -56,39 +55,49 @@ class Observation:
         self.fields = fields
         """What is known of it: tool key, server, number of hits; `arguments` of a call, which
         whoever watches shows to nobody unless asked to."""
+        self.span_id = f"{getrandbits(64) or 1:016x}"
+        """Its name within a trace (W3C): 16 hex digits."""
+        self.parent: Observation | None = None
+        """The run that this one is part of."""
+        self.failed = False
+        """Whether it ended in an exception."""
+        self.took_s = 0.0
+        """Seconds it took."""
 
-    @property
-    def span_id(self) -> str:
-        """Its name within a trace (W3C): 16 hex digits, made when somebody first asks."""
-        if not self._span_id:
-            self._span_id = f"{getrandbits(64) or 1:016x}"
-        return self._span_id
-
-    @property
-    def began_s(self) -> float:
-        """Reading of `perf_counter` when it began."""
-        return self._began
-
-    def __enter__(self) -> "Observation":
-        if _nested and _is_recorded():
-            self.parent = _within.get()
-            self._token = _within.set(self)
+    def __enter__(self) -> None:
+        """Begin."""
+        self.parent = _within.get()
+        self._token = _within.set(self)
         self._began = perf_counter()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.duration_ms = (perf_counter() - self._began) * 1000
-        if kind is not None:
-            self.failed = True
-        if self._token is not None:
-            _within.reset(self._token)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End."""
+        took_s = self.took_s = perf_counter() - self._began
+        self.failed = kind is not None
+        _within.reset(self._token)
+        for timer in _timers:
+            timer(self.stage, took_s, self.failed)
         for observer in _observers:
             observer(self)
+
+
+class _Timed:
+    """A run of a stage of which only the time is wanted."""
+
+    __slots__ = ("_began", "_stage")
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._began = perf_counter()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End."""
+        took_s = perf_counter() - self._began
+        for timer in _timers:
+            timer(self._stage, took_s, kind is not None)
 
 
 class _Nothing:
@@ -106,27 +115,48 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def observe(stage: str, **fields: Any) -> "Observation | _Nothing":
+def observe(stage: str, **fields: Any) -> "Observation | _Timed | _Nothing":
     """Mark the run of a stage by a `with` block; the fields travel with it."""
-    return Observation(stage, fields) if _observers else _NOTHING
+    if _observers and (not _only_recorded or _is_recorded()):
+        return Observation(stage, fields)
+    return _Timed(stage) if _timers else _NOTHING
 
 
-def watch_stages(observer: Observer, *, nested: bool = True) -> Callable[[], None]:
+def observe_request(**fields: Any) -> "Observation | _Timed | _Nothing":
+    """The same for a whole request, whose trace may be known only once it is read."""
+    if _observers:
+        return Observation("request", fields)
+    return _Timed("request") if _timers else _NOTHING
+
+
+def watch_stages(observer: Observer, *, only_recorded: bool = False) -> Callable[[], None]:
     """Have a function called after every stage; gives what ends that.
 
     Args:
         observer: The function.
-        nested: Whether it looks at `parent`, which costs a little in every stage.
+        only_recorded: Whether it needs only what belongs to a trace that is recorded; the rest
+            costs less then. It may be called for more.
     """
-    global _observers, _nested  # noqa: PLW0603 - exchanged as a whole, so that one may end while it is called
+    global _observers, _only_recorded  # noqa: PLW0603 - exchanged as a whole, so that one may end while it is called
     _observers = (*_observers, observer)
-    if nested:
-        _nested = (*_nested, observer)
+    _only_recorded = _only_recorded and only_recorded
 
     def end() -> None:
-        global _observers, _nested  # noqa: PLW0603
+        global _observers, _only_recorded  # noqa: PLW0603
         _observers = tuple(one for one in _observers if one is not observer)
-        _nested = tuple(one for one in _nested if one is not observer)
+        _only_recorded = _only_recorded or not _observers
+
+    return end
+
+
+def time_stages(timer: Timer) -> Callable[[], None]:
+    """Have a function told how long every stage took; gives what ends that."""
+    global _timers  # noqa: PLW0603
+    _timers = (*_timers, timer)
+
+    def end() -> None:
+        global _timers  # noqa: PLW0603
+        _timers = tuple(one for one in _timers if one is not timer)
 
     return end
 
@@ -176,18 +206,13 @@ class Trace(NamedTuple):
         return self.flags[1] in _ODD
 
 
-def new_trace_id() -> str:
-    """The id of a trace that begins here: unlike others, and no secret."""
-    return f"{getrandbits(128) or 1:032x}"
-
-
 _trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)
 
 
 def _is_recorded() -> bool:
-    """Whether what runs now may be asked for which run is part of which."""
+    """Whether what runs now belongs to a trace that is recorded."""
     trace = _trace.get()
-    return trace is None or trace.flags[1] in _ODD
+    return trace is not None and trace.flags[1] in _ODD
 
 
 def parse_trace(traceparent: object, tracestate: object = None) -> Trace | None:
@@ -232,10 +257,10 @@ def trace_of(traceparent: object, tracestate: object = None) -> Trace:
     Where nobody records any, one that begins here is for the log and the audit alone: servers are
     not told of it, or those that record traces of their own would leave this one out.
     """
-    found = parse_trace(traceparent, tracestate)
+    found = None if traceparent is None else parse_trace(traceparent, tracestate)
     if found is not None:
         return found
-    return _begin[-1]() if _begin else Trace(new_trace_id(), "", "00")
+    return _begin[-1]() if _begin else Trace(f"{getrandbits(128) or 1:032x}", "", "00")
 
 
 def take_trace(traceparent: object, tracestate: object = None) -> None:
@@ -258,7 +283,7 @@ def trace_headers() -> dict[str, str]:
     trace = _trace.get()
     if trace is None:
         return {}
-    within = _within.get() if _begin else None
+    within = _within.get() if _begin and trace.flags[1] in _ODD else None
     span = trace.parent_id if within is None else within.span_id
     if not span:
         return {}

@@ -32,7 +32,7 @@ from toolgate.errors import AccessError, CredentialError, PortTakenError, Settin
 from toolgate.loading import load
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
-from toolgate.observe import join_trace, observe, take_trace, trace_of
+from toolgate.observe import join_trace, observe_request, take_trace, trace_of
 from toolgate.serve._asgi import (
     DisconnectedError,
     Message,
@@ -327,7 +327,7 @@ class Door:
             response = _Response(send)
             page = self._guard.page_of(scope["headers"])
             try:
-                with observe("request", method=scope["method"], path=_place_of(scope["path"])):
+                with observe_request(method=scope["method"], path=_place_of(scope["path"])):
                     if page is not None and scope["method"] == "OPTIONS":
                         await _preflight(scope, response, page)
                     else:

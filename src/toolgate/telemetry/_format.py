@@ -13,7 +13,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector, CollectorRegistry
 
 import toolgate
-from toolgate.telemetry._metrics import MANAGER, OTHER, Counts, Labels, Metrics, Times
+from toolgate.telemetry._metrics import FINE, MANAGER, OTHER, Counts, Labels, Metrics, Times
 from toolgate.telemetry._names import BUCKETS, METRICS
 from toolgate.types import json_array, json_object
 
@@ -44,11 +44,7 @@ class Told(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics, for the library."""
         yield self._gauge("toolgate_info", {(toolgate.__version__,): 1})
-        yield self._counter("toolgate_requests", self._of.requests.values)
-        yield self._histogram("toolgate_request_duration_seconds", self._of.durations)
-        yield self._counter("toolgate_calls", self._of.calls.values)
-        yield self._counter("toolgate_refusals", self._of.refusals.values)
-        yield self._counter("toolgate_result_bytes", self._of.bytes.values)
+        yield from self._of_requests()
         yield self._histogram("toolgate_stage_duration_seconds", self._of.stages)
         yield self._counter("toolgate_stage_failures", self._of.failures.values)
         yield self._counter("toolgate_search_fallbacks", {(): self._of.fallbacks})
@@ -65,6 +61,24 @@ class Told(Collector):
         yield self._counter("toolgate_spans_sent", {(): sent})
         yield self._counter("toolgate_spans_dropped", {(): dropped})
         yield self._gauge("toolgate_running", {(): self._of.running()})
+
+    def _of_requests(self) -> Iterator[Metric]:
+        requests, calls, refusals, size = Counts(), Counts(), Counts(), Counts()
+        durations = Times()
+        for (action, status, server), cell in self._of.cells.items():
+            requests.add((action, status), cell.requests)
+            durations.join(action, cell.buckets, cell.seconds)
+            if action == "call" and server is not None:
+                calls.add((server, status), cell.requests)
+                if cell.response_bytes:
+                    size.add((server,), cell.response_bytes)
+            elif server is None and (action == "call" or status not in FINE):
+                refusals.add((status,), cell.requests)
+        yield self._counter("toolgate_requests", requests.values)
+        yield self._histogram("toolgate_request_duration_seconds", durations)
+        yield self._counter("toolgate_calls", calls.values)
+        yield self._counter("toolgate_refusals", refusals.values)
+        yield self._counter("toolgate_result_bytes", size.values)
 
     def _of_servers(self) -> Iterator[Metric]:
         servers = self._of.app.gateway.servers(MANAGER)

@@ -7,7 +7,7 @@ somebody asks. Labels are bounded: of names that others choose so many are told 
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol
@@ -16,23 +16,26 @@ import anyio
 
 from toolgate.app import App
 from toolgate.errors import ToolgateError
-from toolgate.observe import Observation, watch_stages
+from toolgate.observe import time_stages
 from toolgate.telemetry._names import BUCKETS
 from toolgate.types import LOCAL, AuditRecord, Caller, Json
 
-__all__ = ["MANAGER", "OTHER", "Counts", "Labels", "Metrics", "Times"]
+__all__ = ["FINE", "MANAGER", "OTHER", "Counts", "Labels", "Metrics", "Times"]
 
 log = logging.getLogger(__name__)
 
 _MOST_NAMES = 200
 """Servers, stages, statuses and actions that are told apart, of each."""
+_MOST_FOUND = 2_000
 
 OTHER = "other"
-_FINE = frozenset({"ok", "input_required"})
+FINE = frozenset({"ok", "input_required"})
 MANAGER = Caller(client="metrics", identity=LOCAL)
 """Numbers are about all of the gateway; who may see them was decided before."""
 
 Labels = tuple[str, ...]
+Kind = tuple[str, str, str | None]
+"""Action, status and server of a request; None: it reached none."""
 
 
 class Counts:
@@ -62,15 +65,34 @@ class Times:
         counts[bisect_left(BUCKETS, seconds)] += 1
         counts[-1] += seconds
 
+    def join(self, label: str, buckets: Sequence[int], seconds: float) -> None:
+        """Add what was counted elsewhere: by bucket, and in all."""
+        counts = self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
+        for at, count in enumerate(buckets):
+            counts[at] += count
+        counts[-1] += seconds
+
+
+class Cell:
+    """What is counted of one kind of request."""
+
+    __slots__ = ("buckets", "of", "requests", "response_bytes", "seconds")
+
+    def __init__(self, of: "Kind") -> None:
+        self.of = of
+        """Which."""
+        self.requests = 0
+        self.response_bytes = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(BUCKETS) + 1)
+        """How many ended in each bucket, and beyond the last."""
+
 
 class _Names:
     """Names that others choose, as many as there may be."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._known
 
     def bounded(self, name: str) -> str:
         if name in self._known:
@@ -108,9 +130,11 @@ class Metrics:
         self.app = app
         self.running = running
         self.tracer = tracer
-        self.requests, self.calls, self.refusals = Counts(), Counts(), Counts()
-        self.bytes, self.failures = Counts(), Counts()
-        self.durations, self.stages = Times(), Times()
+        self.cells: dict[Kind, Cell] = {}
+        """Requests by action, status and server."""
+        self._found: dict[Kind, Cell] = {}
+        """The same by what records say, as much of it as is kept."""
+        self.failures, self.stages = Counts(), Times()
         self.fallbacks = self.empty = self.tokens = 0.0
         self.servers, self._words = _Names(), _Names()
         self.index: Json = {}
@@ -130,7 +154,7 @@ class Metrics:
         """Count what happens within."""
         forget = [
             self.app.recorder.on_record(self.note),
-            watch_stages(self.note_stage, nested=False),
+            time_stages(self.note_stage),
         ]
         try:
             yield
@@ -168,30 +192,35 @@ class Metrics:
         """Count a record of the audit."""
         if record.phase != "outcome":
             return
-        action, status, server = record.action, record.status, record.server
-        if status not in self._words or action not in self._words:
-            action, status = self._words.bounded(action), self._words.bounded(status)
-        self.requests.add((action, status))
+        kind = (record.action, record.status, record.server)
+        cell = self._found.get(kind) or self._cell(kind)
+        cell.requests += 1
         if record.duration_ms is not None:
-            self.durations.add(action, record.duration_ms / 1000)
-        if record.action == "call":
-            if server is None:
-                self.refusals.add((status,))
-            else:
-                server = self.servers.bounded(server)
-                self.calls.add((server, status))
-                if record.response_bytes:
-                    self.bytes.add((server,), record.response_bytes)
-        elif record.action == "discover" and record.status in _FINE:
+            seconds = record.duration_ms / 1000
+            cell.seconds += seconds
+            cell.buckets[bisect_left(BUCKETS, seconds)] += 1
+        if record.response_bytes:
+            cell.response_bytes += record.response_bytes
+        if record.action == "discover" and record.status in FINE:
             detail = record.detail
             self.tokens += detail.get("tokens", 0)
             self.fallbacks += bool(detail.get("fallback"))
             self.empty += not detail.get("shown")
-        elif record.status not in _FINE and record.server is None:
-            self.refusals.add((status,))
 
-    def note_stage(self, one: Observation) -> None:
+    def _cell(self, kind: Kind) -> Cell:
+        """Where requests of a kind are counted, its names bounded."""
+        action, status, server = kind
+        action, status = self._words.bounded(action), self._words.bounded(status)
+        of = action, status, None if server is None else self.servers.bounded(server)
+        cell = self.cells.get(of)
+        if cell is None:
+            cell = self.cells[of] = Cell(of)
+        if len(self._found) < _MOST_FOUND:
+            self._found[kind] = cell
+        return cell
+
+    def note_stage(self, stage: str, seconds: float, has_failed: bool) -> None:  # noqa: FBT001 - a `Timer`
         """Count a run of a stage."""
-        self.stages.add(one.stage, one.duration_ms / 1000)
-        if one.failed:
-            self.failures.add((self._words.bounded(one.stage),))
+        self.stages.add(stage, seconds)
+        if has_failed:
+            self.failures.add((self._words.bounded(stage),))

@@ -8,12 +8,12 @@ https://opentelemetry.io/docs/specs/otlp/
 import asyncio
 import gzip
 import logging
-import random
 import zlib
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from random import getrandbits, uniform
 from time import time_ns
 from typing import Any, NamedTuple
 
@@ -30,7 +30,6 @@ from toolgate.observe import (
     Trace,
     begin_traces_with,
     current_trace,
-    new_trace_id,
     watch_stages,
 )
 from toolgate.outbound import client_context, why_not
@@ -44,9 +43,11 @@ log = logging.getLogger(__name__)
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
 _KINDS: Mapping[str, int] = {"request": _SERVER, "server": _CLIENT, "model": _CLIENT}
 _FAILED: Json = {"code": 2}
-_SAYS_WHERE, _IS_REMOTE = 0x100, 0x200
-"""Flags of a span: that it is known where its parent is, and that it is elsewhere."""
+_HERE, _ELSEWHERE = 0x100, 0x300
+"""Flags of a span: where its parent is."""
 
+_LOWER = 2**64 - 1
+"""The half of a trace id that decides whether the trace is recorded."""
 _ARGUMENTS = "arguments"
 _MOST_CHARS = 4_000
 """Of the arguments of a call, as JSON."""
@@ -113,7 +114,9 @@ class Tracer:
             "telemetry.sdk.language": "python",
             "telemetry.sdk.version": toolgate.__version__,
         }
-        self._resource = [_attribute(key, value) for key, value in about.items()]
+        self._resource = [
+            {"key": key, "value": {"stringValue": value}} for key, value in about.items()
+        ]
         self._headers = {"content-type": "application/json", **ways.headers}
         if ways.compression:
             self._headers["content-encoding"] = ways.compression
@@ -145,7 +148,7 @@ class Tracer:
     @contextmanager
     def watching(self) -> Generator[None]:
         """Record what happens within."""
-        forget = [begin_traces_with(self._begin), watch_stages(self.note)]
+        forget = [begin_traces_with(self._begin), watch_stages(self.note, only_recorded=True)]
         try:
             yield
         finally:
@@ -193,8 +196,9 @@ class Tracer:
 
         https://opentelemetry.io/docs/specs/otel/trace/sdk/#traceidratiobased
         """
-        trace_id = new_trace_id()
-        if int(trace_id[16:], 16) < self._bound:
+        number = getrandbits(128) or 1
+        trace_id = f"{number:032x}"
+        if number & _LOWER < self._bound:
             return Trace(trace_id, "")
         # Servers are told of it nevertheless, so that all of them leave it out.
         return Trace(trace_id, trace_id[:16], "00")
@@ -210,17 +214,17 @@ class Tracer:
         above = one.parent
         fields = one.fields
         if _ARGUMENTS in fields:
-            fields = {**fields, _ARGUMENTS: self._shown(fields[_ARGUMENTS])}
+            fields = self._shown(fields)
         ended = time_ns()
         self._waiting.append(
             _Span(
                 trace,
                 one.span_id,
                 trace.parent_id if above is None else above.span_id,
-                above is None,
+                above is None and bool(trace.parent_id),
                 one.stage,
                 fields,
-                ended - int(one.duration_ms * 1e6),
+                ended - int(one.took_s * 1e9),
                 ended,
                 one.failed,
             )
@@ -230,12 +234,14 @@ class Tracer:
             if self._loop is not None:  # stages may end in threads
                 self._loop.call_soon_threadsafe(self._hurry.set)
 
-    def _shown(self, arguments: object) -> str | None:
-        """Arguments of a call where they are asked for, secrets masked."""
-        if not self._with_arguments or arguments is None:
-            return None
-        masked = secrets().mask_json(arguments, Counter[str]())
-        return jsontext.dumps(masked).decode()[:_MOST_CHARS]
+    def _shown(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What may be told of a call: arguments only where they are asked for, secrets masked."""
+        shown = {key: value for key, value in fields.items() if key != _ARGUMENTS}
+        arguments = fields[_ARGUMENTS]
+        if self._with_arguments and arguments is not None:
+            masked = secrets().mask_json(arguments, Counter[str]())
+            shown[_ARGUMENTS] = jsontext.dumps(masked).decode()[:_MOST_CHARS]
+        return shown
 
     # Sending
 
@@ -267,7 +273,7 @@ class Tracer:
                     if found.again_s is None or self._stop.is_set():
                         break
                     # The same moment for all would be too much for a collector that comes back.
-                    wait_s = found.again_s or pause_s * random.uniform(0.8, 1.2)  # noqa: S311
+                    wait_s = found.again_s or pause_s * uniform(0.8, 1.2)  # noqa: S311
                     with anyio.move_on_after(wait_s):
                         await self._stop.wait()
                     pause_s *= 2
@@ -331,33 +337,27 @@ class Tracer:
 
 def _told(span: _Span) -> Json:
     """A span as OTLP has it in JSON: ids in hex, times as texts, kinds as numbers."""
+    trace = span.trace
     found: Json = {
-        "traceId": span.trace.trace_id,
+        "traceId": trace.trace_id,
         "spanId": span.span_id,
-        "flags": int(span.trace.flags, 16) | _SAYS_WHERE | (_IS_REMOTE if span.is_remote else 0),
+        "flags": int(trace.flags, 16) | (_ELSEWHERE if span.is_remote else _HERE),
         "name": span.name,
         "kind": _KINDS.get(span.name, _INTERNAL),
         "startTimeUnixNano": str(span.began_ns),
         "endTimeUnixNano": str(span.ended_ns),
-        "attributes": list(_attributes(span.fields)),
+        "attributes": [
+            {"key": f"toolgate.{key}", "value": {"stringValue": str(value)}}
+            for key, value in span.fields.items()
+        ],
     }
     if span.parent_id:
         found["parentSpanId"] = span.parent_id
-    if span.trace.state:
-        found["traceState"] = span.trace.state
+    if trace.state:
+        found["traceState"] = trace.state
     if span.has_failed:
         found["status"] = _FAILED
     return found
-
-
-def _attributes(fields: Mapping[str, Any]) -> Iterator[Json]:
-    for key, value in fields.items():
-        if value is not None or key != _ARGUMENTS:
-            yield _attribute(f"toolgate.{key}", str(value))
-
-
-def _attribute(key: str, value: str) -> Json:
-    return {"key": key, "value": {"stringValue": value}}
 
 
 def _refused(said: bytes) -> int:

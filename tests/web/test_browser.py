@@ -90,6 +90,7 @@ def test_a_newcomer_does_the_first_things_without_documentation(seen: Json) -> N
         "sees why something is invisible",
         "approves a call",
         "approves a call with other arguments",
+        "keeps what is being typed when something changes",
         "verifies the audit",
         "sets the optimization of a project",
         "marks what was found",

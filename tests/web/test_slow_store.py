@@ -160,6 +160,18 @@ async def test_what_a_tool_gave_is_shown_whatever_the_store_does() -> None:
             assert "added 'hello'" in said_in(answer.text)
 
 
+async def test_a_form_waits_no_longer_for_the_audit_either() -> None:
+    """Where nothing may go unrecorded, a change begins once its intention is kept."""
+    closed = replace(SOON, audit=AuditSettings(on_failure="closed"))
+    async with opened("sqlite://", closed) as place:
+        csrf = await place.csrf()
+        async with held(place):
+            answer = await place.send("projects", 503, csrf=csrf, name="web")
+            assert "Nothing was saved The store is slow." in said_in(answer.text)
+        assert await place.app.recorder.flush()
+        assert "web" not in await names(place)
+
+
 async def test_a_store_that_is_gone_is_said_and_what_was_typed_stays() -> None:
     closed = replace(SOON, audit=AuditSettings(on_failure="closed"))
     async with opened("sqlite://", closed) as place:

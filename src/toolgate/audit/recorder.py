@@ -12,6 +12,7 @@ import anyio
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
 from toolgate.observe import observe
+from toolgate.store import current_patience
 from toolgate.types import AuditRecord
 
 __all__ = ["Recorder", "RecorderStatus"]
@@ -169,7 +170,8 @@ class Recorder:
         self._hurry.set()
         if self._writer is None:
             self._start()
-        await waiter
+        mine = current_patience()
+        await (waiter if mine is None else mine.until(waiter))
 
     def _start(self) -> None:
         try:

@@ -30,7 +30,7 @@ from toolgate.store._documents import (
     WordCounts,
 )
 from toolgate.store._keepable import keepable, kept
-from toolgate.store._patience import Patience, patience
+from toolgate.store._patience import Patience, current_patience, patience
 from toolgate.store._session_rows import SessionRows, StoredSession
 from toolgate.store._statement_rows import StatementOutcome, StatementRows, StoredStatement
 from toolgate.store._thread_rows import (
@@ -139,6 +139,7 @@ __all__ = [
     "UseOutcome",
     "WordCounts",
     "WrappedKey",
+    "current_patience",
     "keepable",
     "kept",
     "kind_of",

@@ -117,15 +117,26 @@ class Patience:
         task = asyncio.ensure_future(work)
         _left_alone.add(task)
         task.add_done_callback(_forget)
+        try:
+            return await self.until(task)
+        finally:
+            if not task.done():
+                attempt.give_up()
+
+    async def until(self, work: asyncio.Future[T]) -> T:
+        """What comes of something that waits for the store; it goes on without whoever waited.
+
+        Raises:
+            StoreError: It took longer than is waited.
+        """
         began = monotonic()
         try:
-            await asyncio.wait({task}, timeout=max(0.0, self._left_s))
+            await asyncio.wait({work}, timeout=max(0.0, self._left_s))
         finally:
             if not self._each:
                 self._left_s -= monotonic() - began
-        if task.done():
-            return task.result()
-        attempt.give_up()
+        if work.done():
+            return work.result()
         self.was_slow = True
         raise StoreError(
             f"The store did not answer within {self.wait_s:g} s.",

@@ -107,6 +107,14 @@ await page.getByRole("button", { name: "Approve these" }).click();
 await says("The call of notes:find may run once now.");
 step("approves a call with other arguments");
 
+await api("execute", { toolKey: "notes:find", arguments: { words: "one" } });
+await Promise.all([page.waitForResponse((r) => r.url().endsWith("/events")), at(page, "/approvals")]);
+await page.getByLabel("What you say about it").fill("typed meanwhile");
+await api("execute", { toolKey: "notes:find", arguments: { words: "more" } });
+await says("Something has changed since you began to type");
+if ((await page.getByLabel("What you say about it").inputValue()) !== "typed meanwhile") throw new Error("what was typed is lost");
+step("keeps what is being typed when something changes");
+
 await page.getByRole("link", { name: "Audit", exact: true }).click();
 await page.locator("table.audit a").first().click();
 await says("Receipt");

@@ -19,11 +19,18 @@
   const stale = document.getElementById("stale");
   const since = new Date().toLocaleTimeString();
   const reasons = { 401: "Your session has ended.", 403: "You may not see this any more.", 404: "What this page shows is not there any more." };
-  const outdated = (status) => {
+  const say = (text) => {
     const again = Object.assign(document.createElement("a"), { href: location.href, textContent: "Load it again" });
-    stale.replaceChildren(`${reasons[status] ?? "This page cannot be renewed: the gateway or its store does not answer."} It shows what was so before; it was loaded at ${since}. `, again);
+    stale.replaceChildren(`${text} `, again);
     stale.hidden = false;
   };
+  const outdated = (status) => say(`${reasons[status] ?? "This page cannot be renewed: the gateway or its store does not answer."} It shows what was so before; it was loaded at ${since}.`);
+  document.addEventListener("htmx:before:request", (event) => {
+    const fields = event.target.matches("[data-live]") ? event.target.querySelectorAll("input, textarea") : [];
+    if (![...fields].some((field) => field.value !== field.defaultValue)) return;
+    event.preventDefault(); // what is being typed would be lost
+    say("Something has changed since you began to type, and this page waits until you have sent it.");
+  });
   document.addEventListener("htmx:after:request", (event) => {
     const status = event.detail.ctx?.response?.status ?? 0;
     if (status >= 400) outdated(status);

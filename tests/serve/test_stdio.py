@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -23,10 +24,14 @@ from mcp.shared.exceptions import MCPError
 
 from tests.serve.doors import INITIALIZE, headers_for, listening, modern, texts, until
 from tests.serve.fake import FakeGateway, fake_app
+from tests.telemetry.spans import attributes, collected
 from toolgate.serve import _pipes, _relay
 from toolgate.serve._lines import serve_lines
 from toolgate.serve._pipes import LineReader, LineWriter
-from toolgate.settings import ServeSettings
+from toolgate.settings import ServeSettings, TraceSettings
+from toolgate.store import AuditFilter
+from toolgate.testing import FakeUpstream, memory_app
+from toolgate.types import Json
 
 pytestmark = [
     pytest.mark.anyio,
@@ -232,10 +237,75 @@ async def test_each_request_is_a_line_of_the_log_without_what_it_asked(
     assert one["trace_id"] == trace
     assert len(one["request_id"]) == 32
     assert one["request_id"] != other["request_id"]
+    assert re.fullmatch("[0-9a-f]{32}", other["trace_id"])
+    assert other["trace_id"] != trace
     assert one["duration_ms"] >= 0
     assert one["response_bytes"] > 10
     assert (other["method"], other["status"]) == ("tools/none", -32601)
     assert "hush" not in caplog.text
+
+
+async def test_a_request_over_lines_is_one_in_the_log_the_audit_its_spans_and_at_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="toolgate.serve._lines")
+    server = FakeUpstream()
+    with anyio.fail_after(60):
+        async with memory_app({"a": server}) as app, collected(TraceSettings(share=100)) as spans:
+
+            async def work(reader: LineReader, writer: LineWriter) -> None:
+                await serve_lines(app.gateway, reader, writer, ServeSettings(), logs_requests=True)
+
+            async with on_pipes(work) as (line, _):
+                asked = modern("tools/call", {"name": "a__echo", "arguments": {}})
+                assert "result" in await line.ask(asked)
+            await app.recorder.flush()
+            records = await app.store.audit(AuditFilter())
+    [told] = (vars(record) for record in caplog.records if record.message == "request")
+    assert {record.request_id for record in records} == {told["request_id"]}
+    assert {record.detail["trace_id"] for record in records} == {told["trace_id"]}
+    assert {span.trace_id.hex() for span in spans} == {told["trace_id"]}
+    named = {span.name: span for span in spans}
+    assert attributes(named["request"]) == {
+        "toolgate.method": "tools/call",
+        "toolgate.path": "stdio",
+    }
+    assert named["server"].parent_span_id == named["request"].span_id
+    [call] = server.calls("echo")
+    told_server = f"00-{told['trace_id']}-{named['server'].span_id.hex()}-01"
+    assert call["_meta"]["traceparent"] == told_server
+
+
+async def test_a_cancelled_request_over_lines_is_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="toolgate.serve._lines")
+    began = anyio.Event()
+
+    async def slow(_: Json) -> Json:
+        began.set()
+        await anyio.sleep_forever()
+        raise AssertionError("it goes on for ever")
+
+    with anyio.fail_after(60):
+        async with memory_app({"a": FakeUpstream({"slow": slow})}) as app:
+
+            async def work(reader: LineReader, writer: LineWriter) -> None:
+                await serve_lines(app.gateway, reader, writer, ServeSettings(), logs_requests=True)
+
+            async with on_pipes(work) as (line, _):
+                await line.send(modern("tools/call", {"name": "a__slow", "arguments": {}}))
+                await began.wait()
+                gone = {"requestId": 1}
+                await line.send(
+                    {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone}
+                )
+                assert "result" in await line.ask(modern("tools/list", request_id=2))
+    told = [vars(record) for record in caplog.records if record.message == "request"]
+    assert [(one["method"], one["status"]) for one in told] == [
+        ("tools/call", "cancelled"),
+        ("tools/list", "ok"),
+    ]
 
 
 @ERAS

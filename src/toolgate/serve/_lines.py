@@ -1,8 +1,10 @@
 """The SDK's front over lines of JSON: one client, on standard input and output."""
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -20,7 +22,7 @@ from pydantic import ValidationError
 from toolgate.gateway import Gateway
 from toolgate.jsontext import dumps
 from toolgate.logs import REQUEST_ID
-from toolgate.observe import parse_trace
+from toolgate.observe import Trace, join_trace, observe_request, trace_of
 from toolgate.serve._caller import request_id_of
 from toolgate.serve._message import (
     INVALID_REQUEST,
@@ -56,45 +58,85 @@ async def serve_lines(
     logs_requests: bool = False,
 ) -> None:
     """Serve one client until it closes its side; `token` and `project` hold unless it names own."""
-    requests = _Requests() if logs_requests else None
+    requests = _Requests(are_logged=logs_requests)
+    front = Front(gateway, token=token, project=project, answering=requests.answering)
     to_server, from_client = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_read, reader, writer, to_server, settings, requests)
         tasks.start_soon(_write, from_server, writer, requests)
-        await Front(gateway, token=token, project=project).run(from_client, to_client)
+        await front.run(from_client, to_client)
         tasks.cancel_scope.cancel()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """A request that is not answered yet."""
+
+    method: str
+    request_id: str
+    """By which it is known here; that of its client is another."""
+    trace: Trace
+    began_s: float
+
+
 class _Requests:
-    """One line in the log about each request that was answered: nothing of what it asked."""
+    """The requests that are being answered, and a line in the log about each, if that is wanted."""
 
-    def __init__(self) -> None:
-        self._open: dict[str | int, tuple[float, dict[str, Any]]] = {}
+    def __init__(self, *, are_logged: bool) -> None:
+        self._are_logged = are_logged
+        self._open: dict[object, _Request] = {}
 
-    def came(self, message: JSONRPCMessage, request_id: str) -> None:
+    def came(self, message: JSONRPCMessage) -> None:
         """Remember a request until it is answered."""
         if not isinstance(message, JSONRPCRequest) or len(self._open) >= _MOST_OPEN:
             return
-        fields: dict[str, Any] = {"method": message.method, "request_id": request_id}
         meta = json_object((message.params or {}).get("_meta"))
-        trace = parse_trace(meta.get("traceparent"))
-        if trace is not None:
-            fields["trace_id"] = trace.trace_id
-        self._open[message.id] = perf_counter(), fields
+        self._open[message.id] = _Request(
+            method=message.method,
+            request_id=request_id_of(None),
+            trace=trace_of(meta.get("traceparent"), meta.get("tracestate")),
+            began_s=perf_counter(),
+        )
+
+    @contextmanager
+    def answering(self, message_id: object) -> Generator[None]:
+        """Let what runs within belong to a request."""
+        request = self._open.get(message_id)
+        if request is None:
+            yield
+            return
+        REQUEST_ID.set(request.request_id)
+        join_trace(request.trace)
+        try:
+            with observe_request(method=request.method, path="stdio"):
+                yield
+        except anyio.get_cancelled_exc_class():
+            self._told(self._open.pop(message_id, None), "cancelled", 0)
+            raise
 
     def left(self, message: JSONRPCMessage, size_bytes: int) -> None:
-        """Write the line of what is answered."""
-        if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
+        """Forget what is answered."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            status = message.error.code if isinstance(message, JSONRPCError) else "ok"
+            self._told(self._open.pop(message.id, None), status, size_bytes)
+
+    def _told(self, request: _Request | None, status: int | str, size_bytes: int) -> None:
+        """Write the line of a request: nothing of what it asked."""
+        if request is None or not self._are_logged:
             return
-        known = self._open.pop(message.id, None)
-        if known is None:
-            return
-        began, fields = known
-        fields["status"] = message.error.code if isinstance(message, JSONRPCError) else "ok"
-        took_ms = round((perf_counter() - began) * 1000, 1)
-        fields |= {"path": "stdio", "duration_ms": took_ms, "response_bytes": size_bytes}
-        log.info("request", extra=fields)
+        log.info(
+            "request",
+            extra={
+                "method": request.method,
+                "path": "stdio",
+                "status": status,
+                "duration_ms": round((perf_counter() - request.began_s) * 1000, 1),
+                "response_bytes": size_bytes,
+                "request_id": request.request_id,
+                "trace_id": request.trace.trace_id,
+            },
+        )
 
 
 async def _read(
@@ -102,7 +144,7 @@ async def _read(
     writer: LineWriter,
     to_server: _Incoming,
     settings: ServeSettings,
-    requests: _Requests | None,
+    requests: _Requests,
 ) -> None:
     async with to_server:
         async for line in reader:
@@ -117,20 +159,16 @@ async def _read(
                 text = "The message is no JSON-RPC request, notification or response."
                 await writer.write(error_bytes(None, INVALID_REQUEST, text))
             else:
-                request_id = request_id_of(None)
-                REQUEST_ID.set(request_id)
-                if requests is not None:
-                    requests.came(parsed, request_id)
+                requests.came(parsed)
                 await to_server.send(SessionMessage(parsed))
 
 
-async def _write(from_server: _Outgoing, writer: LineWriter, requests: _Requests | None) -> None:
+async def _write(from_server: _Outgoing, writer: LineWriter, requests: _Requests) -> None:
     async with from_server:
         async for outgoing in from_server:
             line = dumps(_plain(outgoing.message))
             await writer.write(line)
-            if requests is not None:
-                requests.left(outgoing.message, len(line))
+            requests.left(outgoing.message, len(line))
 
 
 def _plain(message: JSONRPCMessage) -> Json:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from toolgate.app import App
-
 if TYPE_CHECKING:
+    from toolgate.app import App
     from toolgate.telemetry import Metrics
 
 __all__ = ["watched"]

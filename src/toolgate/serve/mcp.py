@@ -6,7 +6,7 @@ see, check or rebuild a result. What is the SDK's: transports, sessions, the han
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,9 +107,25 @@ class _Session:
 class Front:
     """Serves MCP over the transports of the SDK."""
 
-    def __init__(self, gateway: Gateway, *, token: str = "", project: str = "") -> None:
-        """A front; `token` and `project` are those of a client that names none itself."""
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        token: str = "",
+        project: str = "",
+        answering: Callable[[object], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Make one.
+
+        Args:
+            gateway: What answers.
+            token: Of a client that names none itself.
+            project: Of a client that names none itself.
+            answering: Is around each request, given its id: tasks of the SDK do not have the
+                context of who passed the message in.
+        """
         self._gateway = gateway
+        self._answering = answering
         self._token = token
         self._project = project
         self._open: set[_Held] = set()
@@ -170,6 +186,10 @@ class Front:
             if ctx.method == "notifications/initialized":
                 self._begin_pushing(ctx)
             return None
+        with self._answering(ctx.request_id):
+            return await self._answered(ctx, call_next)
+
+    async def _answered(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         era: Era = "modern" if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "handshake"
         if era == "modern" and ctx.method in _REMOVED_IN_MODERN:
             raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)

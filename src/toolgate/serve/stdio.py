@@ -12,6 +12,7 @@ import anyio
 
 from toolgate.serve._pipes import LineReader, LineWriter, claim_standard_streams
 from toolgate.serve._signals import received
+from toolgate.serve._watched import watched
 from toolgate.settings import ServeSettings, own_credentials
 
 if TYPE_CHECKING:
@@ -30,15 +31,16 @@ async def serve_stdio(app: "App") -> None:
 
     async def work(reader: LineReader, writer: LineWriter) -> None:
         token, project = own_credentials()
-        await lines.serve_lines(
-            app.gateway,
-            reader,
-            writer,
-            settings,
-            token=token,
-            project=project,
-            logs_requests=app.settings.log.names_requests,
-        )
+        async with watched(app, is_scraped=False):
+            await lines.serve_lines(
+                app.gateway,
+                reader,
+                writer,
+                settings,
+                token=token,
+                project=project,
+                logs_requests=app.settings.log.names_requests,
+            )
 
     await _with_client(work, settings.max_body_bytes)
 

@@ -80,6 +80,7 @@ async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
         assert answer.hits[0].key == "weather:get-forecast"
         assert answer.hits[0].source == "lexical"
         assert any("words alone" in notice for notice in answer.notices)
+        assert answer.fallback.startswith("hybrid: the embedder ")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -92,6 +93,7 @@ async def test_words_answer_while_tools_have_no_vectors(way: str) -> None:
     assert answer.hits[0].key == "weather:get-forecast"
     assert strategy.backlog == len(sample_tools())
     assert answer.notices[0].startswith(f"{len(sample_tools())} tools were searched by words")
+    assert answer.fallback == "hybrid: no tool has a vector yet"
 
 
 async def test_an_embedder_that_keeps_failing_is_left_alone_for_a_while() -> None:

@@ -371,28 +371,29 @@ class HybridSearch:
             self.metrics.answers_kept += 1
             self.metrics.searched(answer.duration_ms)
             return answer
-        fallbacks = self.metrics.fallbacks
         allowed, searched, notices = allowed_by(state.words, request)
+        fallback = ""
         hits: list[Hit] = []
         read: list[AskedQuery] = []
         if searched:
-            hits, found, read = await self._search_all(state, request, allowed, searched)
+            hits, found, read, fallback = await self._search_all(state, request, allowed, searched)
             notices += [notice for notice in found if notice not in notices]
         elif not notices:
             notices.append("There is no tool to search.")
         duration_ms = (perf_counter() - started) * 1000
         self.metrics.searched(duration_ms)
+        self.metrics.fallbacks += bool(fallback)
         has_vectors = any(asked.vector is not None for asked in read)
         answer = SearchAnswer(
             hits=tuple(hits),
             notices=tuple(notices),
             searched=searched,
+            fallback=f"hybrid: {fallback}" if fallback else "",
             asked=tuple(read),
             model=self._embedder.identity if has_vectors else "",
             duration_ms=duration_ms,
         )
-        is_whole = not self._asked.trouble and self.metrics.fallbacks == fallbacks
-        if state.vectors is not None and is_whole:
+        if state.vectors is not None and not self._asked.trouble and not fallback:
             self._answered.keep(state, key, answer)
         return answer
 
@@ -430,11 +431,12 @@ class HybridSearch:
         request: SearchRequest,
         allowed: NDArray[np.bool_] | None,
         searched: int,
-    ) -> tuple[list[Hit], list[str], list[AskedQuery]]:
+    ) -> tuple[list[Hit], list[str], list[AskedQuery], str]:
         notices: list[str] = []
+        fallback = ""
         given = [query.strip() for query in request.queries if query.strip()]
         if not given:
-            return [], ["The query is empty. Say in a few words what the tool should do."], []
+            return [], ["The query is empty. Say in a few words what the tool should do."], [], ""
         if len(given) > QUERIES:
             notices.append(f"Only the first {QUERIES} of {len(given)} queries were searched.")
         queries = [query[:QUERY_CHARS] for query in given[:QUERIES]]
@@ -448,14 +450,14 @@ class HybridSearch:
             texts = [text for query in queries for text in (query, *parts[query])]
             vectors = await self._asked.vectors_of([*texts, *([context] if context else [])])
         if vectors is None or state.vectors is None:
-            self.metrics.fallbacks += 1
             trouble = self._asked.trouble or "cannot be used; the log of the gateway says why"
-            notices.append(f"Searched by words alone: the embedder {trouble}.")
+            fallback = f"the embedder {trouble}"
+            notices.append(f"Searched by words alone: {fallback}.")
         elif missing := state.missing:
             if missing < len(state.words.keys):
                 self.metrics.partly += 1
             else:
-                self.metrics.fallbacks += 1
+                fallback = "no tool has a vector yet"
             notices.append(
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )
@@ -467,8 +469,8 @@ class HybridSearch:
                 state, vectors, allowed, timeout_s=self._options.database_timeout_s
             )
             if near is None:
-                self.metrics.fallbacks += 1
-                notices.append("Searched by words alone: the store of vectors did not answer.")
+                fallback = "the store of vectors did not answer"
+                notices.append(f"Searched by words alone: {fallback}.")
             state = near or state
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
@@ -486,7 +488,7 @@ class HybridSearch:
                 several = len(request.queries) > 1
                 notices.append(f"{query[:60]!r}: {notice}" if several else notice)
         # What does not fit comes after all that does: a step without a tool pushes nothing out.
-        return dealt(fitting, request.limit, then=weak), notices, read
+        return dealt(fitting, request.limit, then=weak), notices, read, fallback
 
     def _ranked(
         self,

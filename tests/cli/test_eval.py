@@ -79,6 +79,28 @@ def test_distractors_of_the_same_name_are_left_out(small: Path, tmp_path: Path) 
     assert found.name == "small+more"
 
 
+def test_two_tools_of_one_id_are_refused(tmp_path: Path) -> None:
+    """One would take the place of the other, and requests for it count as missed."""
+    folder = write(tmp_path / "twice", [*TOOLS, ("clock:now", "clock", "later", "Wait.")], [])
+    with pytest.raises(SettingError, match="has the id 'clock:now' 2 times"):
+        read_labelled(folder)
+
+
+def test_a_distractor_of_the_same_id_takes_no_tool_away(small: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "other", [("clock:now", "clock", "wait", "Wait.")], [])
+    assert [tool.name for tool in read_labelled(small, [other]).tools] == [
+        name for _, _, name, _ in TOOLS
+    ]
+
+
+def test_files_of_windows_are_read(small: Path) -> None:
+    for path in small.iterdir():
+        text = path.read_text(encoding="utf-8").replace("\n", "\r\n")
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    labelled = read_labelled(small)
+    assert (len(labelled.tools), len(labelled.questions)) == (4, 2)
+
+
 def test_precision_counts_each_rank_for_itself() -> None:
     questions = [
         Question(id=name, text=name, groups=(frozenset("ab"), frozenset("c"))) for name in "12"
@@ -227,6 +249,21 @@ def test_answers_of_another_search_are_counted(small: Path, folder: Path, comman
 
     assert done.json[0]["fallbacks"] == 2
     assert "small: another search answered 2 of 2 requests (cloud: no connection" in done.err
+
+
+def test_answers_without_an_embedder_are_counted(
+    small: Path, folder: Path, command: Command
+) -> None:
+    """Or numbers of words alone would stand there as those of words and meaning."""
+    (folder / "toolgate.toml").write_text(
+        '[search]\nembedder = "onnx"\nembedder_options = { folder = "./nowhere" }\n',
+        encoding="utf-8",
+    )
+
+    done = command("eval", "tools", str(small), "--json")
+
+    assert done.json[0]["fallbacks"] == 2
+    assert "small: another search answered 2 of 2 requests (hybrid: the embedder " in done.err
 
 
 def test_a_strategy_without_its_address_is_refused(small: Path, command: Command) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,17 +75,19 @@ def read_labelled(
     Raises:
         SettingError: A file is missing or has another format.
     """
-    tools = [tool_of(row, folder / "tools.jsonl") for row in _rows(folder / "tools.jsonl")]
+    tools = _tools(folder)
     taken = {_plain(tool.name) for tool in tools}
     for other in others:
-        further = (tool_of(row, other / "tools.jsonl") for row in _rows(other / "tools.jsonl"))
-        tools += [tool for tool in further if _plain(tool.name) not in taken]
+        tools += [tool for tool in _tools(other) if _plain(tool.name) not in taken]
+    catalog: dict[str, SearchableTool] = {}
+    for tool in tools:
+        catalog.setdefault(tool.key, tool)
     rows = [row for row in _rows(folder / "queries.jsonl") if row.get("split", "test") == split]
     if most and len(rows) > most:
         rows = [rows[at * len(rows) // most] for at in range(most)]
     return Labelled(
         name="+".join(path.resolve().name for path in (folder, *others)),
-        tools=tuple({tool.key: tool for tool in tools}.values()),
+        tools=tuple(catalog.values()),
         questions=tuple(question_of(row, folder / "queries.jsonl") for row in rows),
     )
 
@@ -122,11 +125,23 @@ def mean_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: fmean(row[name] for row in rows) for name in METRICS} if rows else {}
 
 
+def _tools(folder: Path) -> list[SearchableTool]:
+    path = folder / "tools.jsonl"
+    tools = [tool_of(row, path) for row in _rows(path)]
+    times = Counter(tool.key for tool in tools)
+    if twice := next((key for key in times if times[key] > 1), None):
+        raise SettingError(
+            f"{path} has the id {twice!r:.80} {times[twice]} times.",
+            hint="Give each tool an id of its own; see docs/search.md for the format.",
+        )
+    return tools
+
+
 def _rows(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     at = 0
     try:
-        for at, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        for at, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
             if line.strip():
                 row = json.loads(line)
                 if not isinstance(row, dict):

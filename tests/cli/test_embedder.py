@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Command, Run
 from tests.embed.tiny import make_folder
 from toolgate.cli._exit import FAILED, FINE, WRONG
 
@@ -50,6 +50,16 @@ def test_a_truncated_model_is_told_in_one_sentence(toolgate: Run, configured: Pa
     assert done.stdout == ""
     assert "cut off or damaged" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_wrong_options_are_told_with_their_place(command: Command, configured: Path) -> None:
+    text = configured.read_text(encoding="utf-8")
+    configured.write_text(text.replace(" }", ", pooling = 'max' }"), encoding="utf-8")
+
+    done = command("--config", str(configured), "embedder", "test")
+
+    assert done.status == WRONG
+    assert "Correct it under search.embedder_options." in done.err
 
 
 @pytest.mark.parametrize(

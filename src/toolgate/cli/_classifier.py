@@ -21,7 +21,10 @@ async def learn(packs: Sequence[Pack]) -> SemanticStage:
     """
     search = load(shared().config, shared().imports).search
     spec = PluginSpec(
-        name=search.embedder, setting="search.embedder", options=search.embedder_options
+        name=search.embedder,
+        setting="search.embedder",
+        options=search.embedder_options,
+        options_at="search.embedder_options",
     )
     stage = SemanticStage(embedder=make("embed", Embedder, spec, {}), cache=learned_dir())
     taught = taught_by(packs)

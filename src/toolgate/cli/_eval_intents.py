@@ -218,6 +218,7 @@ def _embedder(name: str) -> Embedder | None:
         name=name or settings.embedder,
         setting="search.embedder",
         options=settings.embedder_options if same else {},
+        options_at="search.embedder_options",
     )
     return make("embed", Embedder, spec, {})
 

@@ -67,7 +67,10 @@ async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
         return None
     search = settings.search
     spec = PluginSpec(
-        name=search.embedder, setting="search.embedder", options=search.embedder_options
+        name=search.embedder,
+        setting="search.embedder",
+        options=search.embedder_options,
+        options_at="search.embedder_options",
     )
     stage = SemanticStage(embedder=make("embed", Embedder, spec, {}), cache=learned_dir())
     taught = taught_by([pack])

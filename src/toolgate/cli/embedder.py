@@ -103,6 +103,7 @@ async def tried(loaded: Settings) -> Json:
     spec = PluginSpec(
         name=loaded.search.embedder,
         options=loaded.search.embedder_options,
+        options_at="search.embedder_options",
         setting="search.embedder",
     )
     embedder = Proven(make("embed", Embedder, spec, {}))

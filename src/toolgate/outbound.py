@@ -464,7 +464,7 @@ def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLCon
         raise SettingError(
             f"{Path(file)} cannot be used as {what}: {why}.",
             allowed="Expected: files in PEM form.",
-            hint="Correct tls of this server.",
+            hint="Correct the setting or variable that names it, such as tls of a server.",
         ) from error
     return context
 

@@ -24,6 +24,13 @@ def test_what_was_paid_and_used_is_told_and_other_settings_are_tried(
     replayed = command("profile", "--optimization", "bm25", "--json").json
     assert replayed["searches"] == 1
     assert replayed["tokens"]["before"] > 0
+    weighed = command("profile", "--weight", "dense_weight=0", "--weight", "server_weight=1")
+    assert weighed.status == FINE
+    assert "1 search:" in weighed.err
+    for wrong in ("dense_weight=2", "dense_weight=x", "dense_weight", "none=1"):
+        refused = command("profile", "--weight", wrong)
+        assert refused.status == WRONG
+        assert "dense_weight, clause_weight, server_weight, context_weight" in refused.err
     assert command("profile").status == WRONG
 
 

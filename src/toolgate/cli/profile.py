@@ -16,6 +16,7 @@ from toolgate.cli._output import counted, note, print_json, print_table, waiting
 from toolgate.errors import ArgumentError
 from toolgate.ids import utc_now
 from toolgate.metatools import DiscoverRequest
+from toolgate.search import WEIGHTS
 from toolgate.settings import AuditSettings, Settings, UsageSettings, load
 from toolgate.store import AuditFilter, Upkeep, make_store
 from toolgate.types import Caller, Json
@@ -51,6 +52,10 @@ def profile(
     embedder: Annotated[
         str | None, typer.Option("--embedder", metavar="NAME", help="Another embedder.")
     ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option("--weight", metavar="NAME=VALUE", help="Another weight of hybrid search."),
+    ] = None,
     budget: Annotated[
         int | None,
         typer.Option("--budget", min=200, metavar="N", help="Another budget of tokens."),
@@ -72,16 +77,37 @@ def profile(
         changed = replace(changed, optimization=optimization, optimization_share=100.0)
     if embedder is not None:
         changed = replace(changed, search=replace(changed.search, embedder=embedder))
+    if weight:
+        options = changed.search.options
+        hybrid = {**options.get("hybrid", {}), **dict(map(_weight, weight))}
+        search = replace(changed.search, options={**options, "hybrid": hybrid})
+        changed = replace(changed, search=search)
     if budget is not None:
         changed = replace(changed, discovery=replace(changed.discovery, budget_tokens=budget))
     if changed == loaded:
         raise ArgumentError(
             "There is nothing to compare: the settings are those that are used.",
-            hint="Name others with --with, --optimization, --embedder or --budget.",
+            hint="Name others: --with, --optimization, --embedder, --weight, --budget.",
         )
     # Servers and store are those of here: what is tried is how they are searched.
     changed = replace(changed, servers=loaded.servers, store=loaded.store)
     return anyio.run(_profile, loaded, changed, days, as_json)
+
+
+def _weight(text: str) -> tuple[str, float]:
+    """`dense_weight=0.5` as name and value."""
+    name, _, value = text.partition("=")
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if name not in WEIGHTS or not 0 <= found <= 1:
+        raise ArgumentError(
+            f"--weight is {text!r}.",
+            allowed=f"Allowed: NAME=VALUE, from 0 to 1, with one of {', '.join(WEIGHTS)}.",
+            hint="Correct it.",
+        )
+    return name, found
 
 
 async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bool) -> int:

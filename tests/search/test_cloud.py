@@ -16,13 +16,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.search.test_hybrid import Broken
 from toolgate.errors import OptionError
-from toolgate.search import SearchAnswer, SearchRequest, catalog_search_schema
+from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy, catalog_search_schema
 from toolgate.search._catalog_wire import read_answer
 from toolgate.search._service import Breaker, ServiceError
 from toolgate.search.bm25 import Options as Bm25Options
 from toolgate.search.bm25 import build as build_bm25
 from toolgate.search.cloud import CloudSearch, Options, build
+from toolgate.search.hybrid import Options as HybridOptions
+from toolgate.search.hybrid import build as build_hybrid
 from toolgate.testing import FakeService, Reply, fake_service
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Json
@@ -303,7 +306,24 @@ async def test_a_late_answer_is_not_waited_for() -> None:
         found = await search.search(ISSUE)
 
     assert found.fallback == "cloud: no answer within 0.1 s"
+    assert found.duration_ms >= 100  # of the whole, not of the local search alone
     assert found.hits
+
+
+async def test_what_the_local_search_lacks_counts_only_where_it_answers() -> None:
+    def by_words_alone(_name: str) -> SearchStrategy:
+        return build_hybrid(HybridOptions(wait_s=5), embedder=Broken("raises", ["query"]))
+
+    async with fake_service(lambda body: results(result()) if body["maxResults"] == 1 else 5) as it:
+        search = build(Options(url=it.url), make_search=by_words_alone)
+        await search.update(sample_tools())
+        answered = await search.search(replace(ISSUE, limit=1))
+        failed = await search.search(replace(ISSUE, limit=2))
+        await search.aclose()
+
+    assert (keys(answered), answered.fallback) == (["mail:sendMail"], "")
+    assert failed.fallback.startswith("cloud: ")
+    assert "; hybrid: the embedder failed" in failed.fallback
 
 
 async def test_a_service_that_is_not_there_is_said_without_its_token(

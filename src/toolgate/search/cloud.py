@@ -128,7 +128,8 @@ class CloudSearch:
         except ServiceError as error:
             log.warning("cloud search failed", extra={"reason": str(error)})
             self._breaker.failed()
-            return _fallen_back(local, str(error))
+            took = (perf_counter() - started) * 1000
+            return replace(_fallen_back(local, str(error)), duration_ms=took)
         self._breaker.succeeded()
         hits, below = answered(chosen, local.hits, request)
         if not chosen and not hits and not notices:
@@ -138,6 +139,7 @@ class CloudSearch:
             hits=hits,
             notices=(*notices, *below),
             searched=len(tools),
+            fallback="",
             duration_ms=(perf_counter() - started) * 1000,
         )
 
@@ -190,9 +192,8 @@ def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:
     """The local answer, marked as what it is."""
     hits = (hit if hit.source == "exact" else replace(hit, source="fallback") for hit in local.hits)
     notice = f"Cloud search is not there ({reason}); this is the local search."
-    return replace(
-        local, hits=tuple(hits), notices=(notice, *local.notices), fallback=f"cloud: {reason}"
-    )
+    fallback = "; ".join(filter(None, (f"cloud: {reason}", local.fallback)))
+    return replace(local, hits=tuple(hits), notices=(notice, *local.notices), fallback=fallback)
 
 
 _: type[SearchStrategy] = CloudSearch

@@ -167,7 +167,8 @@ class ModelSearch:
             log.warning(
                 "model picked no tools", extra={"reason": reason, "error": type(error).__name__}
             )
-            return _fallen_back(ranked, request, reason)
+            took = (perf_counter() - started) * 1000
+            return replace(_fallen_back(ranked, request, reason), duration_ms=took)
         self._breaker.succeeded()
         found = self._answer(ranked, picks, request)
         return replace(found, duration_ms=(perf_counter() - started) * 1000)

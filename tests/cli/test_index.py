@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Serve, server_table
-from toolgate.cli._exit import FINE, NOTHING, WRONG
+from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
 
 
 @pytest.fixture
@@ -56,6 +56,21 @@ def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> Non
     assert command("index", "refresh", "--all", "--json").json["tools"] == 3
     assert command("index", "remove", "small", "--json").json == {"server": "small", "tools": 3}
     assert command("index", "status", "--json").json["searches"][0]["vectors"] == 3
+
+
+def test_a_refresh_without_an_embedder_does_not_say_that_it_is_done(
+    command: Command, meaning: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgate.cli.index._STUCK_S", 0.1)
+    path = meaning / "toolgate.toml"
+    options = 'embedder = "onnx"\nembedder_options = { folder = "./nowhere" }\n'
+    path.write_text(f"{path.read_text('utf-8')}\n[search]\n{options}", "utf-8")
+    assert command("tools").status == FINE
+
+    asked = command("index", "refresh", "small")
+
+    assert (asked.status, asked.out) == (FAILED, "")
+    assert "3 tools still without a new vector: The folder " in asked.err
 
 
 def test_what_cannot_be_meant_is_refused(command: Command, meaning: Path) -> None:

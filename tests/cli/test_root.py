@@ -136,8 +136,11 @@ def test_import_may_be_given_more_than_once_and_needs_its_file() -> None:
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_loads_and_says_of_itself_what_the_overview_says(name: str) -> None:
-    text = (load(name).help or "").split("\n\n")[0]
+    command = load(name)
+    text = (command.help or "").split("\n\n")[0]
     assert " ".join(text.split()) == COMMANDS[name][1]
+    # Completion is installed for the program, and is no option of each command.
+    assert not {one.name for one in command.params} & {"install_completion", "show_completion"}
 
 
 @pytest.mark.parametrize("argv", [[], ["servers"]], ids=["toolgate", "servers"])

@@ -16,7 +16,7 @@ from toolgate.types import Json, json_object
 
 __all__ = ["app", "read_arguments"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _OF_TYPE: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -15,7 +15,7 @@ from toolgate.errors import UnknownModelError
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _LEAVE = frozenset({"/exit", "/quit", "exit", "quit"})
 

@@ -24,7 +24,9 @@ from toolgate.settings import (
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Check the configuration, or bring an old one up to date.", no_args_is_help=True
+    help="Check the configuration, or bring an old one up to date.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 

@@ -12,7 +12,7 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(help="Show what tasks cost in tokens, against listing every tool.")

@@ -18,6 +18,7 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Show, give and remove what servers are shown.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]

@@ -14,7 +14,7 @@ from toolgate.types import Json, json_object
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(help="Show what tools do and which arguments they take.")

@@ -37,7 +37,7 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _BRIEF = ("use_mcp", "intent", "confidence", "tool", "arguments", "matched")
 

@@ -18,7 +18,7 @@ from toolgate.cli._output import counted, folded, note, print_json, print_text, 
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _MARKS: dict[State, str] = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 

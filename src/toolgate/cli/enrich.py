@@ -16,7 +16,7 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(help="Show a message with the rules and tools that a model gets for it.")

@@ -26,7 +26,9 @@ from toolgate.strategies import Strategies
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Measure how good search and intents are.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure how good search and intents are.", no_args_is_help=True, add_completion=False
+)
 app.command()(intents)
 
 _DEPTH = 20

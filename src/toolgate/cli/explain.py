@@ -12,7 +12,7 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(help="Say why somebody sees a tool, or does not.")

@@ -23,7 +23,9 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show, renew or remove the vectors by which tools are found.", no_args_is_help=True
+    help="Show, renew or remove the vectors by which tools are found.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
@@ -94,11 +96,12 @@ async def _refresh(server: str | None, as_json: bool) -> int:
         print_json({**asked, "backlog": left, **found})
     else:
         whose = f" of {server}" if server else ""
-        print_text(f"Computed the vectors of {counted(asked['tools'], 'tool')}{whose} anew.")
+        if not left:
+            print_text(f"Computed the vectors of {counted(asked['tools'], 'tool')}{whose} anew.")
         for search in searches:
             if left:
                 state = search["last_error"] or "still working"
-                note(f"{counted(left, 'tool')} without a vector: {state}")
+                note(f"{counted(left, 'tool')} still without a new vector: {state}")
     return FAILED if left else FINE
 
 

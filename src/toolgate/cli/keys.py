@@ -16,6 +16,7 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Show and exchange the key that credentials of servers are encrypted with.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]

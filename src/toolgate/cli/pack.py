@@ -27,6 +27,7 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Make, check, list and switch packs: intents, rules and tools in files.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 _OWN = frozenset({"setting", "working folder"})

@@ -23,7 +23,7 @@ from toolgate.types import Caller, Json
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _MOST = 2_000
 _LONGEST_WAIT_S = 60.0

@@ -15,7 +15,7 @@ from toolgate.types import Json, json_object
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _SIBLINGS = 6
 """Names of further tools of a server that are shown."""

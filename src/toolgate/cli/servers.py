@@ -30,7 +30,9 @@ from toolgate.types import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List, add, change, test and remove servers.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, add, change, test and remove servers.", no_args_is_help=True, add_completion=False
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]

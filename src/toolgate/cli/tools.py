@@ -11,7 +11,7 @@ from toolgate.cli._output import local_time, note, print_json, print_table, wait
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(help="List the tools of all servers.")

@@ -19,7 +19,7 @@ from toolgate.settings import Settings
 
 __all__ = ["app"]
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 Kind: TypeAlias = Literal["client", "store", "data", "configuration", "log", "database"]
 """What lies there."""

@@ -1,7 +1,11 @@
 """What a process that serves takes of memory, and what it leaves."""
 
+import gc
 import subprocess
 import sys
+from contextlib import suppress
+
+from toolgate.memory import uncollected
 
 NEEDED = """
 import sys
@@ -43,3 +47,14 @@ def test_the_front_loads_nothing_of_the_sdk_that_it_does_not_use() -> None:
 def test_whoever_asks_for_the_rest_of_the_sdk_gets_it() -> None:
     """Code of packs runs in the same process."""
     run(NEEDED + ASKED)
+
+
+def test_the_collector_waits_while_many_objects_are_made() -> None:
+    """It is as before afterwards, also where it was off already or the block failed."""
+    with uncollected():
+        assert not gc.isenabled()
+        with suppress(ValueError), uncollected():
+            raise ValueError
+        assert not gc.isenabled()
+
+    assert gc.isenabled()

@@ -4,10 +4,12 @@ import ctypes
 import gc
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
-__all__ = ["defer", "give_back_freed_memory", "set_aside", "trim"]
+__all__ = ["defer", "give_back_freed_memory", "set_aside", "trim", "uncollected"]
 
 _M_MMAP_THRESHOLD = -3
 _THRESHOLD_BYTES = 2**20
@@ -82,6 +84,21 @@ def trim() -> None:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Make many objects that are to stay in the block: the collector of cycles waits until its end.
+
+    It would look at them again and again while they are made, which takes as long as making them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def set_aside() -> None:

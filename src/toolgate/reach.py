@@ -300,7 +300,7 @@ class Reach:
                 return allowed
             shown = np.ones(len(keys), np.bool_) if allowed is None else allowed.copy()
             for name in hidden:
-                shown[snapshot.spans.get(name, slice(0, 0))] = False
+                shown[snapshot.span(name)] = False
             return shown
         # Another request has brought a newer version of the catalog into the index meanwhile.
         return np.fromiter(
@@ -317,7 +317,7 @@ class Reach:
     @staticmethod
     def count_of(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
         """Tools of a server that a caller may see."""
-        span = snapshot.spans.get(server, slice(0, 0))
+        span = snapshot.span(server)
         return span.stop - span.start if allowed is None else int(allowed[span].sum())
 
     def siblings(
@@ -332,7 +332,7 @@ class Reach:
                 continue
             names = [tool.name for tool in entries.tools]
             if allowed is not None:
-                names = list(compress(names, allowed[snapshot.spans[name]].tolist()))
+                names = list(compress(names, allowed[snapshot.span(name)].tolist()))
             found[name] = names
         return found
 

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any
 
 from toolgate import jsontext
@@ -101,6 +102,9 @@ class ServerEntries:
         return sum(estimate_tokens(tool.raw) + 1 for tool in self.tools)
 
 
+_TOOLS = attrgetter("tools")
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """All servers at one moment. Snapshots share the entries of servers that did not change."""
@@ -118,17 +122,18 @@ class Snapshot:
 
     @cached_property
     def _tools(self) -> tuple[Entry, ...]:
-        return tuple(chain.from_iterable(entries.tools for entries in self.servers.values()))
+        return tuple(chain.from_iterable(map(_TOOLS, self.servers.values())))
+
+    def span(self, server: str) -> slice:
+        """Where a server's tools are in `tools`; empty for one that is not there."""
+        end = self._ends.get(server)
+        return slice(0, 0) if end is None else slice(end - len(self.servers[server].tools), end)
 
     @cached_property
-    def spans(self) -> Mapping[str, slice]:
-        """Where each server's tools are in `tools`."""
-        spans: dict[str, slice] = {}
-        end = 0
-        for name, entries in self.servers.items():
-            begin, end = end, end + len(entries.tools)
-            spans[name] = slice(begin, end)
-        return spans
+    def _ends(self) -> Mapping[str, int]:
+        """Where the tools of each server end. Numbers alone: there may be 200,000 of them."""
+        counts = map(len, map(_TOOLS, self.servers.values()))
+        return dict(zip(self.servers, accumulate(counts), strict=True))
 
     @cached_property
     def held(self) -> Mapping[str, str]:
@@ -136,6 +141,7 @@ class Snapshot:
         return {
             f"{server}:{name}": why
             for server, entries in self.servers.items()
+            if entries.held
             for name, why in entries.held.items()
         }
 

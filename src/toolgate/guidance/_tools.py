@@ -1,12 +1,13 @@
 """The tools of intents: which ones names mean, how they are shown, what a search makes of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Final, Protocol
 
 from toolgate import jsontext
-from toolgate.catalog import Entry, Snapshot
+from toolgate.catalog import Entry, ServerEntries, Snapshot
 from toolgate.intent import Intent, Taught
 from toolgate.search import Hit, SearchAnswer, signature
 from toolgate.types import json_object
@@ -41,6 +42,8 @@ class ToolNames:
 
     def __init__(self) -> None:
         self._state: tuple[int, str] = (-1, "")
+        self._servers: Mapping[str, ServerEntries] = {}
+        self._of_server: dict[str, list[tuple[str, Entry]]] = {}
         self._called: dict[str, list[Entry]] = {}
         self._found: dict[tuple[str, str], Sequence[Entry]] = {}
 
@@ -51,17 +54,8 @@ class ToolNames:
 
         A key means its tool, and a bare name that of the intent's own pack before all others.
         """
-        state = snapshot.version, taught.version
-        if state != self._state:
-            self._state = state
-            self._found = {}
-            self._called = {
-                tool: [] for each in taught.intents for tool in (*each.tools, each.tool)
-            }
-            for entry in snapshot.tools:
-                for called in {entry.name, entry.exposed}:
-                    if called in self._called:
-                        self._called[called].append(entry)
+        if (snapshot.version, taught.version) != self._state:
+            self._look(snapshot, taught)
         which = intent.pack, name
         found = self._found.get(which)
         if found is None:
@@ -69,6 +63,31 @@ class ToolNames:
             found = self._called.get(name, ()) if own is None else (own,)
             self._found[which] = found
         return found
+
+    def _look(self, snapshot: Snapshot, taught: Taught) -> None:
+        """Look through the servers that are not as they were at the last look."""
+        names = {tool for each in taught.intents for tool in (*each.tools, each.tool)}
+        before: Mapping[str, ServerEntries] = {}
+        if taught.version == self._state[1]:
+            before = self._servers
+        of_server: dict[str, list[tuple[str, Entry]]] = {}
+        for server, entries in snapshot.servers.items():
+            if before.get(server) is entries:
+                named = self._of_server.get(server)
+            else:
+                named = [
+                    (called, entry)
+                    for entry in entries.tools
+                    for called in dict.fromkeys((entry.name, entry.exposed))
+                    if called in names
+                ]
+            if named:
+                of_server[server] = named
+        self._state = snapshot.version, taught.version
+        self._servers, self._of_server, self._found = snapshot.servers, of_server, {}
+        self._called = {}
+        for called, entry in chain.from_iterable(of_server.values()):
+            self._called.setdefault(called, []).append(entry)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from toolgate import jsontext
+from toolgate.memory import uncollected
 from toolgate.search._alike import shared_head, shared_tail
 from toolgate.search._arms import Arms
 from toolgate.search._upkeep import VectorIndex
@@ -106,7 +107,8 @@ class ToolIndex:
         tail = shared_tail(old, tools, head)
         middle = {tool.key: tool for tool in tools[head : len(tools) - tail]}
         known = {each.key: each for each in read[head : len(read) - tail]}
-        fresh = [_fresh(tool, known.get(tool.key)) for tool in middle.values()]
+        with uncollected():
+            fresh = [_fresh(tool, known.get(tool.key)) for tool in middle.values()]
         end = len(tools) - tail
         given = tools
         if len(middle) != end - head:  # a name that a server has twice counts once

@@ -80,6 +80,13 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         later = await client.get("/console/cost")
         assert "in 1 conversation" in said_in(later.text)
         assert "refresh" not in later.headers
+        home = await client.get("/console")
+        assert "Calls of the last hour – Being counted." in said_in(home.text)
+        with anyio.fail_after(60):
+            while "Being counted" in said_in((await client.get("/console")).text):
+                pass
+        home = await client.get("/console")
+        assert "3 calls, none failed" in said_in(home.text)
 
 
 async def test_conversations_are_told_apart() -> None:

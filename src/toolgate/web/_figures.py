@@ -74,6 +74,6 @@ class Figures:
         try:
             self._kept[name] = Found(value=await count(), at_s=monotonic())
         except ToolgateError as error:
-            log.warning("tokens were not counted", extra={"reason": str(error)})
+            log.warning("figures were not counted", extra={"figures": name, "reason": str(error)})
         finally:
             del self._counting[name]

@@ -32,9 +32,11 @@ def plain(text: object, most: int = 300) -> str:
 
 def visible(text: object, most: int = 20_000) -> Markup:
     """A text of others as markup: escaped, odd characters named, set apart from the text around."""
+    shown = cut(text, most)
+    if _ODD.search(shown) is None:
+        return Markup(f"<bdi>{escape(shown)}</bdi>")  # noqa: S704 - escaped
     parts: list[str] = []
     end = 0
-    shown = cut(text, most)
     for odd in _ODD.finditer(shown):
         parts.append(str(escape(shown[end : odd.start()])))
         parts.append(f'<span class="odd">{escape(_name(odd[0]))}</span>')

@@ -10,7 +10,7 @@ from toolgate.web._visit import Visit
 __all__ = ["ROUTES"]
 
 _PERIODS = {"1": "a day", "7": "a week", "30": "a month"}
-_SHOWN = 100
+_SHOWN = 50
 
 
 async def _show(visit: Visit) -> Response:

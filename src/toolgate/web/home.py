@@ -36,8 +36,8 @@ async def _show(visit: Visit) -> Response:
         troubled=troubled,
         tools=tools,
         minutes=minutes,
-        calls=sum(whole for whole, _ in minutes),
-        errors=sum(failed for _, failed in minutes),
+        calls=sum(whole for whole, _ in minutes or ()),
+        errors=sum(failed for _, failed in minutes or ()),
         running=await _calls(visit),
         wanted=await _wanted(visit, servers),
         saved=await _saved(visit) if visit.manages else None,
@@ -53,12 +53,15 @@ async def _saved(visit: Visit) -> Account | None:
     return found.value if found is not None else None
 
 
-async def _last_hour(visit: Visit) -> list[tuple[int, int]]:
-    """Calls and failed ones of each of the last minutes, oldest first."""
+async def _last_hour(visit: Visit) -> list[tuple[int, int]] | None:
+    """Calls and failed ones of each of the last minutes, oldest first; None: being counted."""
     now = datetime.now(UTC)
     since = (now - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
-    counted = await visit.app.store.audit_minutes(utc_text(since))
-    by_minute = {count.minute: count for count in counted}
+    text = utc_text(since)
+    counted = await visit.figures.look("hour", text, lambda: visit.app.store.audit_minutes(text))
+    if counted is None:
+        return None
+    by_minute = {count.minute: count for count in counted.value}
     none = MinuteCount(minute="", calls=0, errors=0)
     found: list[tuple[int, int]] = []
     for number in range(_MINUTES):

@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from tests.chat.place import scripted
 from tests.real.setup import Browser, ensure_browser
+from toolgate.authn import identity_of
 from toolgate.errors import ToolgateError
 from toolgate.evaluations import evaluations_file, note_evaluations
 from toolgate.metatools import DiscoverRequest
@@ -154,10 +155,15 @@ async def shoot(browser: Browser) -> None:
         here = Caller()
         me = await admin.create_token(here, "maria", roles=["admin"])
         await admin.create_token(here, "build-server", roles=["reader"], expires_in_s=300_000)
-        await admin.create_token(here, "anna", roles=["member"], groups=["web"])
+        anna = await admin.create_token(here, "anna", roles=["member"], groups=["web"])
         await admin.save_project(here, "web", settings={"optimization": "hybrid"}, new=True)
         await ask(base, me.secret, "Which invoice of Ada is open?")
-        agent = Caller(caller_id="token:anna", client="claude-code", conversation="c")
+        agent = Caller(
+            caller_id=f"token:{anna.row.token_id}",
+            identity=identity_of(anna.row),
+            client="claude-code",
+            conversation="c",
+        )
         for query, key in (
             ("open an issue about a failing test", "github:create_issue"),
             ("read a file", "files:read_file"),

@@ -61,7 +61,7 @@ class _Row:
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
     """Call with and without; gives the table."""
     with collector() as endpoint:
-        found = asyncio.run(_pairs(endpoint, pairs=20 if quick else 200))
+        found = asyncio.run(_pairs(endpoint, pairs=20 if quick else 120))
     rows = [
         {
             "with": name,

@@ -70,7 +70,7 @@ class Observation:
         self._token = _within.set(self)
         self._began = perf_counter()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """End."""
         took_s = self.took_s = perf_counter() - self._began
         self.failed = kind is not None
@@ -88,12 +88,12 @@ class _Timed:
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
-
-    def __enter__(self) -> None:
-        """Begin."""
         self._began = perf_counter()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __enter__(self) -> None:
+        """Do nothing: it began when it was made."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """End."""
         took_s = perf_counter() - self._began
         for timer in _timers:

@@ -1,7 +1,7 @@
 """Spans reach a collector as the library of OpenTelemetry would send them, or are counted."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 import anyio
@@ -29,8 +29,10 @@ GIVEN = f"00-{TRACE}-00f067aa0ba902b7-01"
 
 
 @pytest.fixture(autouse=True)
-def _of_no_other() -> None:
+def _traced() -> Generator[None]:
     join_trace(parse_trace(GIVEN, "rojo=1"))
+    yield
+    join_trace(None)
 
 
 def work(times: int = 1) -> None:

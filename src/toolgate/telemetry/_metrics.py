@@ -55,19 +55,15 @@ class Times:
         self.by_label: dict[str, list[float]] = {}
         """Of each label how many ended in each bucket, beyond the last, and their sum."""
 
-    def add(self, label: str, seconds: float) -> None:
-        """Count one."""
-        counts = self.by_label.get(label)
-        if counts is None:
-            if len(self.by_label) >= _MOST_NAMES:
-                label = OTHER
-            counts = self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
-        counts[bisect_left(BUCKETS, seconds)] += 1
-        counts[-1] += seconds
+    def begin(self, label: str) -> list[float]:
+        """The counts of a label, or those of `other` where there are too many."""
+        if label not in self.by_label and len(self.by_label) >= _MOST_NAMES:
+            label = OTHER
+        return self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
 
     def join(self, label: str, buckets: Sequence[int], seconds: float) -> None:
         """Add what was counted elsewhere: by bucket, and in all."""
-        counts = self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
+        counts = self.begin(label)
         for at, count in enumerate(buckets):
             counts[at] += count
         counts[-1] += seconds
@@ -221,6 +217,8 @@ class Metrics:
 
     def note_stage(self, stage: str, seconds: float, has_failed: bool) -> None:  # noqa: FBT001 - a `Timer`
         """Count a run of a stage."""
-        self.stages.add(stage, seconds)
+        counts = self.stages.by_label.get(stage) or self.stages.begin(stage)
+        counts[bisect_left(BUCKETS, seconds)] += 1
+        counts[-1] += seconds
         if has_failed:
             self.failures.add((self._words.bounded(stage),))

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from random import getrandbits, uniform
 from time import time_ns
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from toolgate.observe import (
 )
 from toolgate.outbound import client_context, why_not
 from toolgate.settings import OtlpVariables, TraceSettings, otlp_variables
-from toolgate.types import Json, json_object
+from toolgate.types import json_object
 
 __all__ = ["Tracer"]
 
@@ -42,7 +43,9 @@ log = logging.getLogger(__name__)
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
 _KINDS: Mapping[str, int] = {"request": _SERVER, "server": _CLIENT, "model": _CLIENT}
-_FAILED: Json = {"code": 2}
+_FAILED = ',"status":{"code":2}'
+_TAIL = "]}]}]}"
+"""Closes what `_head` opens."""
 _HERE, _ELSEWHERE = 0x100, 0x300
 """Flags of a span: where its parent is."""
 
@@ -114,9 +117,17 @@ class Tracer:
             "telemetry.sdk.language": "python",
             "telemetry.sdk.version": toolgate.__version__,
         }
-        self._resource = [
-            {"key": key, "value": {"stringValue": value}} for key, value in about.items()
-        ]
+        resource = {
+            "attributes": [
+                {"key": key, "value": {"stringValue": value}} for key, value in about.items()
+            ]
+        }
+        scope = {"name": "toolgate", "version": toolgate.__version__}
+        # The one object in each of the lists, open where its spans follow.
+        self._head = (
+            f'{{"resourceSpans":[{{"resource":{jsontext.dumps(resource).decode()},'
+            f'"scopeSpans":[{{"scope":{jsontext.dumps(scope).decode()},"spans":['
+        )
         self._headers = {"content-type": "application/json", **ways.headers}
         if ways.compression:
             self._headers["content-encoding"] = ways.compression
@@ -289,10 +300,7 @@ class Tracer:
 
     async def _packed(self, spans: Sequence[_Span]) -> bytes:
         """The body of a request."""
-        scope = {"name": "toolgate", "version": toolgate.__version__}
-        told = {"scope": scope, "spans": [_told(span) for span in spans]}
-        found = {"resource": {"attributes": self._resource}, "scopeSpans": [told]}
-        body = jsontext.dumps({"resourceSpans": [found]})
+        body = f"{self._head}{','.join(map(_told, spans))}{_TAIL}".encode()
         match self._ways.compression:
             case "":
                 return body
@@ -335,29 +343,39 @@ class Tracer:
             log.warning("spans were lost", extra={"spans": lost})
 
 
-def _told(span: _Span) -> Json:
-    """A span as OTLP has it in JSON: ids in hex, times as texts, kinds as numbers."""
+def _told(span: _Span) -> str:
+    """A span as OTLP has it in JSON: ids in hex, times as texts, kinds as numbers.
+
+    Put together as a text, since ids and numbers need no quoting: half the time of `dumps`.
+    """
     trace = span.trace
-    found: Json = {
-        "traceId": trace.trace_id,
-        "spanId": span.span_id,
-        "flags": int(trace.flags, 16) | (_ELSEWHERE if span.is_remote else _HERE),
-        "name": span.name,
-        "kind": _KINDS.get(span.name, _INTERNAL),
-        "startTimeUnixNano": str(span.began_ns),
-        "endTimeUnixNano": str(span.ended_ns),
+    flags = int(trace.flags, 16) | (_ELSEWHERE if span.is_remote else _HERE)
+    found = (
+        f'{{"traceId":"{trace.trace_id}","spanId":"{span.span_id}","flags":{flags},'
+        f'"startTimeUnixNano":"{span.began_ns}","endTimeUnixNano":"{span.ended_ns}",'
+        f"{_about(span.name, *span.fields.items())}"
+    )
+    if span.parent_id:
+        found += f',"parentSpanId":"{span.parent_id}"'
+    if trace.state:
+        found += f',"traceState":{jsontext.dumps(trace.state).decode()}'
+    if span.has_failed:
+        found += _FAILED
+    return f"{found}}}"
+
+
+@lru_cache(maxsize=1_024)
+def _about(name: str, *fields: tuple[str, object]) -> str:
+    """What spans of the same kind have in common, as the inside of an object."""
+    common = {
+        "name": name,
+        "kind": _KINDS.get(name, _INTERNAL),
         "attributes": [
             {"key": f"toolgate.{key}", "value": {"stringValue": str(value)}}
-            for key, value in span.fields.items()
+            for key, value in fields
         ],
     }
-    if span.parent_id:
-        found["parentSpanId"] = span.parent_id
-    if trace.state:
-        found["traceState"] = trace.state
-    if span.has_failed:
-        found["status"] = _FAILED
-    return found
+    return jsontext.dumps(common).decode()[1:-1]
 
 
 def _refused(said: bytes) -> int:

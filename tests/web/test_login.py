@@ -1,5 +1,6 @@
 """Who may look: sessions instead of tokens in a browser."""
 
+import html
 import re
 
 import anyio
@@ -84,6 +85,19 @@ async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
         assert new is not None
         done = await place.client.post("/console/projects", data={"csrf": new[1], "name": "web"})
         assert done.status_code == 303
+
+
+async def test_what_the_address_of_a_form_said_is_kept_too() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        await place.app.store.delete_session((await place.app.store.sessions())[0].session_id)
+        form = {"csrf": "0", "key": "notes:add", "mark": "right"}
+        late = await place.client.post("/console/search?q=a+%26+b&limit=10", data=form)
+        fields = dict(re.findall(r'name="(csrf|sent)" value="([^"]*)"', late.text))
+        fields["sent"] = html.unescape(fields["sent"])
+        again = await place.client.post("/console/login", data={**fields, "token": secret})
+        assert 'action="/console/search?q=a+%26+b&amp;limit=10"' in again.text
 
 
 async def test_a_member_sees_only_what_a_member_may() -> None:

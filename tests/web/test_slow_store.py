@@ -94,6 +94,11 @@ async def test_a_form_at_a_locked_file_is_not_saved_and_can_be_sent_again(tmp_pa
             assert "typed" not in said_in(await place.page("projects"))
         assert "typed" not in await names(place)
         again = fields_of(answer.text)
+        with locked(path):
+            wanted = '{"name": "sleeper", "config": {"command": "sleep", "args": ["1"]}}'
+            answer = await place.send("servers/save", 503, csrf=csrf, take=wanted)
+            assert "Nothing was saved" in said_in(answer.text)
+            assert place.app.gateway.server(ADMIN, "sleeper") is None
         done = await place.client.post("/console/projects", data=again)
         assert done.status_code == 303, said_in(done.text)
         assert "typed" in await names(place)

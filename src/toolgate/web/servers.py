@@ -10,7 +10,7 @@ import orjson
 from starlette.responses import Response
 
 from toolgate.clients import Machine, find
-from toolgate.errors import ArgumentError, ToolgateError, UnknownServerError
+from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
 from toolgate.settings import (
     parse_document,
     redact,
@@ -199,6 +199,8 @@ async def _save(visit: Visit) -> Response:
             )
             added.append(one.name)
         except ToolgateError as error:
+            if isinstance(error, StoreError) and not added:
+                raise  # nothing is certain but that: it can be sent again as a whole
             failed.append(replace(one, error=str(error)))
     if failed:
         said = f"Added: {', '.join(added)}." if added else ""

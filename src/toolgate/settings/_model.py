@@ -314,7 +314,8 @@ class ProjectTable:
     several; `project` in the table of a server does the same for that one."""
 
     optimization: str = ""
-    """As at the top of the file: `off`, or what is configured there; empty: as there."""
+    """As at the top of the file: `off`, `bm25`, `hybrid`, `cloud` or another search; empty: as
+    there."""
 
     mode: Literal["", "auto", "meta", "all"] = ""
     """As at the top of the file; empty: as there."""

@@ -26,20 +26,28 @@ from numpy.typing import NDArray
 from toolgate.cli._measure import Labelled, Question, read_labelled
 from toolgate.embed.bundled import MODEL, BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
-from toolgate.search._calibration import COMPETITORS, Evidence, brevity, chance, shortness
+from toolgate.search._calibration import (
+    COMPETITORS,
+    Evidence,
+    brevity,
+    chance,
+    mostly,
+    shortness,
+)
 from toolgate.search._text import split_identifier
 from toolgate.search.hybrid import HybridSearch, Options
 
 OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "_relevance.json"
 PATIENT = Options(wait_s=60, embed_timeout_s=60)
-FALSE_ALARMS = 0.085
-"""Share of metatool's requests used for fitting that may get the notice. Their model has not seen
-them and they are vague: on the given sets half of that remains (`--check`)."""
-SIZE = 1.3
+FALSE_ALARMS = 0.102
+"""Share of metatool's requests used for fitting that may get the notice, over all catalogs. Their
+model has not seen them and they are vague: on the given sets half of that remains (`--check`)."""
+SIZE = 2.0
 """How much the line rises with `chance`, as a logit. Likelihood alone would not raise it: a larger
 catalog serves more, too. But what is said where nothing fits should not depend on its size."""
-BRIEF = 8.0
-"""The same with `brevity`: two or three words come near to something in any catalog."""
+BRIEF = 12.0
+"""How much more it rises with `brevity` than it would: phrases are said in a tool's own words here,
+while those of people are not."""
 HITS = (
     "bias",
     "cosine",
@@ -51,15 +59,16 @@ HITS = (
     "short",
     "telling",
 )
-REQUESTS = ("bias", "cosine", "short", "found", "crowd")
+REQUESTS = ("bias", "cosine", "short", "brief", "found", "ahead")
+"""What is known of a request; the line without a yardstick lacks the last."""
 SHOWN = 10
 """Best hits of a request that are looked at."""
-JOINED = 40.0
+JOINED = 30.0
 """What a request for two tools counts, against one for a single tool: most of those that people ask
 are said in one sentence, which no clause parts."""
 NOTHING = 0.1
 """What all requests that nothing serves count, against all for a single tool."""
-KINDS = {"served": 1.0, "joined": 0.3, "phrases": 1.0, "everyday": 1.0, "removed": 0.2, "gone": 1.0}
+KINDS = {"served": 1.0, "joined": 0.3, "phrases": 1.0, "everyday": 3.0, "removed": 0.2, "gone": 1.0}
 """What the kinds of requests of a catalog count for the line, each as a whole: what it serves, two
 of these in one, short phrases that it serves, what it hardly serves, what it serves no more, and
 phrases likewise. What it serves and what it does not count the same in each catalog."""
@@ -125,8 +134,14 @@ class Seen:
     def best(self) -> list[float]:
         """What is known of the request, in the order of `REQUESTS`."""
         fields = self.hits[0].fields
-        short = shortness(fields["words"])
-        return [1.0, fields["cosine"], short, short * fields["found"], fields["crowd"]]
+        return [
+            1.0,
+            fields["cosine"],
+            shortness(fields["words"]),
+            brevity(self.said),
+            mostly(fields["found"]),
+            fields["ahead"],
+        ]
 
     def raised(self) -> float:
         """How much the line rises for the size of the catalog and a brief request, as a logit."""
@@ -176,11 +191,12 @@ async def fit(data: Path, embedder: BundledEmbedder, most: int) -> None:
                 "everyday": await _seen(tools, everyday[::2], embedder),
             }
         )
-    hits, line = _fitted_hits(catalogs), _fitted_line(catalogs)
     made = {
         "source": "python -m training.calibrate; metatool train, clinc150 train, toucan's texts; "
         f"{embedder.identity}",
-        **{name: round(value, 4) for name, value in {**hits, **line}.items()},
+        "hits": _fitted_hits(catalogs),
+        "line": _fitted_line(catalogs, REQUESTS),
+        "line_alone": _fitted_line(catalogs, REQUESTS[:-1]),
     }
     OUT.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     print(OUT.read_text(encoding="utf-8"))
@@ -197,11 +213,13 @@ def _fitted_hits(catalogs: Sequence[Mapping[str, Sequence[Seen]]]) -> dict[str, 
         [row for seen in (*served, *joined, *nothing) for row in seen.rows()],
         [1.0] * _rows(served) + [JOINED] * _rows(joined) + [share] * _rows(nothing),
     )
-    return dict(zip(HITS, weights, strict=True))
+    return {name: round(weight, 4) for name, weight in zip(HITS, weights, strict=True)}
 
 
-def _fitted_line(catalogs: Sequence[Mapping[str, Sequence[Seen]]]) -> dict[str, float]:
-    """The line of "nothing fits", as a cosine."""
+def _fitted_line(
+    catalogs: Sequence[Mapping[str, Sequence[Seen]]], names: Sequence[str]
+) -> dict[str, float]:
+    """The line of "nothing fits", as a cosine, from some of what is known of a request."""
     rows: list[tuple[list[float], bool]] = []
     counts: list[float] = []
     for found in catalogs:
@@ -211,21 +229,27 @@ def _fitted_line(catalogs: Sequence[Mapping[str, Sequence[Seen]]]) -> dict[str, 
         }
         for kind, asked in found.items():
             fits, known = kind in SERVED, [seen for seen in asked if seen.hits]
-            rows += [(seen.best(), fits) for seen in known]
+            rows += [(seen.best()[: len(names)], fits) for seen in known]
             counts += [1_000 * KINDS[kind] / whole[fits] / len(known)] * len(known)
-    bias, cosine, short, words, crowd = _logistic(rows, counts)
-    weights = np.array([bias, cosine, short, words, crowd])
-    served = [seen for seen in catalogs[0]["served"] if seen.hits]
-    reached = [float(np.array(seen.best()) @ weights) - seen.raised() for seen in served]
+    weights = _logistic(rows, counts)
+    fitted = dict(zip(names, weights, strict=True))
+    served = [seen for found in catalogs for seen in found.get("served", ()) if seen.hits]
+    reached = [
+        float(np.array(seen.best()[: len(names)]) @ np.array(weights)) - seen.raised()
+        for seen in served
+    ]
     cut = float(np.quantile(np.array(reached), FALSE_ALARMS))
-    return {
-        "cut": (cut - bias) / cosine,
-        "cut_short": -short / cosine,
-        "cut_found": words / cosine,
-        "cut_crowd": -crowd / cosine,
-        "cut_size": SIZE / cosine,
-        "cut_brief": BRIEF / cosine,
+    ahead = fitted.get("ahead", 0.0)
+    whole_cosine = fitted["cosine"] + ahead
+    line = {
+        "cut": cut - fitted["bias"],
+        "short": -fitted["short"],
+        "brief": BRIEF - fitted["brief"],
+        "size": SIZE,
+        "found": fitted["found"],
+        "ahead": ahead,
     }
+    return {name: round(value / whole_cosine, 4) for name, value in line.items()}
 
 
 async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:

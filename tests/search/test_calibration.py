@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.search.hashing import HashingEmbedder
+from toolgate.embed import Embedder
 from toolgate.embed.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search._calibration import Evidence, crowd_of, read_calibration, rivals_of
+from toolgate.search._calibration import Evidence, read_calibration, rivals_of
 from toolgate.search.hybrid import Options, build
 
 pytestmark = pytest.mark.anyio
@@ -14,13 +16,13 @@ FAR = Evidence(
     cosine=0.3,
     covered=0.1,
     gap=0.1,
-    crowd=1.5,
     rivals=2.5,
     found=0.0,
     words=3,
     said=5,
     behind=0.1,
     tools=1_000,
+    ahead=-0.1,
 )
 
 
@@ -37,8 +39,8 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
 
 @pytest.mark.parametrize(
     "better",
-    [{"cosine": 0.6}, {"found": 1.0}, {"words": 12}, {"said": 12}, {"crowd": 0.0}, {"tools": 50}],
-    ids=["nearer", "has its words", "tells more", "a longer request", "none is as near", "smaller"],
+    [{"cosine": 0.6}, {"ahead": 0.2}, {"found": 1.0}, {"words": 12}, {"said": 12}, {"tools": 50}],
+    ids=["nearer", "ahead of others", "has its words", "tells more", "a longer request", "smaller"],
 )
 def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
     """A request of few words is near to something by chance, and so is any among many tools."""
@@ -47,23 +49,29 @@ def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
     assert calibration.margin(FAR._replace(**better)) > calibration.margin(FAR)
 
 
+@pytest.mark.parametrize("better", [{"cosine": 0.6}, {"found": 1.0}, {"said": 12}, {"tools": 50}])
+def test_there_is_a_line_without_a_yardstick(better: dict[str, float]) -> None:
+    calibration, alone = read_calibration(), FAR._replace(ahead=None)
+
+    assert calibration.margin(alone._replace(**better)) > calibration.margin(alone)
+
+
 def test_tools_that_a_small_catalog_lacks_count_as_they_usually_are() -> None:
     """Else the best of three tools is the one for any request."""
-    assert crowd_of([0.2, 0.1]) > crowd_of([0.6, 0.1]) > 0
     assert rivals_of([1.0, 0.3]) > 0
-    assert crowd_of([]) == rivals_of([]) == 0
+    assert rivals_of([]) == 0
 
 
 def test_a_single_word_that_a_tool_has_is_enough() -> None:
     """A line that rises for brief requests must leave them a chance."""
-    word = FAR._replace(cosine=0.75, found=1.0, crowd=0.5, words=1, said=1, tools=300)
+    word = FAR._replace(cosine=0.75, found=1.0, words=1, said=1, tools=300, ahead=0.1)
 
     assert read_calibration().margin(word) > 0
 
 
-async def asked(*queries: str) -> list[SearchAnswer]:
+async def asked(*queries: str, embedder: Embedder | None = None) -> list[SearchAnswer]:
     """What a catalog of three tools answers."""
-    search = build(PATIENT, embedder=BundledEmbedder())
+    search = build(PATIENT, embedder=embedder or BundledEmbedder())
     await search.update(
         [
             SearchableTool(key="a:add", server="a", name="add", description="Adds two numbers."),
@@ -85,5 +93,28 @@ async def test_a_small_catalog_says_when_nothing_fits() -> None:
 
 
 async def test_a_small_catalog_serves_what_is_said_in_other_words() -> None:
-    for answer in await asked("send a letter to my boss", "what does notes.txt say, read it to me"):
+    for answer in await asked(
+        "can you send a letter to my boss for me?", "what does notes.txt say, read it to me"
+    ):
         assert not answer.hits[0].fields.get("weak")
+
+
+async def test_what_tools_do_elsewhere_speaks_against_those_that_are_there() -> None:
+    """Half of the words are of the first tool, but what is asked for is done by others."""
+    served, unserved = await asked("read the text file notes", "read my text messages")
+
+    assert served.hits[0].fields["ahead"] > 0 > unserved.hits[0].fields["ahead"]
+    assert [hits[0].key for hits in (served.hits, unserved.hits)] == ["f:read_file"] * 2
+    assert not served.hits[0].fields.get("weak")
+    assert unserved.hits[0].fields["weak"]
+    assert unserved.notices[0].startswith("Nothing fits well")
+
+
+async def test_another_embedder_is_asked_for_the_tools_alone() -> None:
+    """The yardstick is fitted to the bundled model, and a service costs money."""
+    embedder = HashingEmbedder()
+    (answer,) = await asked("read a text file", embedder=embedder)
+
+    assert len(embedder.documents) == 3
+    assert answer.hits[0].fields["ahead"] is None
+    assert not answer.hits[0].fields.get("weak")

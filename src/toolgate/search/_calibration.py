@@ -2,9 +2,9 @@
 
 Two logistic models. The first is about a hit: how near it is to the request in meaning and words,
 how far behind the best one, and how many others are as good. The second is about a request: whether
-its best hit is near enough that anything fits at all. A request of few words comes near to
-something by chance, so it has to come nearer, or to find its words; where many tools are as near as
-the best, the best is less likely to be the one; and among more tools one is nearer by chance.
+its best hit is near enough that anything fits at all: nearer than what tools do in general. A
+request of few words comes near to something by chance, so it has to come nearer, or to find its
+words; and among more tools one is nearer by chance.
 """
 
 import json
@@ -18,9 +18,10 @@ __all__ = [
     "COMPETITORS",
     "Calibration",
     "Evidence",
+    "Line",
     "brevity",
     "chance",
-    "crowd_of",
+    "mostly",
     "read_calibration",
     "rivals_of",
     "shortness",
@@ -33,21 +34,20 @@ _HALF = 0.1
 _WORDS_CUT = 0.02
 COMPETITORS = 30
 """Best tools that are compared with each other."""
-_CROWD_HEAT = 15.0
-"""A tool whose cosine is 0.07 less than the best counts a third."""
 _RIVAL_HEAT = 4.0
 """A tool whose score is 0.27 less than the best counts a third."""
-_USUAL_COSINE = 0.15
-"""What a tool often has that has nothing to do with the request."""
 _USUAL_GAP = 0.6
-"""How far its score is behind the best. Both stand for the tools that a small catalog lacks: among
-three tools, one is the best by far for any request."""
+"""How far the score of a tool that has nothing to do with the request is behind the best. It stands
+for the tools that a small catalog lacks: among three tools, one is the best by far for any request.
+"""
 _SHORT_WORDS = 5.0
 """With so many words more that say something, a request is a third as short."""
-_BRIEF_WORDS = 4.0
+_BRIEF_WORDS = 5.0
 """With so many words more of any kind, a request is a third as brief."""
-_BRIEFEST = 3
+_BRIEFEST = 5
 """Words of the briefest request; a single one that a tool has may well be enough."""
+_MOST_WORDS = 0.5
+"""Up to this share, words that a tool has say nothing: most tools have some of them."""
 
 
 class Evidence(NamedTuple):
@@ -61,9 +61,6 @@ class Evidence(NamedTuple):
 
     gap: float = 0.0
     """How far its score is behind the best one, in [0, 1]."""
-
-    crowd: float = 0.0
-    """How many tools are about as near in meaning as the best, from `crowd_of`."""
 
     rivals: float = 0.0
     """How many tools have about the score of the best, from `rivals_of`."""
@@ -83,10 +80,44 @@ class Evidence(NamedTuple):
     tools: int = 0
     """How many tools were searched."""
 
+    ahead: float | None = None
+    """How much nearer the nearest tool is than what tools do in general; None: nobody knows."""
+
     @property
     def telling(self) -> float:
         """Share of the request's words that say something, in [0, 1]."""
         return self.words / max(1, self.words, self.said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Where nothing fits, as a cosine."""
+
+    ahead: float
+    """What `Evidence.ahead` counts; the cosine has the rest. 0 to 1."""
+    cut: float
+    """What the best hit of a long request needs in a catalog without tools."""
+    short: float
+    """How much more one needs that is as short as can be."""
+    brief: float
+    """How much more each unit of `brevity` needs."""
+    size: float
+    """How much more each unit of `chance` needs."""
+    found: float
+    """How much each unit of `mostly` takes back."""
+
+    def margin(self, evidence: Evidence, cosine: float) -> float:
+        """How far the best hit is above the line."""
+        near = cosine
+        if evidence.ahead is not None:
+            near += self.ahead * (evidence.ahead - cosine)
+        return near - (
+            self.cut
+            + self.short * shortness(evidence.words)
+            + self.brief * brevity(evidence.said)
+            + self.size * chance(evidence.tools)
+            - self.found * mostly(evidence.found)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,18 +134,9 @@ class Calibration:
     """Of the square root of it."""
     short: float
     telling: float
-    cut: float
-    """Cosine that the best hit of a long request needs to fit in a catalog without tools."""
-    cut_short: float
-    """How much more one needs that is as short as can be."""
-    cut_found: float
-    """How much of that is taken back where the tool has all of its words."""
-    cut_crowd: float
-    """How much more each unit of `crowd` needs."""
-    cut_size: float
-    """How much more each unit of `chance` needs."""
-    cut_brief: float
-    """How much more each unit of `brevity` needs."""
+    line: Line
+    line_alone: Line
+    """The same where nobody knows how far ahead of other tools the nearest one is."""
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
@@ -141,26 +163,18 @@ class Calibration:
         """
         if evidence.cosine is None:
             return evidence.covered - _WORDS_CUT
-        short = shortness(evidence.words)
-        line = (
-            self.cut
-            + (self.cut_short - self.cut_found * evidence.found) * short
-            + self.cut_crowd * evidence.crowd
-            + self.cut_size * chance(evidence.tools)
-            + self.cut_brief * brevity(evidence.said)
-        )
-        return evidence.cosine - line
-
-
-def crowd_of(cosines: Sequence[float]) -> float:
-    """Logarithm of how many of the best tools are about as near as the nearest; 0 for one."""
-    highest = max(cosines, default=0.0)
-    return _about_as(cosines, _CROWD_HEAT, min(highest, _USUAL_COSINE))
+        line = self.line_alone if evidence.ahead is None else self.line
+        return line.margin(evidence, evidence.cosine)
 
 
 def rivals_of(scores: Sequence[float]) -> float:
     """Logarithm of how many of the best tools have about the highest score; 0 for one."""
-    return _about_as(scores, _RIVAL_HEAT, max(scores, default=0.0) - _USUAL_GAP)
+    if not scores:
+        return 0.0
+    highest = max(scores)
+    there = sum(map(math.exp, [_RIVAL_HEAT * (each - highest) for each in scores]))
+    lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
+    return math.log(there + lacking)
 
 
 def shortness(words: int) -> float:
@@ -169,7 +183,7 @@ def shortness(words: int) -> float:
 
 
 def brevity(said: int) -> float:
-    """How brief a request of so many words is: 0.47 for up to three, near 0 for sixteen."""
+    """How brief a request of so many words is: 0.37 for up to five, near 0 for twenty."""
     return math.exp(-max(_BRIEFEST, said) / _BRIEF_WORDS)
 
 
@@ -178,16 +192,14 @@ def chance(tools: int) -> float:
     return math.sqrt(2 * math.log(max(1, tools)))
 
 
-def _about_as(values: Sequence[float], heat: float, usual: float) -> float:
-    if not values:
-        return 0.0
-    highest = max(values)
-    there = sum(map(math.exp, [heat * (each - highest) for each in values]))
-    lacking = max(0, COMPETITORS - len(values)) * math.exp(heat * (usual - highest))
-    return math.log(there + lacking)
+def mostly(found: float) -> float:
+    """How much more than half of what a request says a tool has, in [0, 0.5]."""
+    return max(0.0, found - _MOST_WORDS)
 
 
 def read_calibration(path: Path = _FILE) -> Calibration:
     """The fitted weights that come with the package."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    return Calibration(**{name: found[name] for name in Calibration.__dataclass_fields__})
+    return Calibration(
+        **found["hits"], line=Line(**found["line"]), line_alone=Line(**found["line_alone"])
+    )

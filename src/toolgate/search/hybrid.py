@@ -37,7 +37,6 @@ from toolgate.search._answers_kept import KeptAnswers
 from toolgate.search._calibration import (
     COMPETITORS,
     Evidence,
-    crowd_of,
     read_calibration,
     rivals_of,
 )
@@ -83,6 +82,7 @@ from toolgate.search._text import fold
 from toolgate.search._upkeep import VectorIndex, per_server, places_of
 from toolgate.search._usage import Lift, UsageWeights, explored, lifted
 from toolgate.search._vectors import ToolVectors
+from toolgate.search._yardstick import yardstick_of
 from toolgate.types import Json
 from toolgate.vectors import VectorStore
 
@@ -206,6 +206,8 @@ class _Ranking(NamedTuple):
     parts: tuple[Look, ...]
     lift: Lift
     """What earlier use did to the scores."""
+    common: tuple[float, ...] = ()
+    """How near each part is to what tools do in general; empty: nobody knows."""
 
 
 _UNLIFTED = Lift()
@@ -226,6 +228,7 @@ class HybridSearch:
         self.metrics = SearchMetrics()
         """What is counted while it runs."""
         self._calibration = read_calibration()
+        self._yardstick: NDArray[np.float32] | None = None
         self._reads: Reads = "english"
         self._state = State()
         self._updating = anyio.Lock()
@@ -275,6 +278,8 @@ class HybridSearch:
                 elsewhere=len(wanted) > self._options.database_above,
                 texts=restored.texts if restored else None,
             )
+            if vectors is not None and self._yardstick is None:
+                self._yardstick = await yardstick_of(self._embedder)
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
             self._words.changed(words, vectors)
             if vectors is not None:
@@ -524,7 +529,22 @@ class HybridSearch:
         if votes or siblings is not None:
             usage = self._options.usage
             scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)
-        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift)
+        common = self._common(clauses, texts, vectors)
+        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift, common)
+
+    def _common(
+        self,
+        parts: Sequence[Look],
+        texts: "_Texts",
+        vectors: dict[str, NDArray[np.float32]],
+    ) -> tuple[float, ...]:
+        """How near each part is to what tools do in general; empty: nobody knows."""
+        if self._yardstick is None:
+            return ()
+        return tuple(
+            0.0 if part.cosines is None else float((self._yardstick @ vectors[text]).max())
+            for part, text in zip(parts, texts.own, strict=True)
+        )
 
     def _readable(self, text: str) -> float:
         """How far the model can read a text, in [0, 1]."""
@@ -757,20 +777,20 @@ class HybridSearch:
         equals = rivals_of(reached[:COMPETITORS])
         cosines = _cosines_of(state, ranking, [*among, *best])
         near = [each for each in cosines[: len(among)] if each is not None]
-        nearest, crowd = max(near, default=0.0), crowd_of(near)
+        nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
         asked = len(ranking.asked.found) + len(ranking.asked.unknown)
         return [
             Evidence(
                 cosine=cosine,
                 covered=covered,
                 gap=max(0.0, first - score),
-                crowd=crowd,
                 rivals=equals,
                 found=share,
                 words=asked,
                 said=max(asked, ranking.asked.said),
                 behind=0.0 if cosine is None else max(0.0, nearest - cosine),
                 tools=searched,
+                ahead=ahead,
             )
             for cosine, covered, score, share in zip(
                 cosines[len(among) :], shares, own, found, strict=True
@@ -818,7 +838,7 @@ class HybridSearch:
             "found": round(evidence.found, 4),
             "words": evidence.words,
             "said": evidence.said,
-            "crowd": round(evidence.crowd, 4),
+            "ahead": None if evidence.ahead is None else round(evidence.ahead, 4),
             "rivals": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
@@ -874,6 +894,19 @@ def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[fl
             cosine if is_there else None for cosine, is_there in zip(found, there, strict=True)
         ]
     return found
+
+
+def _ahead(ranking: _Ranking, some: Sequence[int]) -> float | None:
+    """How much nearer the nearest of some tools is than what tools do in general, at best."""
+    at = np.array(some, np.int64)
+    return max(
+        (
+            float(part.cosines[at].max()) - common
+            for part, common in zip(ranking.parts, ranking.common, strict=False)
+            if part.cosines is not None
+        ),
+        default=None,
+    )
 
 
 def _highest_at(some: Sequence[int], values: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:

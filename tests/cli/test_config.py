@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Command, Run
 
 
 @pytest.fixture
@@ -51,6 +51,32 @@ def test_what_is_wrong_is_named_and_ends_with_2(
     answer = json.loads(told.stdout)
     assert answer["ok"] is False
     assert message in " ".join([answer["error"] or "", *answer["problems"]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('optimization = "hybird"', "search 'hybird' does not exist."),
+        ('optimization = ""', "search '' does not exist."),
+        ('optimization = "cloud"', "Option 'url' of search 'cloud' is ''."),
+        ('[project.a]\noptimization = "x"', "Set project.a.optimization to one of these"),
+        ('[search]\nembedder = "x"', "embed 'x' does not exist."),
+        ("[search]\nembedder_options = { x = 1 }", "Option 'x' of embed 'bundled' does not exist."),
+        ('[search]\nselector = "x"', "search 'x' does not exist."),
+        ("[search.options.hybrid]\ndense_weight = 2", "Option 'dense_weight' of search 'hybrid'"),
+        (
+            f'[catalog_search]\nstrategy = "x"\ntokens = {{ a = ["{"t" * 16}"] }}',
+            "Set catalog_search.strategy to one of these",
+        ),
+    ],
+)
+def test_a_search_that_cannot_be_used_is_named(
+    text: str, message: str, config: Path, command: Command
+) -> None:
+    config.write_text(text, encoding="utf-8")
+    done = command("config", "check")
+    assert done.status == 2
+    assert message in done.err
 
 
 def test_everything_that_is_wrong_is_named_at_once(config: Path, toolgate: Run) -> None:

@@ -9,7 +9,7 @@ from toolgate.cli._context import shared
 from toolgate.cli._exit import FINE, NOTHING, WRONG
 from toolgate.cli._output import counted, note, print_json, print_text
 from toolgate.cli._undo import copy_beside
-from toolgate.errors import SettingError
+from toolgate.errors import ConfigError, SettingError
 from toolgate.guards import Guards
 from toolgate.settings import (
     Settings,
@@ -20,6 +20,7 @@ from toolgate.settings import (
     read_text,
     write_text,
 )
+from toolgate.strategies import Strategies
 
 __all__ = ["app"]
 
@@ -36,7 +37,7 @@ def check(
 ) -> int:
     """Read the configuration as `serve` would, and say what is wrong or worth knowing.
 
-    The exit status is 2 when a file is refused or a server cannot be used.
+    The exit status is 2 when a file is refused, or a server or a search cannot be used.
     """
     options = shared()
     try:
@@ -54,6 +55,7 @@ def check(
             note(f"toolgate: {one}")
         raise errors[-1] from None
     problems = [server.problem for server in settings.servers if server.problem]
+    problems += _wrong_searches(settings)
     notices = [notice for notice in settings.notices if notice not in problems]
     if as_json:
         print_json(
@@ -104,6 +106,27 @@ def migrate(
         write_text(path, text)
         note(f"Wrote {path} (backup: {backup.name})")
     return FINE
+
+
+def _wrong_searches(settings: Settings) -> list[str]:
+    """What is wrong with each search that may be used; none of them is started."""
+    strategies = Strategies(settings.search, {})
+    selector, service = settings.search.selector, settings.catalog_search
+    wanted: dict[str, tuple[str, str]] = {}
+    for name in sorted(settings.optimizations):
+        wanted[name] = ("optimization", selector)
+    for project, table in settings.project.items():
+        if table.optimization:
+            wanted.setdefault(table.optimization, (f"project.{project}.optimization", selector))
+    if service.tokens:
+        wanted.setdefault(service.strategy, ("catalog_search.strategy", service.selector))
+    found: dict[str, None] = {}
+    for name, (setting, picks) in wanted.items():
+        try:
+            strategies.make(name, selector=picks, setting=setting)
+        except ConfigError as error:
+            found[str(error)] = None
+    return list(found)
 
 
 def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -> None:

@@ -92,8 +92,7 @@ __all__ = ["HybridSearch", "Options", "build"]
 _PHRASE = 2.0
 _EXACT = 4.0
 _SURE = 0.9
-"""Relevance of a tool that has the quoted text; the best of this relevance fits, wherever the line
-is."""
+"""Relevance of a tool that has the quoted text, at least; it fits wherever the line is."""
 _WEAK_MOST = 0.39
 """Relevance of a tool that is listed although nothing fits, at most."""
 _WEAKER = 2.0
@@ -843,6 +842,7 @@ class HybridSearch:
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
             **ranking.lift.fields(place),
+            **({"quoted": True} if score >= _PHRASE else {}),
         }
         by = "vector" if by_meaning else "lexical"
         return Hit(
@@ -877,7 +877,7 @@ def _fits(best: Hit, shift: float) -> bool:
     """Whether the best hit fits; `shift` is what use has done to the line."""
     if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
         return True
-    return best.fields["margin"] >= shift or best.relevance >= _SURE
+    return best.fields["margin"] >= shift or "quoted" in best.fields
 
 
 def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:

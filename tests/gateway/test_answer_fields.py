@@ -69,6 +69,22 @@ async def test_pinned_tools_follow_what_was_found_when_wanted() -> None:
         assert [one.tool_key for one in other.results] == ["sky:weather_forecast"]
 
 
+async def test_pinned_tools_of_a_server_that_was_found_follow_all_that_was_found() -> None:
+    """They would take the place of hits of other servers in the budget of an answer."""
+    settings = Settings(pinned=("sky:tide",), optimization="bm25")
+    servers = {**SERVERS, "sky": upstream("weather_forecast", "tide")}
+    async with memory_app(servers, settings=settings) as app:
+        wanted = DiscoverRequest(queries=("weather forecast", "send mail"), include_core=True)
+        found = await app.gateway.discover(ME, wanted)
+
+    assert [one.tool_key for one in found.results] == [
+        "sky:weather_forecast",
+        "mail:send_mail",
+        "mail:read_mail",
+        "sky:tide",
+    ]
+
+
 async def test_the_texts_that_are_embedded_can_be_seen() -> None:
     async with memory_app(SERVERS) as app:
         seen = app.gateway.manage.indexed(ME, ["mail:send_mail"])

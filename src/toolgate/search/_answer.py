@@ -313,11 +313,14 @@ def _with_company(
 
 
 def _grouped(found: Sequence[Found]) -> tuple[Found, ...]:
-    """By server, in the order of the servers' best hits; servers that are down last."""
-    groups: dict[tuple[bool, str], list[Found]] = {}
+    """By server, in the order of the servers' best hits; pinned ones and those that are down last.
+
+    What is pinned stands behind all that was found, or it would push that out of the budget.
+    """
+    groups: dict[tuple[bool, bool, str], list[Found]] = {}
     for one in found:
-        groups.setdefault((one.down, one.server_name), []).append(one)
-    ordered = sorted(groups.items(), key=lambda group: group[0][0])
+        groups.setdefault((one.down, one.source == "core", one.server_name), []).append(one)
+    ordered = sorted(groups.items(), key=lambda group: group[0][:2])
     return tuple(one for _, group in ordered for one in group)
 
 
@@ -406,10 +409,10 @@ class _Text(NamedTuple):
 def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -> _Text:
     shown = discovery.results[: level.results]
     lines: list[str] = []
+    ends = {one.server_name: place for place, one in enumerate(shown)}
     for place, one in enumerate(shown):
         lines += _entry(one, level)
-        last = place + 1 == len(shown) or shown[place + 1].server_name != one.server_name
-        if last and level.siblings:
+        if place == ends[one.server_name] and level.siblings:
             lines += _others(one.server_name, discovery.siblings, level.siblings)
     lines += [f"Note: {notice}" for notice in _left_out(discovery, level)]
     if not shown and not lines:

@@ -47,11 +47,24 @@ async def test_the_same_request_gets_the_same_answer_without_a_search() -> None:
     assert again == replace(first, duration_ms=again.duration_ms)
 
 
+async def test_steps_on_lines_of_their_own_are_not_answered_as_one_sentence() -> None:
+    strategy = await made()
+    lines = "read a file from disk\nforecast the weather for a place"
+
+    one = await strategy.search(SearchRequest(queries=(lines.replace("\n", " "),)))
+    steps = await strategy.search(SearchRequest(queries=(lines,)))
+    spaced = await strategy.search(SearchRequest(queries=(lines.replace("\n", " \r\n\n  "),)))
+
+    assert not same(one, steps)
+    assert same(steps, spaced)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda keys: {"queries": ("Weather forecast for a place",)},
         lambda keys: {"queries": (*WEATHER.queries, "mail")},
+        lambda keys: {"queries": ("weather forecast\nfor a place",)},
         lambda keys: {"context": "holidays"},
         lambda keys: {"limit": 4},
         lambda keys: {"servers": ("weather",)},

@@ -37,7 +37,7 @@ class KeptAnswers:
             return None
         mask = request.mask
         return (
-            tuple(" ".join(query.split()) for query in request.queries),
+            tuple(map(_plain, request.queries)),
             " ".join(request.context.split()),
             request.limit,
             request.servers,
@@ -72,3 +72,11 @@ class KeptAnswers:
         self._answers.move_to_end(key)
         while len(self._answers) > self._kept:
             self._answers.popitem(last=False)
+
+
+def _plain(query: str) -> str:
+    """A query without spaces that mean nothing; ends of lines part its steps, so they stay."""
+    if "\n" not in query and "\r" not in query:
+        return " ".join(query.split())
+    lines = (" ".join(line.split()) for line in query.replace("\r", "\n").split("\n"))
+    return "\n".join(filter(None, lines))

@@ -93,6 +93,21 @@ def test_search_that_finds_nothing_says_so_with_status_3(command: Command, folde
     assert "Nothing fits" in found.err
 
 
+def test_search_says_that_nothing_fits_where_other_tools_would(
+    command: Command, folder: Path
+) -> None:
+    """A tool that adds two numbers shares a word with it, but what is meant is done elsewhere."""
+    wanted = ("what", "is", "the", "phone", "number", "of", "my", "bank")
+    found = command("search", *wanted)
+    assert found.status == NOTHING
+    assert "Nothing fits well" in found.err
+
+    results = command("search", *wanted, "--explain", "--json").json["results"]
+    assert results
+    assert all(result["reasons"]["ahead"] < 0 for result in results)
+    assert all(result["weak"] for result in results)
+
+
 def test_search_starts_no_server_once_its_tools_are_known(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:

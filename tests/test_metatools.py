@@ -72,6 +72,12 @@ def test_a_number_of_results_that_cannot_be_is_named(value: Any) -> None:
         read_discover({"query": "x", "maxResults": value})
 
 
+@pytest.mark.parametrize("name", ["query", "server"])
+def test_an_empty_array_is_told_what_is_missing(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"\[\] came.*an array of one string or more"):
+        read_discover({"query": "x", name: []})
+
+
 def test_an_unknown_argument_is_named() -> None:
     """A misspelt filter must not be ignored in silence."""
     with pytest.raises(ArgumentError, match="no argument 'servers'"):

@@ -387,7 +387,7 @@ def _texts(tool: str, given: Json, name: str, *, required: bool) -> tuple[str, .
     several = [value] if isinstance(value, str) else json_array(value)
     texts = tuple(item for item in several if isinstance(item, str))
     if not texts or len(texts) < len(several):
-        raise _misfit(tool, name, _shown(value), "a string, or an array of strings")
+        raise _misfit(tool, name, _shown(value), "a string, or an array of one string or more")
     return texts
 
 

@@ -4,23 +4,25 @@ Nobody watches by default, and then a stage costs less than a microsecond more.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from random import getrandbits
 from time import perf_counter
+from types import TracebackType
 from typing import Any, NamedTuple
 
 __all__ = [
+    "Clock",
     "Observation",
     "Observer",
-    "Timer",
     "Trace",
     "begin_traces_with",
     "current_trace",
     "join_trace",
     "note_sent",
     "observe",
-    "observe_request",
+    "observe_again",
     "parse_trace",
     "sent_requests",
     "take_trace",
@@ -33,23 +35,31 @@ __all__ = [
 Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
 
-Timer = Callable[[str, float, bool], None]
-"""Called when a stage has ended, with its name, its seconds and whether it ended in an exception;
-must be quick and must not raise."""
+Clock = Callable[[str], AbstractContextManager[None]]
+"""Gives what is around a run of a stage; it begins when that is made, must be quick and must not
+raise."""
 
 _observers: tuple[Observer, ...] = ()
 _only_recorded = True
 """Whether none of them asks for what belongs to no trace that is recorded."""
-_timers: tuple[Timer, ...] = ()
+_clocks: tuple[Clock, ...] = ()
+_clock: Clock | None = None
+"""The one of them, or all in one."""
 _within: ContextVar["Observation | None"] = ContextVar("toolgate_observation", default=None)
+
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+"""Around a run that nobody watches."""
 
 
 class Observation:
     """One run of one stage."""
 
-    __slots__ = ("_began", "_token", "failed", "fields", "parent", "span_id", "stage", "took_s")
+    __slots__ = (
+        "_began", "_timed", "_token", "failed", "fields", "parent", "span_id", "stage", "took_s"
+    )  # fmt: skip
 
-    def __init__(self, stage: str, fields: dict[str, Any]) -> None:
+    def __init__(self, stage: str, fields: dict[str, Any], *, is_timed: bool = True) -> None:
         self.stage = stage
         """Which: `identity`, `decision`, `search`, `answer`, `arguments`, `server`, `model`, …"""
         self.fields = fields
@@ -63,70 +73,46 @@ class Observation:
         """Whether it ended in an exception."""
         self.took_s = 0.0
         """Seconds it took."""
+        self._timed = _clock(stage) if is_timed and _clock is not None else _NOTHING
 
     def __enter__(self) -> None:
         """Begin."""
         self.parent = _within.get()
         self._token = _within.set(self)
+        self._timed.__enter__()
         self._began = perf_counter()
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """End."""
-        took_s = self.took_s = perf_counter() - self._began
+        self.took_s = perf_counter() - self._began
+        self._timed.__exit__(kind, error, trace)
         self.failed = kind is not None
         _within.reset(self._token)
-        for timer in _timers:
-            timer(self.stage, took_s, self.failed)
         for observer in _observers:
             observer(self)
 
 
-class _Timed:
-    """A run of a stage of which only the time is wanted."""
-
-    __slots__ = ("_began", "_stage")
-
-    def __init__(self, stage: str) -> None:
-        self._stage = stage
-        self._began = perf_counter()
-
-    def __enter__(self) -> None:
-        """Do nothing: it began when it was made."""
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        """End."""
-        took_s = perf_counter() - self._began
-        for timer in _timers:
-            timer(self._stage, took_s, kind is not None)
-
-
-class _Nothing:
-    """The observation when nobody watches."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
-
-
-_NOTHING = _Nothing()
-
-
-def observe(stage: str, **fields: Any) -> "Observation | _Timed | _Nothing":
+def observe(stage: str, **fields: Any) -> AbstractContextManager[None]:
     """Mark the run of a stage by a `with` block; the fields travel with it."""
-    if _observers and (not _only_recorded or _is_recorded()):
-        return Observation(stage, fields)
-    return _Timed(stage) if _timers else _NOTHING
-
-
-def observe_request(**fields: Any) -> "Observation | _Timed | _Nothing":
-    """The same for a whole request, whose trace may be known only once it is read."""
     if _observers:
-        return Observation("request", fields)
-    return _Timed("request") if _timers else _NOTHING
+        trace = _trace.get()
+        if not _only_recorded or (trace is not None and trace.flags[1] in _ODD):
+            return Observation(stage, fields)
+    return _NOTHING if _clock is None else _clock(stage)
+
+
+def observe_again(stage: str, **fields: Any) -> AbstractContextManager[None]:
+    """The same for what was marked before it was known that its trace is recorded.
+
+    It is a part of the first one where that is seen too, and its time is not counted twice.
+    """
+    is_seen = _within.get() is not None
+    return _NOTHING if is_seen or not _observers else Observation(stage, fields, is_timed=False)
 
 
 def watch_stages(observer: Observer, *, only_recorded: bool = False) -> Callable[[], None]:
@@ -149,16 +135,24 @@ def watch_stages(observer: Observer, *, only_recorded: bool = False) -> Callable
     return end
 
 
-def time_stages(timer: Timer) -> Callable[[], None]:
-    """Have a function told how long every stage took; gives what ends that."""
-    global _timers  # noqa: PLW0603
-    _timers = (*_timers, timer)
+def time_stages(clock: Clock) -> Callable[[], None]:
+    """Have every stage run within what a function gives for it; gives what ends that."""
 
-    def end() -> None:
-        global _timers  # noqa: PLW0603
-        _timers = tuple(one for one in _timers if one is not timer)
+    def use(clocks: tuple[Clock, ...]) -> None:
+        global _clocks, _clock  # noqa: PLW0603
+        _clocks = clocks
+        _clock = None if not clocks else clocks[0] if len(clocks) == 1 else _all_clocks
 
-    return end
+    use((*_clocks, clock))
+    return lambda: use(tuple(one for one in _clocks if one is not clock))
+
+
+@contextmanager
+def _all_clocks(stage: str) -> Generator[None]:
+    with ExitStack() as within:
+        for clock in _clocks:
+            within.enter_context(clock(stage))
+        yield
 
 
 _sent: ContextVar[list[int] | None] = ContextVar("toolgate_sent", default=None)
@@ -207,12 +201,6 @@ class Trace(NamedTuple):
 
 
 _trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)
-
-
-def _is_recorded() -> bool:
-    """Whether what runs now belongs to a trace that is recorded."""
-    trace = _trace.get()
-    return trace is not None and trace.flags[1] in _ODD
 
 
 def parse_trace(traceparent: object, tracestate: object = None) -> Trace | None:

@@ -1,14 +1,19 @@
 """Traces: taken from whoever asks, passed on to whoever is asked, recorded in between."""
 
+import io
+import json
+import logging
 import re
 
+import httpx2
 import pytest
 
-from tests.serve.doors import headers_for, modern
+from tests.serve.doors import INITIALIZE, headers_for, modern
 from tests.telemetry.spans import by_name, collected
-from tests.telemetry.test_metrics import opened
+from tests.telemetry.test_metrics import opened, scraped
+from toolgate.logs import JsonLines
 from toolgate.observe import join_trace, parse_trace
-from toolgate.settings import Settings, TraceSettings
+from toolgate.settings import LogSettings, Settings, TraceSettings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
 from toolgate.types import Caller
@@ -91,6 +96,71 @@ async def test_spans_of_a_call_belong_together_and_to_whoever_asked() -> None:
     assert request.parent_span_id.hex() == "00f067aa0ba902b7"
     assert server.parent_span_id == request.span_id
     assert "hush" not in repr(found)
+
+
+async def test_a_request_whose_message_names_the_trace_is_one_tree_too() -> None:
+    """`_meta` is read after the request has begun; its time is counted once."""
+    async with (
+        opened(Settings(optimization="bm25")) as (_, client),
+        collected(TraceSettings(share=0)) as found,
+    ):
+        meta = {"traceparent": GIVEN}
+        asked = modern("tools/call", {"name": "a__good", "arguments": {}, "_meta": meta})
+        answer = await client.post("/mcp", json=asked, headers=headers_for(asked))
+        assert answer.status_code == 200
+        numbers = await scraped(client)
+    assert sorted(span.name for span in found) == ["identity", "request", "server"]
+    spans = by_name(found)
+    assert {span.trace_id.hex() for span in found} == {TRACE}
+    assert spans["request"].parent_span_id.hex() == "00f067aa0ba902b7"
+    assert spans["server"].parent_span_id == spans["request"].span_id
+    assert numbers["toolgate_stage_duration_seconds_count", "request"] == 1
+
+
+@pytest.mark.parametrize("era", ["modern", "handshake", "rest"])
+async def test_each_line_of_the_log_over_http_has_the_trace_of_its_records(
+    era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="toolgate.serve.http")
+    handler = logging.StreamHandler(told := io.StringIO())
+    handler.setFormatter(JsonLines())
+    log = logging.getLogger("toolgate.serve.http")
+    log.addHandler(handler)
+    wanted = Settings(optimization="bm25", log=LogSettings(requests="on"))
+    try:
+        async with opened(wanted) as (app, client):
+            await _called(client, era)
+            await app.recorder.flush()
+            records = await app.store.audit(AuditFilter(action="call"))
+    finally:
+        log.removeHandler(handler)
+    lines = [json.loads(line) for line in told.getvalue().splitlines()]
+    assert all(re.fullmatch("[0-9a-f]{32}", line["trace_id"]) for line in lines)
+    [found] = [line for line in lines if line["request_id"] == records[0].request_id]
+    assert {record.detail["trace_id"] for record in records} == {found["trace_id"]}
+    assert "hush" not in told.getvalue()
+
+
+async def _called(client: httpx2.AsyncClient, era: str) -> None:
+    params = {"name": "a__good", "arguments": {"text": "hush"}}
+    if era == "rest":
+        body = {"toolKey": "a:good", "arguments": params["arguments"]}
+        answer = await client.post("/api/v1/execute", json=body)
+    elif era == "modern":
+        asked = modern("tools/call", params)
+        answer = await client.post("/mcp", json=asked, headers=headers_for(asked))
+    else:
+        accepted = {"accept": "application/json, text/event-stream"}
+        begun = await client.post("/mcp", json=INITIALIZE, headers=accepted)
+        headers = accepted | {
+            "mcp-session-id": begun.headers["mcp-session-id"],
+            "mcp-protocol-version": "2025-11-25",
+        }
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await client.post("/mcp", json=ready, headers=headers)
+        asked = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        answer = await client.post("/mcp", json=asked, headers=headers)
+    assert answer.status_code == 200
 
 
 async def test_receipts_name_the_trace_of_the_header_and_meta_counts_before_it() -> None:

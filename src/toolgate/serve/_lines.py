@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from toolgate.gateway import Gateway
 from toolgate.jsontext import dumps
 from toolgate.logs import REQUEST_ID
-from toolgate.observe import Trace, join_trace, observe_request, trace_of
+from toolgate.observe import Trace, join_trace, observe, trace_of
 from toolgate.serve._caller import request_id_of
 from toolgate.serve._message import (
     INVALID_REQUEST,
@@ -109,7 +109,7 @@ class _Requests:
         REQUEST_ID.set(request.request_id)
         join_trace(request.trace)
         try:
-            with observe_request(method=request.method, path="stdio"):
+            with observe("request", method=request.method, path="stdio"):
                 yield
         except anyio.get_cancelled_exc_class():
             self._told(self._open.pop(message_id, None), "cancelled", 0)

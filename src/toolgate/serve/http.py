@@ -16,7 +16,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
@@ -32,7 +32,7 @@ from toolgate.errors import AccessError, CredentialError, PortTakenError, Settin
 from toolgate.loading import load
 from toolgate.logs import REQUEST_ID
 from toolgate.memory import trim
-from toolgate.observe import join_trace, observe_request, take_trace, trace_of
+from toolgate.observe import join_trace, observe, observe_again, take_trace, trace_of
 from toolgate.serve._asgi import (
     DisconnectedError,
     Message,
@@ -128,6 +128,7 @@ _IN_URL = (
 )
 _OTHER_SESSION = "Session not found"
 _SIZE = "toolgate.size"
+_AS_BEFORE = nullcontext()
 _MUCH_BYTES = 4 * 2**20
 _FAILED = "Internal error; the log of the gateway says more."
 
@@ -327,7 +328,7 @@ class Door:
             response = _Response(send)
             page = self._guard.page_of(scope["headers"])
             try:
-                with observe_request(method=scope["method"], path=_place_of(scope["path"])):
+                with observe("request", method=scope["method"], path=_place_of(scope["path"])):
                     if page is not None and scope["method"] == "OPTIONS":
                         await _preflight(scope, response, page)
                     else:
@@ -558,34 +559,43 @@ class Door:
             await send_json(tagged, 503, body, headers=((b"retry-after", b"5"),))
             return
         meta = json_object(json_object(message.get("params")).get("_meta"))
-        take_trace(meta.get("traceparent"), meta.get("tracestate"))
-        shown = shown_by(scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay)
-        if not await self._admit(scope, tagged, shown, message, is_relay=is_relay):
-            return
-        RELAYED.set(is_relay)
-        with self._counted(), self._stream_of(scope, shown, message):
-            request = None
-            if self._lane.wants(headers):
-                request = self._lane.recognise(message, headers, scope[_CALLER])
-            if request is not None:
-                await self._lane.serve(request, receive, send, request_id)
-            else:
-                if len(body) > LARGE_BYTES and "method" in message:
-                    scope = {**scope, PARAMS: message.get("params")}
-                    body = skim(message)
-                with self._alone_in_session(headers, asked) as is_alone:
-                    if is_alone:
-                        answer = explained(tagged, scope, asked)
-                        if not is_relay and message.get("method") == "initialize":
-                            scope[_OPENING] = json_object(message.get("params"))
-                        try:
-                            await self._to_sdk(scope, replay(body, receive), answer)
-                        finally:
-                            # The SDK's objects hold the scope until garbage is searched for.
-                            scope.pop(PARAMS, None)
-                    else:
-                        text = _TWICE.format(asked)
-                        await send_json(tagged, 400, error_bytes(asked, INVALID_REQUEST, text))
+        with self._in_trace_of(scope, meta):
+            shown = shown_by(
+                scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay
+            )
+            if not await self._admit(scope, tagged, shown, message, is_relay=is_relay):
+                return
+            RELAYED.set(is_relay)
+            with self._counted(), self._stream_of(scope, shown, message):
+                request = None
+                if self._lane.wants(headers):
+                    request = self._lane.recognise(message, headers, scope[_CALLER])
+                if request is not None:
+                    await self._lane.serve(request, receive, send, request_id)
+                else:
+                    if len(body) > LARGE_BYTES and "method" in message:
+                        scope = {**scope, PARAMS: message.get("params")}
+                        body = skim(message)
+                    with self._alone_in_session(headers, asked) as is_alone:
+                        if is_alone:
+                            answer = explained(tagged, scope, asked)
+                            if not is_relay and message.get("method") == "initialize":
+                                scope[_OPENING] = json_object(message.get("params"))
+                            try:
+                                await self._to_sdk(scope, replay(body, receive), answer)
+                            finally:
+                                # The SDK's objects hold the scope until garbage is searched for.
+                                scope.pop(PARAMS, None)
+                        else:
+                            text = _TWICE.format(asked)
+                            await send_json(tagged, 400, error_bytes(asked, INVALID_REQUEST, text))
+
+    def _in_trace_of(self, scope: Scope, meta: Json) -> AbstractContextManager[None]:
+        """What runs within belongs to the trace that a message names."""
+        if "traceparent" not in meta:
+            return _AS_BEFORE
+        take_trace(meta["traceparent"], meta.get("tracestate"))
+        return observe_again("request", method=scope["method"], path=_place_of(scope["path"]))
 
     @contextlib.contextmanager
     def _alone_in_session(

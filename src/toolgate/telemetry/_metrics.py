@@ -9,7 +9,9 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from time import perf_counter
 from typing import Any, Protocol
 
 import anyio
@@ -99,6 +101,30 @@ class _Names:
         return name
 
 
+class _Run:
+    """Around a run of a stage, which it counts."""
+
+    __slots__ = ("_began", "_of", "_stage")
+
+    def __init__(self, of: "Metrics", stage: str) -> None:
+        self._of = of
+        self._stage = stage
+        self._began = perf_counter()
+
+    def __enter__(self) -> None:
+        """Do nothing: it began when it was made."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Count it."""
+        seconds = perf_counter() - self._began
+        stages = self._of.stages
+        counts = stages.by_label.get(self._stage) or stages.begin(self._stage)
+        counts[bisect_left(BUCKETS, seconds)] += 1
+        counts[-1] += seconds
+        if kind is not None:
+            self._of.note_failure(self._stage)
+
+
 class Spans(Protocol):
     """What is told of traces."""
 
@@ -150,7 +176,7 @@ class Metrics:
         """Count what happens within."""
         forget = [
             self.app.recorder.on_record(self.note),
-            time_stages(self.note_stage),
+            time_stages(partial(_Run, self)),
         ]
         try:
             yield
@@ -215,10 +241,6 @@ class Metrics:
             self._found[kind] = cell
         return cell
 
-    def note_stage(self, stage: str, seconds: float, has_failed: bool) -> None:  # noqa: FBT001 - a `Timer`
-        """Count a run of a stage."""
-        counts = self.stages.by_label.get(stage) or self.stages.begin(stage)
-        counts[bisect_left(BUCKETS, seconds)] += 1
-        counts[-1] += seconds
-        if has_failed:
-            self.failures.add((self._words.bounded(stage),))
+    def note_failure(self, stage: str) -> None:
+        """Count a run of a stage that ended in an error."""
+        self.failures.add((self._words.bounded(stage),))

@@ -98,6 +98,14 @@ async def test_the_model_chooses_among_the_best_and_says_why() -> None:
     }
 
 
+async def test_an_answer_in_a_block_of_markdown_is_read() -> None:
+    """Models that no service holds to JSON write it so."""
+    text = '\n```json\n{"picks": [{"tool": 2, "relevance": 0.7, "why": "it opens them"}]}\n```\n'
+    async with picking(saying(text)) as (search, _):
+        (hit,) = (await search.search(ISSUE)).hits
+    assert (hit.key, hit.source) == ("gitlab:create_issue", "llm")
+
+
 async def test_it_sees_the_first_fifty_and_no_hidden_tool() -> None:
     tools = [
         SearchableTool(key=f"a:issue_{n}", server="a", name=f"issue_{n}", digest=str(n))
@@ -178,7 +186,7 @@ def saying(content: object) -> Json:
         ({"choices": []}, "an answer without text"),
         (saying(None), "an answer without text"),
         (saying("Sure! The best tool is 1."), "an answer that is no JSON"),
-        (saying('```json\n{"picks": []}\n```'), "an answer that is no JSON"),
+        (saying('Here:\n```json\n{"picks": []}\n```'), "an answer that is no JSON"),
         (saying("[]"), "an answer without a list of picks"),
         (saying('{"picks": 1}'), "an answer without a list of picks"),
         (chat_reply([pick(4)]), "the number of a tool that it was not shown"),

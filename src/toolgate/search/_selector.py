@@ -5,6 +5,7 @@ answer may only say numbers, a relevance and a reason, and nothing else of it is
 that gives orders can at most make the model prefer one of the tools that were found anyway.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Protocol, cast, runtime_checkable
 
@@ -22,6 +23,8 @@ _NAME_CHARS = 120
 _REASON_CHARS = 160
 _QUERY_CHARS = 2_000
 _QUERIES = 20
+_FENCED = re.compile(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL | re.IGNORECASE)
+"""An object in a block of Markdown, as models write it that no service holds to JSON."""
 
 _TASK = """\
 You choose tools for a task. The user message is one JSON object: `request` (what is to be done,
@@ -89,8 +92,9 @@ def picked(text: str, candidates: Sequence[Hit]) -> list[Hit]:
     Raises:
         ServiceError: The answer is anything else than what was asked for.
     """
+    block = _FENCED.fullmatch(text)
     try:
-        answer: object = jsontext.loads(text)
+        answer: object = jsontext.loads(text if block is None else block[1])
     except ValueError as error:
         raise ServiceError("an answer that is no JSON") from error
     picks: object = json_object(answer).get("picks")

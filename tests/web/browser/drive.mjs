@@ -36,8 +36,11 @@ async function logIn(page) {
 // The first visit: what is transferred, and when something is seen
 {
   const page = await open();
-  page.on("response", async (r) => { try { found.bytes += (await r.body()).length; } catch { /* a stream */ } });
+  const network = await page.context().newCDPSession(page);
+  network.on("Network.loadingFinished", (event) => (found.bytes += event.encodedDataLength));
+  await network.send("Network.enable");
   await logIn(page);
+  await page.waitForLoadState("load");
   storageState = await page.context().storageState();
   step("logs in");
   for (let turn = 0; turn < 5; turn++) {
@@ -230,7 +233,7 @@ await Promise.all([judge(), judge()]);
 // What somebody else does meanwhile
 {
   const late = await open();
-  await at(late, "/server?name=echo");
+  await Promise.all([late.waitForResponse((r) => r.url().endsWith("/events")), at(late, "/server?name=echo")]);
   await fetch(`${base}/api/v1/servers/echo`, { method: "DELETE", headers: { authorization: `Bearer ${token}` } });
   await late.getByText("What this page shows is not there any more").waitFor();
   await late.getByRole("button", { name: "Connect anew" }).click();

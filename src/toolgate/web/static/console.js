@@ -26,7 +26,8 @@
   };
   const outdated = (status) => say(`${reasons[status] ?? "This page cannot be renewed: the gateway or its store does not answer."} It shows what was so before; it was loaded at ${since}.`);
   document.addEventListener("htmx:before:request", (event) => {
-    const fields = event.target.matches("[data-live]") ? event.target.querySelectorAll("input, textarea") : [];
+    const part = event.detail.ctx?.sourceElement;
+    const fields = part?.matches("[data-live]") ? part.querySelectorAll("input, textarea") : [];
     if (![...fields].some((field) => field.value !== field.defaultValue)) return;
     event.preventDefault(); // what is being typed would be lost
     say("Something has changed since you began to type, and this page waits until you have sent it.");

@@ -273,5 +273,5 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         store=None,
         signer=Signer(bytes(32)),
         logins=SimpleNamespace(base=""),
-        recorder=SimpleNamespace(on_record=lambda listener: lambda: None),
+        recorder=SimpleNamespace(on_outcome=lambda listener: lambda: None),
     )

@@ -17,8 +17,8 @@ class Fan:
         self._recorders = tuple(recorders)
         self._listeners: list[Callable[[AuditRecord], None]] = []
 
-    def on_record(self, listener: Callable[[AuditRecord], None]) -> Callable[[], None]:
-        """Have a function called with each record, also where nothing is kept; gives what ends it.
+    def on_outcome(self, listener: Callable[[AuditRecord], None]) -> Callable[[], None]:
+        """Have a function called with each outcome, also where nothing is kept; gives what ends it.
 
         It must be quick and must not raise.
         """
@@ -27,8 +27,9 @@ class Fan:
 
     def record(self, record: AuditRecord) -> None:
         """Take a record; it is written everywhere soon. Never waits, never raises."""
-        for listener in self._listeners:
-            listener(record)
+        if record.phase == "outcome":
+            for listener in self._listeners:
+                listener(record)
         for one in self._recorders:
             one.record(record)
 

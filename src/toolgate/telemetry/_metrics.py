@@ -104,10 +104,11 @@ class _Names:
 class _Run:
     """Around a run of a stage, which it counts."""
 
-    __slots__ = ("_began", "_of", "_stage")
+    __slots__ = ("_began", "_by_label", "_of", "_stage")
 
-    def __init__(self, of: "Metrics", stage: str) -> None:
+    def __init__(self, of: "Metrics", by_label: dict[str, list[float]], stage: str) -> None:
         self._of = of
+        self._by_label = by_label
         self._stage = stage
         self._began = perf_counter()
 
@@ -117,8 +118,7 @@ class _Run:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Count it."""
         seconds = perf_counter() - self._began
-        stages = self._of.stages
-        counts = stages.by_label.get(self._stage) or stages.begin(self._stage)
+        counts = self._by_label.get(self._stage) or self._of.stages.begin(self._stage)
         counts[bisect_left(BUCKETS, seconds)] += 1
         counts[-1] += seconds
         if kind is not None:
@@ -175,8 +175,8 @@ class Metrics:
     def counting(self) -> Generator[None]:
         """Count what happens within."""
         forget = [
-            self.app.recorder.on_record(self.note),
-            time_stages(partial(_Run, self)),
+            self.app.recorder.on_outcome(self.note),
+            time_stages(partial(_Run, self, self.stages.by_label)),
         ]
         try:
             yield
@@ -211,9 +211,7 @@ class Metrics:
     # Counting
 
     def note(self, record: AuditRecord) -> None:
-        """Count a record of the audit."""
-        if record.phase != "outcome":
-            return
+        """Count an outcome of the audit."""
         kind = (record.action, record.status, record.server)
         cell = self._found.get(kind) or self._cell(kind)
         cell.requests += 1

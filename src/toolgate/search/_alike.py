@@ -1,8 +1,12 @@
 """What two states of a list have in common: most of a catalog stays when a server changes."""
 
-from typing import Any
+from collections.abc import Iterable
+from itertools import chain, islice
+from typing import Any, TypeVar
 
-__all__ = ["shared_head", "shared_tail"]
+__all__ = ["exchanged", "shared_head", "shared_tail"]
+
+T = TypeVar("T")
 
 _STEP = 4_096
 """Elements that are compared at a time, in C: the same object is equal without a look into it."""
@@ -30,3 +34,11 @@ def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
     while at < most and (old[o - at - 1] is new[n - at - 1] or old[o - at - 1] == new[n - at - 1]):
         at += 1
     return at
+
+
+def exchanged(old: tuple[T, ...], head: int, middle: Iterable[T], tail: int) -> tuple[T, ...]:
+    """The old ones with others between the first `head` and the last `tail` of them.
+
+    Each is touched once: slices that are put together take half as long again.
+    """
+    return tuple(chain(islice(old, head), middle, islice(old, len(old) - tail, None)))

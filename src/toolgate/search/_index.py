@@ -7,7 +7,7 @@ from typing import Protocol
 
 from toolgate import jsontext
 from toolgate.memory import uncollected
-from toolgate.search._alike import shared_head, shared_tail
+from toolgate.search._alike import exchanged, shared_head, shared_tail
 from toolgate.search._arms import Arms
 from toolgate.search._upkeep import VectorIndex
 from toolgate.search.base import SearchableTool
@@ -113,7 +113,7 @@ class ToolIndex:
         given = tools
         if len(middle) != end - head:  # a name that a server has twice counts once
             given = (*tools[:head], *middle.values(), *tools[end:])
-        return given, read[:head] + tuple(fresh) + read[len(read) - tail :]
+        return given, exchanged(read, head, fresh, tail)
 
 
 def _fresh(tool: Indexable, known: SearchableTool | None) -> SearchableTool:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.ranges import check_ranges
-from toolgate.search._alike import shared_head, shared_tail
+from toolgate.search._alike import exchanged, shared_head, shared_tail
 from toolgate.search._languages import small_words
 from toolgate.search._postings import (
     FIELDS,
@@ -508,9 +508,12 @@ def _appended(
         names = (*names[:1], _joined([*names[1:], _names_of(change.fresh, last.size)]))
     return LexicalState(
         given=tools,
-        keys=last.keys[: change.head]
-        + tuple(tool.key for tool in tools[change.head : len(tools) - change.tail])
-        + last.keys[len(last.keys) - change.tail :],
+        keys=exchanged(
+            last.keys,
+            change.head,
+            [tool.key for tool in tools[change.head : len(tools) - change.tail]],
+            change.tail,
+        ),
         tools=listed,
         size=size,
         places=places,
@@ -615,7 +618,7 @@ def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
     if len(tools) != len(state.given):
         return False
     head = shared_head(state.given, tools)
-    return all(map(_same, state.given[head:], tools[head:]))
+    return all(_same(state.given[at], tools[at]) for at in range(head, len(tools)))
 
 
 def _same(old: SearchableTool, new: SearchableTool) -> bool:

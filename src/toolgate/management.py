@@ -530,7 +530,16 @@ class Management:
                 if self._access.decide(caller, "server", row["name"]).allowed
             ]
             found.append({"search": name, **status, "servers": servers})
-        return {"searches": found, "searched_by": [arm.name for arm in self._index.arms.all]}
+        services: dict[str, bool] = {}
+        for name, service in self._index.services:
+            services[name] = services.get(name, False) or service.is_left_alone
+        return {
+            "searches": found,
+            "searched_by": [arm.name for arm in self._index.arms.all],
+            "services": [
+                {"search": name, "is_left_alone": alone} for name, alone in services.items()
+            ],
+        }
 
     async def index_refresh(self, caller: Caller, server: str | None = None) -> int:
         """Compute the vectors of a server anew, or of all; gives how many tools that concerns.

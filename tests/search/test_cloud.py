@@ -357,6 +357,7 @@ async def test_after_several_failures_the_service_is_left_alone_and_then_tried_a
         assert len(service.asked) == 2
         assert said[:2] == ["cloud: status 500"] * 2
         assert set(said[2:]) == {"cloud: it failed several times and is left alone for a while"}
+        assert search.is_left_alone
 
 
 def test_the_breaker_lets_one_request_through_after_its_rest() -> None:

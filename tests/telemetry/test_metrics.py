@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from toolgate.app import App
 from toolgate.errors import UnknownToolError
 from toolgate.serve.http import build_app
-from toolgate.settings import MetricSettings, Settings
+from toolgate.settings import MetricSettings, SearchSettings, Settings
 from toolgate.store import SqlAccess
 from toolgate.telemetry import METRICS, Metrics
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -118,6 +118,17 @@ async def test_who_waits_for_the_store_is_counted() -> None:
                     await anyio.lowlevel.checkpoint()
             release.set()
         assert app.store.waiting() == {"read": 0, "write": 0}
+
+
+async def test_a_service_of_a_search_that_is_left_alone_is_told() -> None:
+    options = {"cloud": {"url": "http://127.0.0.1:1", "failures": 2, "rest_s": 600}}
+    cloud = Settings(optimization="cloud", search=SearchSettings(options=options))
+    async with opened(cloud) as (_, client):
+        for query, alone in (("good", 0), ("bad", 1)):
+            await client.post("/api/v1/discover", json={"query": query})
+            found = await scraped(client)
+            assert found["toolgate_search_service_left_alone", "cloud"] == alone
+        assert found["toolgate_search_fallbacks_total",] == 2
 
 
 async def test_numbers_that_are_sent_are_looked_up_without_a_scrape() -> None:

@@ -57,7 +57,7 @@ def test_the_dashboard_can_be_imported() -> None:
     assert DASHBOARD["templating"]["list"][0]["type"] == "datasource"
 
 
-def test_alerts_cover_what_the_issue_names() -> None:
+def test_there_are_alerts_for_each_way_in_which_search_fails() -> None:
     for word in ("FallsBack", "EmbedderFails", "EmbeddingBacklog", "SearchSlow", "Breaker"):
         assert word in ALERTS
 

@@ -9,6 +9,7 @@ from toolgate import jsontext
 from toolgate.memory import uncollected
 from toolgate.search._alike import exchanged, shared_head, shared_tail
 from toolgate.search._arms import Arms
+from toolgate.search._service import AsksService
 from toolgate.search._upkeep import VectorIndex
 from toolgate.search.base import SearchableTool
 from toolgate.types import json_object
@@ -90,6 +91,18 @@ class ToolIndex:
                 search = getattr(search, "inner", None)  # one that asks another
             if search is not None:
                 found.append((arm.name, search))
+        return found
+
+    @property
+    def services(self) -> list[tuple[str, AsksService]]:
+        """What asks services in the searches, with the names of these in the settings."""
+        found: list[tuple[str, AsksService]] = []
+        for arm in self.arms.all:
+            search: object = arm.strategy
+            while search is not None:
+                if isinstance(search, AsksService):
+                    found.append((arm.name, search))
+                search = getattr(search, "inner", None)
         return found
 
     async def use(self, arms: Arms) -> None:

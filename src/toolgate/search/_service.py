@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
+from typing import Protocol, runtime_checkable
 
 import aiohttp
 import anyio
@@ -16,7 +17,14 @@ from toolgate import jsontext
 from toolgate.ranges import check_ranges, check_url, unfit
 from toolgate.types import Json
 
-__all__ = ["LEFT_ALONE", "Breaker", "JsonService", "ServiceError", "ServiceOptions"]
+__all__ = [
+    "LEFT_ALONE",
+    "AsksService",
+    "Breaker",
+    "JsonService",
+    "ServiceError",
+    "ServiceOptions",
+]
 
 LEFT_ALONE = "it failed several times and is left alone for a while"
 """Why a service is not asked while its breaker is open."""
@@ -122,6 +130,16 @@ class JsonService:
         return bytes(raw)
 
 
+@runtime_checkable
+class AsksService(Protocol):
+    """A search that asks a service, and answers by itself while that is left alone."""
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the service failed several times, and has not answered since."""
+        ...
+
+
 class Breaker:
     """Says whether a service is worth asking: not for a while after several failures in a row.
 
@@ -137,9 +155,14 @@ class Breaker:
         self._failures = 0
         self._closed_at = 0.0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the service is left alone, or was not asked again since."""
+        return self._failures >= self._most
+
     def allows(self) -> bool:
         """Whether to ask now."""
-        if self._failures < self._most:
+        if not self.is_open:
             return True
         if self._clock() < self._closed_at:
             return False

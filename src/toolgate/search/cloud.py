@@ -95,6 +95,11 @@ class CloudSearch:
         """The local search, which keeps vectors where there are any."""
         return self._local
 
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the service failed several times, and has not answered since."""
+        return self._breaker.is_open
+
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index."""
         wanted = tuple(tools)

@@ -128,6 +128,11 @@ class ModelSearch:
         """The search that it picks from, which keeps vectors where there are any."""
         return self._base
 
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the model failed several times, and has not answered since."""
+        return self._breaker.is_open
+
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index."""
         wanted = tuple(tools)

@@ -133,6 +133,11 @@ class Told(Collector):
                 texts.add((search, kind), work["texts"])
                 seconds.add((search, kind), work["total_s"])
                 failures.add((search, kind), work["failures"])
+        alone = {
+            (str(service["search"]),): float(service["is_left_alone"])
+            for service in map(json_object, json_array(self._of.index.get("services")))
+        }
+        yield self._gauge("toolgate_search_service_left_alone", alone)
         yield self._gauge("toolgate_vectors", vectors.values)
         yield self._gauge("toolgate_embedding_backlog", backlog.values)
         yield self._counter("toolgate_vectors_loaded", loaded.values)

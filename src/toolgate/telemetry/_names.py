@@ -151,6 +151,12 @@ def _all() -> tuple[Metric, ...]:
             says="Work that waits for its turn at the store: read, write.",
         ),
         Metric(
+            name="toolgate_search_service_left_alone",
+            kind="gauge",
+            labels=("search",),
+            says="1 while the service of a search is left alone since it failed several times.",
+        ),
+        Metric(
             name="toolgate_vectors",
             kind="gauge",
             labels=("search",),

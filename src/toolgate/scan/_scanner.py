@@ -304,7 +304,7 @@ def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding
     return Finding(
         rule="steering",
         where=where,
-        reason=f"It has a sentence with {_listed(found.says)}.",
+        reason=f"One of its sentences speaks of {_listed(found.says)}.",
         excerpt=_visible(found.sentence.text),
         weight=1.0 if found.weight >= ENOUGH else 0.35,
     )

@@ -82,11 +82,19 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         assert "refresh" not in later.headers
         home = await client.get("/console")
         assert "Calls of the last hour – Being counted." in said_in(home.text)
+        assert home.headers["refresh"] == "2"
         with anyio.fail_after(60):
             while "Being counted" in said_in((await client.get("/console")).text):
                 pass
         home = await client.get("/console")
         assert "3 calls, none failed" in said_in(home.text)
+        assert "refresh" not in home.headers
+        # Nobody looked for long: what was counted then is not said of now.
+        monkeypatch.setattr("toolgate.web._figures._SHOWN_FOR_S", 0)
+        for path in ("", "/cost"):
+            page = await client.get(f"/console{path}")
+            assert "eing counted" in said_in(page.text)
+            assert page.headers["refresh"] == "2"
 
 
 async def test_conversations_are_told_apart() -> None:

@@ -20,6 +20,9 @@ T = TypeVar("T")
 _FEW = 2_000
 """Records that are counted while somebody waits for the page."""
 _GOOD_FOR_S = 60.0
+"""Seconds after which figures are counted anew, while the old ones are still shown."""
+_SHOWN_FOR_S = 180.0
+"""Seconds after which they would be about another time than a page says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ class Figures:
     async def look(
         self, name: str, since: str, count: Callable[[], Awaitable[T]]
     ) -> Found[T] | None:
-        """The figures: fresh where there are few records, else those of a minute ago at most.
+        """The figures: fresh where there are few records, else some of a few minutes ago at most.
 
         Args:
             name: What is counted.
@@ -57,7 +60,7 @@ class Figures:
             count: Counts it.
 
         Gives:
-            None while it is counted for the first time.
+            None while it is counted, where nobody has asked for it lately.
 
         Raises:
             StoreError: The store does not answer.
@@ -68,7 +71,7 @@ class Figures:
         if name not in self._counting and (kept is None or kept.age_s > _GOOD_FOR_S):
             # Not within the patience of the page, nor whatever else belongs to its request.
             self._counting[name] = asyncio.create_task(self._count(name, count), context=Context())
-        return kept
+        return None if kept is None or kept.age_s > _SHOWN_FOR_S else kept
 
     async def _count(self, name: str, count: Callable[[], Awaitable[object]]) -> None:
         try:

@@ -29,7 +29,8 @@ async def _show(visit: Visit) -> Response:
     troubled.sort(key=lambda server: ("down", "degraded", "connecting").index(server.state))
     tools = sum(server.tools for server in servers)
     minutes = await _last_hour(visit) if visit.manages else []
-    return visit.page(
+    saved = await _saved(visit) if visit.manages else None
+    response = visit.page(
         "home.html",
         servers=servers,
         states=states,
@@ -40,8 +41,11 @@ async def _show(visit: Visit) -> Response:
         errors=sum(failed for _, failed in minutes or ()),
         running=await _calls(visit),
         wanted=await _wanted(visit, servers),
-        saved=await _saved(visit) if visit.manages else None,
+        saved=saved,
     )
+    if visit.manages and (minutes is None or saved is None):
+        response.headers["refresh"] = "2"  # without scripts, too
+    return response
 
 
 async def _saved(visit: Visit) -> Account | None:

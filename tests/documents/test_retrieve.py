@@ -305,7 +305,7 @@ async def test_mt_11_search_types_are_read_as_people_write_them() -> None:
 async def test_hybrid_finds_what_meaning_misses() -> None:
     """A word that no vector knows decides."""
     async with library_in() as (library, _):
-        texts = [f"aaa bbb {'c' * n}" for n in range(1, 30)]
+        texts = [f"aaab bba {'c' * n}" for n in range(1, 30)]  # the letters, and none of the words
         await fill(library, "one", *texts, "zzz error 4711")
         found = await ask_for(library, "aaa bbb 4711", search_type="hybrid", top_k=3, fetch_k=5)
         plain = await ask_for(library, "aaa bbb 4711", search_type="similarity", top_k=3)

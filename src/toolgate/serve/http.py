@@ -481,7 +481,9 @@ class Door:
         if not self._app.settings.metrics.open:
             shown = shown_by(scope, {}, is_relay=False)
             try:
-                self._gateway.reach.must_manage(await self._gateway.admission.admit(shown))
+                caller = await self._gateway.admission.admit(shown)
+                CALLER.set(caller)
+                self._gateway.reach.must_manage(caller)
             except AccessError as error:
                 headers = authenticate(error, scope, self._authn.resource)
                 body = {"error": {"code": error.code, "message": str(error)}}
@@ -515,7 +517,8 @@ class Door:
     async def _loaded_console(self) -> Console:
         if self._console is None:
             module: Any = await anyio.to_thread.run_sync(import_module, "toolgate.web")
-            self._console = self._console or cast("Console", module.Console(self._app))
+            made = cast("Console", module.Console(self._app, tell=CALLER.set))
+            self._console = self._console or made
         return self._console
 
     async def _mcp(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -80,8 +80,15 @@ class _TooLargeError(Exception):
 class Console:
     """Answers what lies under `/console`."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, tell: Callable[[Caller], object]) -> None:
+        """Make one.
+
+        Args:
+            app: What it shows.
+            tell: Is told who sends a request, once that is known.
+        """
         self._app = app
+        self._tell = tell
         self._renderer = Renderer()
         self._sessions = Sessions(app.store, app.gateway.admission)
         self._routes = {route.path: route for name in PAGES for route in _routes_of(name)}
@@ -178,6 +185,7 @@ class Console:
         try:
             visit.caller = await self.caller_of(visit.request, cookie)
             visit.is_known = True
+            self._tell(visit.caller)
         except CredentialError as error:
             if path == "events":
                 return PlainTextResponse("Log in first.", status_code=401)

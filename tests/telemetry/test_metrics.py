@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from toolgate.app import App
 from toolgate.errors import UnknownToolError
 from toolgate.serve.http import build_app
-from toolgate.settings import MetricSettings, SearchSettings, Settings
+from toolgate.settings import LogSettings, MetricSettings, SearchSettings, Settings
 from toolgate.store import SqlAccess
 from toolgate.telemetry import METRICS, Metrics
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -169,14 +169,21 @@ async def test_names_of_others_cannot_fill_the_memory() -> None:
         assert not any("x7" in part for key in found for part in key)
 
 
-async def test_numbers_need_the_right_to_manage_unless_they_are_open() -> None:
-    async with opened(Settings(auth="required")) as (app, client):
+async def test_numbers_need_the_right_to_manage_unless_they_are_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="toolgate.serve.http")
+    wanted = Settings(auth="required", log=LogSettings(requests="on"))
+    async with opened(wanted) as (app, client):
         assert (await client.get("/metrics")).status_code == 401
         member = await app.gateway.admin.create_token(ME, "ben", roles=["member"])
         admin = await app.gateway.admin.create_token(ME, "anna", roles=["admin"])
-        for secret, status in ((member.secret, 403), (admin.secret, 200)):
-            answer = await client.get("/metrics", headers={"authorization": f"Bearer {secret}"})
+        for made, status in ((member, 403), (admin, 200)):
+            shown = {"authorization": f"Bearer {made.secret}"}
+            answer = await client.get("/metrics", headers=shown)
             assert answer.status_code == status
+            told = caplog.records[-1].__dict__
+            assert told["caller"] == f"token:{made.row.token_id}", "the log says who scraped"
     async with opened(Settings(auth="required", metrics=MetricSettings(open=True))) as (_, client):
         assert (await client.get("/metrics")).status_code == 200
     async with opened(Settings(metrics=MetricSettings(enabled=False))) as (_, client):

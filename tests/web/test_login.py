@@ -2,13 +2,14 @@
 
 import html
 import re
+from dataclasses import replace
 
 import anyio
 import pytest
 
 from tests.web.places import Place, notes, opened, said_in
 from toolgate.authn import identity_of
-from toolgate.settings import Settings
+from toolgate.settings import LogSettings, Settings
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +50,20 @@ async def test_a_session_is_worth_what_its_token_is_worth() -> None:
         assert secret not in repr(session)
         await place.app.gateway.admin.revoke_token(ADMIN, "anna")
         assert (await place.client.get("/console")).status_code == 303
+
+
+async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="toolgate.serve.http")
+    wanted = replace(REQUIRED, log=LogSettings(requests="on"))
+    async with opened(settings=wanted) as place:
+        secret = await token(place, "anna", "admin")
+        await place.client.get("/console/login")
+        await log_in(place, secret)
+        await place.page("servers")
+        [made] = await place.app.gateway.admin.tokens(ADMIN)
+    told = [(record.__dict__["path"], record.__dict__["caller"]) for record in caplog.records]
+    assert ("/console/login", None) in told
+    assert told[-1] == ("/console/servers", f"token:{made.token_id}")
 
 
 async def test_a_session_can_be_ended_by_somebody_else() -> None:

@@ -273,6 +273,21 @@ MALFORMED = {
         "toolgate.toml: store.url starts with 'mysql'. Allowed: sqlite:///PATH, "
         "postgresql://USER@HOST/DATABASE. Correct it, or remove it to use the default.",
     ),
+    "a collector without its scheme": (
+        '[traces]\nendpoint = "localhost:4318"',
+        "toolgate.toml: traces.endpoint is no address of a collector. Expected: "
+        "http://HOST:PORT/PATH or https://… Correct or remove it.",
+    ),
+    "a collector that speaks otherwise": (
+        '[metrics]\nendpoint = "grpc://127.0.0.1:4317"',
+        "toolgate.toml: metrics.endpoint is no address of a collector. Expected: "
+        "http://HOST:PORT/PATH or https://… Correct or remove it.",
+    ),
+    "a collector without a host": (
+        '[audit]\notel_endpoint = "http:///v1/logs"',
+        "toolgate.toml: audit.otel_endpoint is no address of a collector. Expected: "
+        "http://HOST:PORT/PATH or https://… Correct or remove it.",
+    ),
     "a meta-tool that does not exist": (
         'meta_tools = ["tool_discover"]',
         "toolgate.toml: meta_tools contains 'tool_discover'. Allowed: tool_discovery, "

@@ -658,6 +658,18 @@ def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:
             allowed='Expected: "http://HOST:PORT", or "none".',
             hint="Correct or remove it.",
         )
+    for key, endpoint in (
+        ("traces.endpoint", settings.traces.endpoint),
+        ("metrics.endpoint", settings.metrics.endpoint),
+        ("audit.otel_endpoint", settings.audit.otel_endpoint),
+    ):
+        if endpoint and not re.fullmatch(r"https?://[^/:\s]\S*", endpoint):
+            # What came is not shown: it may have a password in it.
+            yield SettingError(
+                f"{where}: {key} is no address of a collector.",
+                allowed="Expected: http://HOST:PORT/PATH or https://…",
+                hint="Correct or remove it.",
+            )
     document = settings.credentials.client_metadata_url
     if document and not re.match(r"https://[^/\s]+/[^\s]+", document):
         yield SettingError(

@@ -1,5 +1,6 @@
 """A store that is slow or gone: pages say so, what was typed stays, and nothing counts as saved."""
 
+import html
 import re
 import sqlite3
 import threading
@@ -95,9 +96,14 @@ async def test_a_form_at_a_locked_file_is_not_saved_and_can_be_sent_again(tmp_pa
         assert "typed" not in await names(place)
         again = fields_of(answer.text)
         with locked(path):
-            wanted = '{"name": "sleeper", "config": {"command": "sleep", "args": ["1"]}}'
+            config = '{"command": "sleep", "args": ["1"], "env": {"API_KEY": "hush-1234"}}'
+            wanted = f'{{"name": "sleeper", "config": {config}}}'
             answer = await place.send("servers/save", 503, csrf=csrf, take=wanted)
-            assert "Nothing was saved" in said_in(answer.text)
+            told = said_in(answer.text)
+            assert "Nothing was saved" in told
+            assert '"sleep"' in told
+            assert "hush-1234" not in told
+            assert html.unescape(fields_of(answer.text)["take"]) == wanted
             assert place.app.gateway.server(ADMIN, "sleeper") is None
         done = await place.client.post("/console/projects", data=again)
         assert done.status_code == 303, said_in(done.text)

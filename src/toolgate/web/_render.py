@@ -12,7 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import toolgate
+from toolgate.settings import redact
 from toolgate.tokens import estimate_tokens
+from toolgate.types import json_object
 from toolgate.web import _text
 from toolgate.web._charts import sparkline, trendline
 from toolgate.web._visit import SAID, Visit
@@ -77,6 +79,7 @@ class Renderer:
             "count": _text.count,
             "cut": _text.cut,
             "duration": _text.duration,
+            "hushed": _hushed,
             "json": _pretty,
             "plain": _text.plain,
             "size": _text.size,
@@ -132,3 +135,13 @@ def _csrf_field(visit: Visit) -> Markup:
 def _pretty(value: object) -> str:
     """JSON for people."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _hushed(text: str) -> str:
+    """What a form carries, as it may be shown: a server's configuration without secrets."""
+    try:
+        given = json_object(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+    config = json_object(given.get("config"))
+    return json.dumps({**given, "config": redact(config)}, ensure_ascii=False) if config else text

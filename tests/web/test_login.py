@@ -66,6 +66,32 @@ async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) 
     assert told[-1] == ("/console/servers", f"token:{made.token_id}")
 
 
+async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        typed = {"csrf": await place.csrf(), "name": "web<1>"}
+        place.client.cookies.clear()
+        await log_in(place, secret)
+        ours = {"sec-fetch-site": "same-origin"}
+        late = await place.client.post("/console/projects", data=typed, headers=ours)
+        assert late.status_code == 403
+        told = said_in(late.text)
+        assert "Nothing was saved The page is from before you last logged in" in told
+        assert "web<1>" in told
+        again = dict(re.findall(r'name="(\w+)" value="([^"]*)">', late.text.partition("<main")[2]))
+        again = {name: html.unescape(value) for name, value in again.items()}
+        done = await place.client.post("/console/projects", data=again, headers=ours)
+        assert "web<1>" in said_in(done.text), "now it is the name that is wrong"
+        assert done.status_code == 400
+        asked = {"csrf": await place.csrf(), "token": secret}
+        asked["sent"] = '["projects", [["name", "web<2>"]]]'
+        late = await place.client.post("/console/login", data=asked)
+        assert "web<2>" in said_in(late.text), "nor at the page that asked who it is"
+        elsewhere = await place.client.post("/console/projects", data=typed)
+        assert 'name="name"' not in elsewhere.text, "of other sites nothing is taken over"
+
+
 async def test_a_session_can_be_ended_by_somebody_else() -> None:
     async with opened(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))

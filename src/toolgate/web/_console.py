@@ -236,6 +236,8 @@ class Console:
         if route.act is None:
             return self._failed(visit, 405, "Nothing can be sent to this page.", "")
         if not _is_genuine(visit):
+            if visit.request.headers.get("sec-fetch-site") == "same-origin":
+                return self._from_earlier(visit, route)
             return self._failed(
                 visit,
                 403,
@@ -302,6 +304,22 @@ class Console:
         )
         response.headers["cache-control"] = "no-store"
         return response
+
+    def _from_earlier(self, visit: Visit, route: Route) -> Response:
+        """Keep what was typed on a page of ours before somebody logged in anew elsewhere."""
+        return visit.page(
+            "again.html",
+            status=403,
+            title="Nothing was saved",
+            reasons=[
+                "The page is from before you last logged in, or cookies are not allowed. Look at"
+                " what you typed, and send it now."
+            ],
+            doubtful=False,
+            path=_with_query(visit, route.path),
+            back=_page_of(visit) or route.path,
+            fields=visit.sent_fields(),
+        )
 
     def _failed(
         self, visit: Visit, status: int, failed: str, hint: str, *, again: str | None = None

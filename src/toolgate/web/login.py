@@ -23,8 +23,8 @@ async def _show(visit: Visit) -> Response:
 async def _log_in(visit: Visit) -> Response:
     console = visit.console
     token = visit.typed("token").strip()
-    if console is None or visit.is_known:
-        return visit.go("")
+    if console is None or visit.is_known:  # in another tab, it may be
+        return _kept(visit) or visit.go("")
     peer = visit.request.client
     try:
         cookie = await console.sessions.open(
@@ -41,24 +41,30 @@ async def _log_in(visit: Visit) -> Response:
             sent=visit.typed("sent"),
             has_ended=bool(visit.typed("sent")),
         )
-    path, fields = _sent(visit.typed("sent"))
-    if fields:
+    if visit.typed("sent"):
         visit.csrf = await console.sessions.csrf(cookie)
         visit.is_known = True
         visit.caller = await console.caller_of(visit.request, cookie)
-        response = visit.page(
-            "again.html",
-            title="Nothing you typed is lost",
-            reasons=["Your session had ended, so this was not sent. Look at it, and send it now."],
-            doubtful=False,
-            path=path,
-            back=path,
-            fields=fields,
-        )
-        response.headers["cache-control"] = "no-store"
-    else:
-        response = visit.go_within(visit.typed("next"))
+    response = _kept(visit) or visit.go_within(visit.typed("next"))
     console.set_cookie(response, cookie, visit.request)
+    return response
+
+
+def _kept(visit: Visit) -> Response | None:
+    """The form that was sent when the session had ended; None: there is none."""
+    path, fields = _sent(visit.typed("sent"))
+    if not fields:
+        return None
+    response = visit.page(
+        "again.html",
+        title="Nothing you typed is lost",
+        reasons=["Your session had ended, so this was not sent. Look at it, and send it now."],
+        doubtful=False,
+        path=path,
+        back=path,
+        fields=fields,
+    )
+    response.headers["cache-control"] = "no-store"
     return response
 
 

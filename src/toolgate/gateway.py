@@ -399,10 +399,10 @@ class Gateway:
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None and self.settings.expose != "flat" and name in DEFINITIONS:
             return await self._call_meta(caller, name, params, peer)
-        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
-            with self._receipts.refusals(caller, "call", name):
-                raise self.reach.unknown_name(caller, name)
         try:
+            if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
+                with self._receipts.refusals(caller, "call", name):
+                    raise self.reach.unknown_name(caller, name)
             return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
             raise

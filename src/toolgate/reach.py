@@ -20,6 +20,7 @@ from toolgate.errors import (
     UnknownToolError,
 )
 from toolgate.execute import nearest
+from toolgate.names import server_prefix
 from toolgate.search import SearchAnswer, ToolIndex
 from toolgate.settings import Settings
 from toolgate.tokens import estimate_tokens
@@ -77,14 +78,17 @@ class Reach:
                 hint="It is being tried again. See: toolgate doctor",
             )
         if server in self._catalog.never_listed():
-            raise ServerDownError(
-                f"Server {server!r} is still starting; its tools are not known yet.",
-                hint="Try again in a moment.",
-            )
+            raise _starting(server)
         raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
 
-    def unknown_name(self, caller: Caller, name: str) -> UnknownToolError:
-        """The error for an exposed name that names nothing."""
+    def unknown_name(self, caller: Caller, name: str) -> UnknownToolError | ServerDownError:
+        """The error for an exposed name that names nothing, or nothing yet."""
+        prefix = name.partition("__")[0]
+        for server in sorted(self._catalog.never_listed()):
+            if server_prefix(server) != prefix or self._settings().expose == "flat":
+                continue
+            if self._access.decide(caller, "reach", server).allowed:
+                return _starting(server)
         return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
 
     def _unknown(
@@ -340,3 +344,11 @@ class Reach:
         """Those of the entries that the caller may see, as a JSON array."""
         shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
         return b"[" + b",".join(shown) + b"]"
+
+
+def _starting(server: str) -> ServerDownError:
+    """The error for a tool of a server that was never listed."""
+    return ServerDownError(
+        f"Server {server!r} is still starting; its tools are not known yet.",
+        hint="Try again in a moment.",
+    )

@@ -465,6 +465,19 @@ async def test_a_server_that_was_never_listed_and_is_down_says_so_when_called() 
         assert "refused" in text(result)
 
 
+async def test_a_call_before_its_server_was_listed_may_be_made_again() -> None:
+    """A client that knows the names from before calls as soon as it is connected."""
+    hanging = FakeUpstream()
+    hanging.silent = {"server/discover", "initialize"}
+    async with memory_app({"a": many(1), "slow": hanging}, wait_s=0) as app:
+        result = await app.gateway.call(ME, {"name": "slow__x", "arguments": {}}, None)
+        assert "'slow' is still starting" in text(result)
+        error = result["_meta"]["toolgate/error"]
+        assert (error["code"], error["retryable"]) == ("server_down", True)
+        with pytest.raises(UnknownToolError):
+            await app.gateway.call(ME, {"name": "other__x", "arguments": {}}, None)
+
+
 async def test_nearest_keys_are_first_those_of_the_server_that_was_named() -> None:
     time = FakeUpstream({"convert_time": echo, "get_current_time": echo})
     other = FakeUpstream({"convert": echo, "time_convert": echo})

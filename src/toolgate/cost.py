@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from toolgate.app import App
 from toolgate.store import ConversationCost, ToolUse
 from toolgate.tokens import estimate_tokens
-from toolgate.types import Caller, Json
+from toolgate.types import CONSOLE, Caller, Json
 
 __all__ = ["Account", "TaskCost", "Usage", "account", "usage"]
 
@@ -161,6 +161,8 @@ async def account(app: App, caller: Caller, since: str) -> Account:
     menus: dict[str, tuple[int, int]] = {}
     tasks: list[TaskCost] = []
     for cost in await app.store.conversation_costs(since, limit=_MOST):
+        if cost.client == CONSOLE:
+            continue  # people read pages: nobody would have listed all tools to them
         if cost.project_id not in menus:
             # A manager in that project stands for its callers: who may use less pays less.
             about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 __all__ = [
+    "CONSOLE",
     "DEFAULT_PROJECT",
     "LEGACY_VERSION",
     "LOCAL",
@@ -283,6 +284,9 @@ class Identity:
 
 LOCAL = Identity()
 """The person at this machine, or a program that embeds Toolgate."""
+
+CONSOLE = "console"
+"""The client of what people do on the pages of the console."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,6 +52,8 @@ async def test_the_console_the_interface_and_the_account_agree() -> None:
         use = (await client.get("/api/v1/tools/usage?days=1")).json()
         page = said_in((await client.get("/console/cost")).text)
         home = said_in((await client.get("/console")).text)
+        await client.get("/console/search?q=good")
+        assert (await client.get("/api/v1/cost?days=1")).json()["tasks"] == answer["tasks"]
     [task] = answer["tasks"]
     assert f"{-answer['saved_tokens']:,} tokens lost" in page
     assert f"{answer['tokens']:,} tokens in 1 conversation" in page

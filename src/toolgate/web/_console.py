@@ -26,7 +26,7 @@ from toolgate.errors import (
 )
 from toolgate.gateway import Gateway
 from toolgate.store import Patience, patience
-from toolgate.types import Caller, Identity
+from toolgate.types import CONSOLE, Caller, Identity
 from toolgate.web._figures import Figures
 from toolgate.web._render import STATIC, Renderer, static_file
 from toolgate.web._route import Route
@@ -213,7 +213,7 @@ class Console:
         peer = request.client
         shown = Shown(
             header_project=request.query_params.get("project") or None,
-            client="console",
+            client=CONSOLE,
             conversation=f"console {cookie[:8]}",
             address=peer.host if peer else "",
         )

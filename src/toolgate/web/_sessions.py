@@ -16,7 +16,7 @@ from toolgate.access import Admission, Shown
 from toolgate.errors import CredentialError
 from toolgate.ids import utc_now
 from toolgate.store import Store, StoredSession
-from toolgate.types import Caller
+from toolgate.types import CONSOLE, Caller
 
 __all__ = ["COOKIE", "SESSION_S", "Sessions"]
 
@@ -57,7 +57,7 @@ class Sessions:
         Raises:
             CredentialError: The token is worth nothing.
         """
-        shown = Shown(authorization=f"Bearer {token}", client="console", address=address)
+        shown = Shown(authorization=f"Bearer {token}", client=CONSOLE, address=address)
         identity = await self._admission.identify(shown)
         cookie, nonce = self.new_cookie(), token_bytes(_NONCE_BYTES)
         row = StoredSession(

@@ -9,7 +9,7 @@ from toolgate.authn import identity_of
 from toolgate.errors import ArgumentError, ForbiddenError, ToolgateError
 from toolgate.metatools import DiscoverRequest
 from toolgate.search import WEIGHTS, Discovery
-from toolgate.types import Caller, Json, json_array, json_object
+from toolgate.types import CONSOLE, Caller, Json, json_array, json_object
 from toolgate.web._route import Route
 from toolgate.web._visit import Visit
 
@@ -109,7 +109,7 @@ async def _about(visit: Visit, name: str) -> Caller:
     token = await visit.gateway.admin.token_named(visit.caller, name)
     shown = Shown(
         header_project=project or None,
-        client="console",
+        client=CONSOLE,
         conversation=f"console {visit.caller.caller_id}",
     )
     return visit.gateway.admission.caller_of(identity_of(token), shown)

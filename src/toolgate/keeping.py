@@ -122,7 +122,7 @@ class Keeper:
         if name in {spec.name for spec in self._catalog.specs}:
             raise SettingError(
                 f"There is a server {name!r} already.",
-                hint=f"Choose another name, or run: toolgate servers remove {name}",
+                hint=f"Choose another name, or remove that one first: toolgate servers remove {name}",
             )
         if save:
             path = self.settings.config_file

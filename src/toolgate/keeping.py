@@ -122,7 +122,8 @@ class Keeper:
         if name in {spec.name for spec in self._catalog.specs}:
             raise SettingError(
                 f"There is a server {name!r} already.",
-                hint=f"Choose another name, or remove that one first: toolgate servers remove {name}",
+                hint="Choose another name, or remove that one first: "
+                f"toolgate servers remove {name}",
             )
         if save:
             path = self.settings.config_file

@@ -10,7 +10,14 @@ from toolgate.access._rules import Rule, rules_of_store
 from toolgate.errors import StoreError
 from toolgate.ids import utc_now
 from toolgate.settings import ProjectTable
-from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
+from toolgate.store import (
+    Store,
+    StoredGuard,
+    StoredPermission,
+    StoredProject,
+    StoredToken,
+    taken,
+)
 from toolgate.types import Json
 
 __all__ = ["Book", "Pages", "project_table"]
@@ -76,7 +83,7 @@ class Book:
         Raises:
             StoreError: It cannot be read; what was known stays.
         """
-        async with self._reading:
+        async with taken(self._reading):
             version = await self._store.access_version()
             if version == self.pages.version:
                 return

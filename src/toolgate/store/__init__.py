@@ -30,7 +30,7 @@ from toolgate.store._documents import (
     WordCounts,
 )
 from toolgate.store._keepable import keepable, kept
-from toolgate.store._patience import Patience, current_patience, patience
+from toolgate.store._patience import Patience, current_patience, patience, taken
 from toolgate.store._session_rows import SessionRows, StoredSession
 from toolgate.store._statement_rows import StatementOutcome, StatementRows, StoredStatement
 from toolgate.store._thread_rows import (
@@ -145,6 +145,7 @@ __all__ = [
     "kind_of",
     "make_store",
     "patience",
+    "taken",
 ]
 
 _KINDS = {

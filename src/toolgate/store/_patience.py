@@ -1,16 +1,18 @@
 """How long somebody waits for the store, and what is certain when they wait no longer."""
 
 import asyncio
-from collections.abc import Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
+import anyio
+
 from toolgate.errors import StoreError
 
-__all__ = ["Attempt", "Patience", "current_patience", "patience"]
+__all__ = ["Attempt", "Patience", "current_patience", "patience", "taken"]
 
 T = TypeVar("T")
 
@@ -137,11 +139,39 @@ class Patience:
                 self._left_s -= monotonic() - began
         if work.done():
             return work.result()
+        raise self._ended()
+
+    async def take(self, lock: anyio.Lock) -> None:
+        """Acquire a lock, which may be held by somebody who waits for the store.
+
+        Raises:
+            StoreError: It took longer than is waited.
+        """
+        began = monotonic()
+        with anyio.move_on_after(max(0.0, self._left_s)) as waiting:
+            await lock.acquire()
+        if not self._each:
+            self._left_s -= monotonic() - began
+        if waiting.cancelled_caught:
+            raise self._ended()
+
+    def _ended(self) -> StoreError:
         self.was_slow = True
-        raise StoreError(
+        return StoreError(
             f"The store did not answer within {self.wait_s:g} s.",
             hint="Try again; `toolgate doctor` looks at the store.",
         )
+
+
+@asynccontextmanager
+async def taken(lock: anyio.Lock) -> AsyncGenerator[None]:
+    """Hold a lock under which the store is asked, with the patience of whoever wants it."""
+    mine = current_patience()
+    await (lock.acquire() if mine is None else mine.take(lock))
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager

@@ -71,6 +71,15 @@ class Visit:
         """Whether the caller looks after the gateway."""
         return self.gateway.reach.manages(self.caller)
 
+    async def token_names(self) -> dict[str, str]:
+        """Names of those who have tokens, by the ids that records have of them.
+
+        Raises:
+            ForbiddenError: The caller may not look after tokens.
+        """
+        tokens = await self.gateway.admin.tokens(self.caller)
+        return {f"token:{token.token_id}": token.name for token in tokens}
+
     @property
     def base(self) -> str:
         """Address of the console, as the browser knows it."""

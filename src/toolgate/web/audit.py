@@ -35,11 +35,10 @@ async def _list(visit: Visit) -> Response:
     wanted = _wanted(visit)
     records = await visit.app.store.audit(wanted)
     last = records[-1] if len(records) == _PER_PAGE else None
-    names = await _names(visit)
     return visit.page(
         "audit.html",
         records=records,
-        names=names,
+        names=await visit.token_names(),
         about=_about,
         older=f"{last.at} {last.record_id}" if last else "",
         actions=_ACTIONS,
@@ -52,12 +51,6 @@ async def _list(visit: Visit) -> Response:
         servers=visit.gateway.server_names(visit.caller),
         enabled=visit.app.settings.audit.enabled,
     )
-
-
-async def _names(visit: Visit) -> dict[str, str]:
-    """The names of those who have tokens, by what records call them."""
-    tokens = await visit.gateway.admin.tokens(visit.caller)
-    return {f"token:{token.token_id}": token.name for token in tokens}
 
 
 def _about(record: AuditRecord) -> str:
@@ -107,7 +100,7 @@ async def _chain(visit: Visit) -> Response:
         chosen=chosen,
         calls=[(one, outcomes.get(one.record_id)) for one in called],
         records=records,
-        names=await _names(visit),
+        names=await visit.token_names(),
         about=_about,
     )
 

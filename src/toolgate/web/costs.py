@@ -22,8 +22,7 @@ async def _show(visit: Visit) -> Response:
         told = await account(visit.app, visit.caller, since)
         return told, await usage(visit.app, visit.caller, since)
 
-    tokens = await visit.gateway.admin.tokens(visit.caller)
-    names = {f"token:{token.token_id}": token.name for token in tokens}
+    names = await visit.token_names()
     found = await visit.figures.look(f"cost {days}", since, count)
     response = visit.page(
         "costs.html", found=found, names=names, most=_SHOWN, days=days, periods=_PERIODS

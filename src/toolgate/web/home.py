@@ -124,10 +124,7 @@ async def _running(visit: Visit) -> Response:
 async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
     """The calls that run longest, each with who calls."""
     calls = visit.gateway.running(visit.caller)[:_RUNNING]
-    names: dict[str, str] = {}
-    if calls and visit.manages:
-        tokens = await visit.gateway.admin.tokens(visit.caller)
-        names = {f"token:{token.token_id}": token.name for token in tokens}
+    names = await visit.token_names() if calls and visit.manages else {}
     return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
 
 

@@ -108,11 +108,15 @@ def said_in(text: str) -> str:
 
 @asynccontextmanager
 async def opened(
-    servers: dict[str, object] | None = None, settings: Settings | None = None
+    servers: dict[str, object] | None = None,
+    settings: Settings | None = None,
+    *,
+    store_url: str = "sqlite://",
 ) -> AsyncGenerator[Place]:
-    """A console over a gateway in memory."""
+    """A console over a gateway in memory, or over a store that is somewhere."""
     wanted = replace(settings or Settings(), local_open=True)
-    async with memory_app({"notes": notes()} if servers is None else servers, wanted) as app:
+    given = {"notes": notes()} if servers is None else servers
+    async with memory_app(given, wanted, store_url=store_url) as app:
         door = build_app(app)
         transport = httpx2.ASGITransport(app=door)  # pyright: ignore[reportArgumentType]
         async with httpx2.AsyncClient(

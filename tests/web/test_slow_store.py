@@ -5,22 +5,20 @@ import re
 import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.from_thread
-import httpx2
 import psycopg
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.web.places import Place, notes, said_in
-from toolgate.serve.http import build_app
+from tests.web.places import Place, said_in
+from tests.web.places import opened as console
 from toolgate.settings import AuditSettings, ServeSettings, Settings
 from toolgate.store import SqlAccess
-from toolgate.testing import memory_app
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
@@ -29,17 +27,9 @@ ADMIN = Caller()
 SOON = Settings(serve=ServeSettings(console_wait_s=0.3))
 
 
-@asynccontextmanager
-async def opened(url: str, settings: Settings = SOON) -> AsyncGenerator[Place]:
-    """A console over a store that is somewhere."""
-    wanted = replace(settings, local_open=True)
-    async with memory_app({"notes": notes()}, wanted, store_url=url) as app:
-        door = build_app(app)
-        transport = httpx2.ASGITransport(app=door)  # pyright: ignore[reportArgumentType]
-        async with httpx2.AsyncClient(
-            transport=transport, base_url="http://127.0.0.1:7420", follow_redirects=False
-        ) as client:
-            yield Place(app=app, door=door, client=client)
+def opened(url: str, settings: Settings = SOON) -> AbstractAsyncContextManager[Place]:
+    """A console over a store that is somewhere, for which it does not wait long."""
+    return console(settings=settings, store_url=url)
 
 
 @contextmanager

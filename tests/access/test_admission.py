@@ -128,7 +128,7 @@ async def test_ways_are_asked_in_order_until_one_knows_or_refuses() -> None:
 async def test_the_project_is_the_first_that_says_something(
     word: str, shown: dict[str, Any], project: str | None
 ) -> None:
-    """`docs/permissions.md`, For which project."""
+    """`docs/permissions.md`, Choosing the project."""
     if project is None:
         with pytest.raises(ForbiddenError, match="for you"):
             await admission().admit(bearer(word, **shown))

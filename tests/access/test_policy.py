@@ -25,7 +25,7 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-EXAMPLES = rows("| line | rules | caller | tool | answer |")
+EXAMPLES = rows("| line | rules | caller | tool | allowed |")
 
 
 def example_place() -> Place:
@@ -101,7 +101,7 @@ def test_the_examples_of_the_page_hold(
 
 
 def test_every_line_of_the_table_has_an_example() -> None:
-    lines = {row[0] for row in rows("| line | when | answer |")}
+    lines = {row[0] for row in rows("| line | condition | allowed |")}
 
     assert lines == {row[0] for row in EXAMPLES}
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 ROWS = [
     (cells[0], cells[2])
-    for line in PAGE.partition("## What is defended")[2].partition("\n## ")[0].splitlines()
+    for line in PAGE.partition("## Threats and mitigations")[2].partition("\n## ")[0].splitlines()
     if line.startswith("| ") and (cells := [cell.strip() for cell in line.strip("|").split(" | ")])
     if cells[0] != "threat"
 ]

@@ -117,14 +117,13 @@ def _report(data: Path, sizes: Sequence[int], folder: Path) -> Report:
         rows=rows,
         targets=targets,
         notes=(
-            "ms are of processor time where nothing else is said; MB is the whole process with the "
-            "definitions of all tools. Words s: reading all tools. Vectors s: those of all tools, "
-            "0 where they were read from the folder. Change: one server has other tools, until a "
-            "search finds them. Restart: the index anew, words and vectors from where they are "
-            "kept. FastMCP: its own index over the same tools in the same run, which ranks and "
-            "does no more. Loop: 100,000 steps of Python, the least of ten, to compare machines "
-            "by. "
-            "Recall: of the first ten by exact looks at all vectors, how many are found.",
+            "ms are CPU time unless the column says otherwise; MB is the whole process with the "
+            "definitions of all tools. Words: index the words of all tools. Vectors: compute those "
+            "of all tools, 0 if they were read from the folder. Change: one server gets other "
+            "tools, until a search finds them. Restart: build the index from stored words and "
+            "vectors. FastMCP: its own index over the same tools in the same run, ranking only. "
+            "Loop: 100,000 steps of Python, fastest of ten, to compare machines. Recall: share of "
+            "the first ten hits of an exact search over all vectors that are found.",
         ),
     )
 
@@ -524,11 +523,11 @@ def _write_docs(report: Report) -> None:
     lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
     lines += ["| " + " | ".join(_shown(row[name]) for name in names) + " |" for row in report.rows]
     machine = f"{os.cpu_count()} cores, load {report.load[0]} to {report.load[1]}"
-    text = f"""# How search grows with the catalog
+    text = f"""# Scaling with the catalog
 
 {chr(10).join(lines)}
 
-![Milliseconds of a discovery against the number of tools](growth.svg)
+![Milliseconds per discovery by number of tools](growth.svg)
 
 Made by `make scale DATA=FOLDER` ({machine}; `–`: not measured). {report.notes[0]}
 """

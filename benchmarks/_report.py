@@ -14,9 +14,11 @@ from typing import Any
 
 import psutil
 
+from toolgate import __version__
+
 __all__ = ["Report", "Target", "main", "print_all", "surroundings"]
 
-_LIBRARIES = ("mcp", "aiohttp", "uvicorn", "orjson", "SQLAlchemy", "bm25s", "numpy")
+_LIBRARIES = ("mcp", "aiohttp", "uvicorn", "orjson", "SQLAlchemy", "numpy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,7 @@ def surroundings() -> dict[str, Any]:
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
-            "toolgate": version("toolgate"),
+            "toolgate": __version__,
             "python": platform.python_version(),
             **{name: version(name) for name in _LIBRARIES},
         },

@@ -10,10 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolgate import errors
+from toolgate.installation import DISTRIBUTION
 
 FOLDER = Path(__file__).parent
 SOURCES = FOLDER.parent / "src" / "toolgate"
 PAGE = FOLDER / "troubleshooting.md"
+
+_HINTS = ("install_hint", "package_hint")
+"""Functions whose hint names the command of the installation; the page has that of pip."""
 
 _LIST = re.compile(r"(<!-- texts of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -57,6 +61,14 @@ def _text(node: ast.expr) -> str:
         return "".join(_text(part) for part in node.values).replace("<", "&lt;")
     if isinstance(node, ast.BinOp):
         return _text(node.left) + _text(node.right)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in _HINTS:
+        argument = _text(node.args[0])
+        package = (
+            f"{DISTRIBUTION}[{argument}]" if ast.unparse(node.func) == "install_hint" else argument
+        )
+        return f'Run: pip install "{package}"'
+    if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Call):
+        return _text(node.body)
     return "…"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from toolgate.errors import SettingError
+from toolgate.installation import current_installation
 from toolgate.settings import (
     Document,
     config_dir,
@@ -226,16 +227,21 @@ def launch_of_this_program(config: Path | None = None) -> Launch:
 
     Args:
         config: The `toolgate.toml`, if it does not lie where Toolgate looks by itself.
+
+    Raises:
+        SettingError: It runs from a temporary environment whose source cannot be named.
     """
     args = ["stdio"]
     if config is not None and config != config_dir() / "toolgate.toml":
         args += ["--config", str(config)]
+    installation = current_installation()
+    if installation.is_temporary:
+        program, *rest = installation.start_command()
+        return Launch(command=program, args=(*rest, *args))
     program = shutil.which("toolgate", path=str(Path(sys.executable).parent))
     program = program or shutil.which("toolgate")
     if program is None:
         return Launch(command=sys.executable, args=("-m", "toolgate", *args))
-    if re.search(r"[\\/](?:uv[\\/]archive-v\d+|uv[\\/]environments-v\d+|uvx)[\\/]", program):
-        return Launch(command="uvx", args=("toolgate", *args))  # that folder is not kept
     return Launch(command=program, args=tuple(args))
 
 

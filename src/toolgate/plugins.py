@@ -26,11 +26,15 @@ from toolgate.errors import (
     OptionError,
     UnknownPluginError,
 )
+from toolgate.installation import install_hint
 from toolgate.types import PluginSpec
 
 __all__ = ["available", "make"]
 
 ContractT = TypeVar("ContractT")
+
+_EXTRAS = {"pgvector": "postgres"}
+"""Extras of implementations whose name is not that of their extra."""
 
 
 def available(kind: str) -> list[str]:
@@ -117,7 +121,7 @@ def _import(kind: str, spec: PluginSpec) -> ModuleType:
             raise  # our own module is missing: a bug, not a library to install
         raise MissingExtraError(
             f"{kind} {spec.name!r} needs the library {missing!r}, which is not installed.",
-            hint=f'Run: pip install "toolgate[{spec.name}]"'
+            hint=install_hint(_EXTRAS.get(spec.name, spec.name))
             if shipped
             else f"Install {missing!r}.",
         ) from error

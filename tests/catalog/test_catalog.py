@@ -114,7 +114,7 @@ async def test_names_that_clients_cannot_tell_apart_are_refused() -> None:
     "config",
     [
         {"command": "toolgate", "args": ["stdio"]},
-        {"command": "uvx", "args": ["toolgate", "stdio"]},
+        {"command": "uvx", "args": ["toolgate-mcp", "stdio"]},
         {"url": "http://127.0.0.1:7420/mcp"},
     ],
     ids=["command", "uvx", "address"],

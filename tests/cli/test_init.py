@@ -38,7 +38,7 @@ FILES = {
             "inputs": [{"id": "db-password", "type": "promptString"}],
             "servers": {
                 "My DB": {"command": "db", "env": {"PASSWORD": "${input:db-password}"}},
-                "toolgate": {"command": "uvx", "args": ["toolgate", "stdio"]},
+                "toolgate": {"command": "uvx", "args": ["toolgate-mcp", "stdio"]},
             },
         }
     ),

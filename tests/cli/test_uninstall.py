@@ -6,6 +6,7 @@ from tests.cli.conftest import Command, Serve
 from toolgate import settings
 from toolgate.cli._exit import FAILED, FINE
 from toolgate.cli._undo import change_file
+from toolgate.installation import current_installation
 
 
 def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder: Path) -> None:
@@ -29,7 +30,7 @@ def test_yes_removes_what_is_ours_and_leaves_the_project(command: Command, folde
     assert done.status == FINE, done.err
     assert not settings.data_dir().exists()
     assert (folder / "toolgate.toml").exists()
-    assert "pip uninstall toolgate" in done.err
+    assert current_installation().uninstall_command() in done.err
 
 
 def test_a_store_elsewhere_is_found(command: Command, folder: Path, tmp_path: Path) -> None:

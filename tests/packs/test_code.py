@@ -16,6 +16,7 @@ import pytest
 from tests.packs.writing import SALES, write
 from toolgate.app import App, open_app
 from toolgate.errors import RpcError
+from toolgate.installation import install_hint
 from toolgate.packs import _server
 from toolgate.settings import ModelTable, PackSettings, Settings, StoreSettings
 from toolgate.testing import memory_app
@@ -293,7 +294,7 @@ async def test_without_fastmcp_only_register_is_missing(
     async with gateway(tmp_path, files) as app:
         assert keys(app) == ["sales:order"]
         (problem,) = app.packs.current.problems
-    assert problem.endswith('not installed. Run: pip install "toolgate[fastmcp]".')
+    assert problem.endswith(f"not installed. {install_hint('fastmcp')}.")
 
 
 async def test_a_module_that_never_ends_is_skipped(

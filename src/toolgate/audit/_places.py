@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from toolgate.audit._forms import FORMS
 from toolgate.errors import MissingExtraError, SettingError, StoreError
+from toolgate.installation import install_hint
 from toolgate.settings import AuditSettings, expand_home, service_attributes
 from toolgate.types import AuditRecord
 
@@ -204,7 +205,7 @@ class _OtelPlace:
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 'audit.sinks has "otel", which needs a library that is not installed.',
-                hint='Run: pip install "toolgate[otel]"',
+                hint=install_hint("otel"),
             ) from error
         options = {"endpoint": endpoint} if endpoint else {}
         self._exporter: Any = exporting.OTLPLogExporter(**options)

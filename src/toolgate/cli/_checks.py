@@ -16,6 +16,7 @@ from toolgate.cli._output import counted
 from toolgate.cli._packs import listed
 from toolgate.cli._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
+from toolgate.installation import current_installation
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec, json_object
 
@@ -117,7 +118,7 @@ def _versions() -> Check:
             name="versions",
             state="problem",
             found=f"Libraries are missing: {', '.join(missing)}.",
-            hint="Install Toolgate again: pip install --force-reinstall toolgate",
+            hint=f"Install Toolgate again: {current_installation().reinstall_command()}",
             details=found,
         )
     text = f"Toolgate {__version__}, Python {found['python']}, {found['platform']}."

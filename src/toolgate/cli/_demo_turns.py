@@ -12,11 +12,12 @@ import anyio
 
 from toolgate import jsontext
 from toolgate.cli._door import Exchange
+from toolgate.installation import current_installation
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["NEEDS", "Turned", "ask_turns", "turn_tables"]
 
-NEEDS = "" if find_spec("sqlglot") else 'pip install "toolgate[sql]"'
+NEEDS = "" if find_spec("sqlglot") else current_installation().install_command(extra="sql")
 """What has to be installed for it first; empty: nothing."""
 
 _MODEL = "demo"

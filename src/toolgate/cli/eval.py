@@ -20,6 +20,7 @@ from toolgate.cli._measured import keep_measured
 from toolgate.cli._mine import read_mine
 from toolgate.cli._output import note, print_json, print_table
 from toolgate.errors import ArgumentError
+from toolgate.installation import install_hint
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy, end, ready
 from toolgate.settings import Settings, load
 from toolgate.strategies import Strategies
@@ -192,7 +193,7 @@ def _baseline(labelled: Labelled) -> dict[str, Any] | None:
     try:
         module = import_module("fastmcp.server.transforms.search.bm25")
     except ModuleNotFoundError:
-        note('The baseline needs FastMCP, which is not installed. Run: pip install "fastmcp>=4.1"')
+        note(f"The baseline needs FastMCP, which is not installed. {install_hint('fastmcp')}")
         return None
     index = module._BM25Index()  # noqa: SLF001 - it has no public way to rank texts
     index.build([_text(tool) for tool in labelled.tools])

@@ -265,7 +265,7 @@ def _written_back(
     files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _Wish
 ) -> dict[Path, str]:
     """New texts of the clients' files; all are made before the first is written."""
-    launch = clients.launch_of_this_program(target)
+    launch: clients.Launch | None = None
     texts: dict[Path, str] = {}
     for file in files:
         if file.error or (file.scope == "project" and not wish.project_files):
@@ -276,6 +276,7 @@ def _written_back(
             if choice.file is file and choice.state in {"new", "same"} and not choice.stays
         ]
         if taken:
+            launch = launch or clients.launch_of_this_program(target)
             texts[file.path] = clients.with_toolgate(file, launch, taken)
     return texts
 

@@ -1,7 +1,6 @@
 """`toolgate uninstall`: show or remove everything that Toolgate put on this machine."""
 
 import shutil
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from toolgate.cli._exit import FAILED, FINE
 from toolgate.cli._output import note, print_json, print_text
 from toolgate.cli._undo import read_touched, take_back
 from toolgate.errors import ToolgateError
+from toolgate.installation import current_installation
 from toolgate.settings import Settings
 
 __all__ = ["app"]
@@ -81,8 +81,9 @@ def uninstall(
         note(sentence)
     for path in failed:
         note(f"Could not remove {path}.")
-    if removes and not failed:
-        note(f"Then remove the program: {Path(sys.executable).name} -m pip uninstall toolgate")
+    command = current_installation().uninstall_command()
+    if removes and not failed and command:
+        note(f"Then remove the program: {command}")
     return FAILED if failed else FINE
 
 

@@ -32,6 +32,7 @@ from toolgate.errors import (
     SettingError,
     StatementError,
 )
+from toolgate.installation import install_hint, package_hint
 from toolgate.settings import ConnectionTable
 
 __all__ = ["Connection", "Connections"]
@@ -328,11 +329,11 @@ class Connection:
                 hint="Correct it, or install the dialect for SQLAlchemy.",
             ) from error
         except ModuleNotFoundError as error:
-            extra = "toolgate[postgres]" if url.get_backend_name() == "postgresql" else error.name
+            is_postgres = url.get_backend_name() == "postgresql"
             raise MissingExtraError(
                 f"The connection {self.name!r} needs the library {error.name!r}, which is not "
                 "installed.",
-                hint=f'Run: pip install "{extra}"',
+                hint=install_hint("postgres") if is_postgres else package_hint(str(error.name)),
             ) from error
         if url.get_backend_name() in _READ_ONLY:
             for begin in _READ_ONLY[url.get_backend_name()]:

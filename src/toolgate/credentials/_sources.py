@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolgate.errors import MissingExtraError, SettingError
+from toolgate.installation import install_hint
 from toolgate.settings import (
     Settings,
     credential_key,
@@ -322,7 +323,7 @@ class Keyring:
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 "credentials.key is \"keyring\", and the library 'keyring' is not installed.",
-                hint='Run: pip install "toolgate[keyring]", or set credentials.key = "file".',
+                hint=install_hint("keyring") + ', or set credentials.key = "file".',
             ) from error
         try:
             return getattr(library, name)(*arguments)

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final, Protocol, cast
 
 from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
+from toolgate.installation import install_hint
 
 __all__ = ["Converted", "convert", "is_known", "kinds"]
 
@@ -153,7 +154,7 @@ def _reader(module: str, name: str) -> _Reader:
             raise
         raise MissingExtraError(
             f"Reading {name} needs the library {missing!r}, which is not installed.",
-            hint='Run: pip install "toolgate[documents]"',
+            hint=install_hint("documents"),
         ) from error
 
 

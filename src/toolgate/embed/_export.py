@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from toolgate.embed._metadata import PREFIX
 from toolgate.embed.onnx import Options, build
 from toolgate.errors import EmbedderError, MissingExtraError, OptionError
+from toolgate.installation import install_hint
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["Exported", "export"]
@@ -236,7 +237,7 @@ def _library(name: str) -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Exporting a model needs the library {error.name!r}, which is not installed.",
-            hint='Run: pip install "toolgate[export]"',
+            hint=install_hint("export"),
         ) from error
 
 

@@ -14,6 +14,7 @@ import anyio
 from anyio import to_thread
 
 from toolgate.errors import PackError, SettingError, ToolgateError
+from toolgate.installation import install_hint
 from toolgate.packs._modules import PackModules
 from toolgate.packs.base import Pack
 from toolgate.settings import server_spec
@@ -190,7 +191,7 @@ class _Gathered:
         if find_spec("fastmcp") is None:
             raise PackError(
                 "register(mcp) needs the library 'fastmcp', which is not installed.",
-                hint='Run: pip install "toolgate[fastmcp]"',
+                hint=install_hint("fastmcp"),
             )
         library = await to_thread.run_sync(import_module, "toolgate.packs._fastmcp")
         added: dict[str, Json] = {}

@@ -42,7 +42,7 @@ _RUNNERS = frozenset({
     "sh", "bash", "zsh", "docker", "podman", "wsl", "mise", "poetry", "hatch",
 })  # fmt: skip
 
-_PACKAGE = re.compile(r"(?:.*/)?toolgate(?:\[[^\]]*\])?(?:[=@<>~!:].*)?")
+_PACKAGE = re.compile(r"(?:.*/)?toolgate(?:-mcp)?(?:\[[^\]]*\])?(?:\s*[=@<>~!:].*)?")
 
 _SECRET_FLAG = re.compile(
     r"(?i)(?:^|[-_])(?:key|token|secret|password|passwd|pat|auth|bearer|header|credential)s?$"
@@ -446,7 +446,7 @@ def _starts_toolgate(words: Sequence[str], port: int) -> bool:
     if not words:
         return False
     program = _program_name(words[0])
-    if program == "toolgate":
+    if program in {"toolgate", "toolgate-mcp"}:
         return True
     if re.sub(r"[\d.]+$", "", program) not in _RUNNERS and program != "mcp-remote":
         return False

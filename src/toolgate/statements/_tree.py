@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from toolgate.errors import MissingExtraError
+from toolgate.installation import install_hint
 from toolgate.statements._dialects import Dialect, words
 from toolgate.statements._found import Tree
 from toolgate.statements._lexer import Piece
@@ -18,7 +19,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError(
         "SQL can only be looked at with the library 'sqlglot', which is not installed.",
-        hint='Run: pip install "toolgate[sql]"',
+        hint=install_hint("sql"),
     ) from error
 
 __all__ = ["parse"]

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from toolgate.errors import MissingExtraError
+from toolgate.installation import install_hint
 
 __all__ = ["part"]
 
@@ -26,5 +27,5 @@ def part(name: str, setting: str) -> Any:
             raise
         raise MissingExtraError(
             f"{setting} needs the library {missing!r}, which is not installed.",
-            hint='Run: pip install "toolgate[otel]"',
+            hint=install_hint("otel"),
         ) from error

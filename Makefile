@@ -50,7 +50,7 @@ docs: $(DEV) ## make the pages anew that come from the code
 	$(BIN)/python docs/generate_acceptance.py
 	$(BIN)/python docs/generate_metrics.py
 
-bench: $(DEV) ## measure the gateway; ARGS="--json" for machines
+bench: $(DEV) ## measure the gateway; ARGS="--quick" in a minute, ARGS="--json" for machines
 	$(BIN)/python -m benchmarks $(ARGS)
 
 eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
@@ -64,7 +64,7 @@ eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
 
 scale: $(DEV) ## search over 600 to 1,000,000 tools: make scale DATA=FOLDER, with tools/ in it
 	@test -d "$(DATA)/tools" || { echo "Say where the data sets are: make scale DATA=FOLDER" >&2; exit 2; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale "$(DATA)" $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale "$(DATA)/tools" $(ARGS)
 
 soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
 	$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -1,14 +1,13 @@
-"""Run the benchmarks and print their tables: `python -m benchmarks [NAME …] [--quick] [--json]`."""
+"""Run benchmarks and print their tables: `python -m benchmarks [NAME …] [--quick] [--json]`."""
 
-import argparse
 import sys
-from functools import partial
 from importlib import import_module
 
-from benchmarks._report import Report, print_all, run
+from benchmarks._report import Measure, Report, parser_of, print_measured
 
 NAMES = (
     "calls",
+    "call_path",
     "access",
     "audit",
     "console",
@@ -18,30 +17,36 @@ NAMES = (
     "large",
     "discovery",
     "tokens",
+    "scanner",
     "fallback",
     "intents",
     "turns",
     "documents",
 )
+"""What `make bench` runs."""
+
+LONG_NAMES = ("ablation", "learning", "scale", "soak", "token_estimate")
+"""Run when named: they take long, or want data that does not come along."""
 
 
 def main() -> None:
-    """Run those that are named, or all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds; the figures are rough")
-    given = parser.parse_args()
-    unknown = set(given.names) - set(NAMES)
-    if unknown:
-        parser.error(f"There is no benchmark {sorted(unknown)}. Choose from {', '.join(NAMES)}.")
-    names = given.names or NAMES
-    print_all([partial(_measured, name, quick=given.quick) for name in names], as_json=given.json)
+    """Run those that are named, or all but the long ones."""
+    parser = parser_of()
+    every = (*NAMES, *LONG_NAMES)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(every))
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(every):
+        parser.error(f"There is no benchmark {sorted(unknown)}. Choose from {', '.join(every)}.")
+    print_measured(options, *map(_measure_of, options.names or NAMES))
 
 
-def _measured(name: str, *, quick: bool) -> Report:
-    print(f"==> {name}", file=sys.stderr, flush=True)
-    return run(import_module(f"benchmarks.{name}").measure, quick=quick)
+def _measure_of(name: str) -> Measure:
+    def measure(quick: bool) -> Report:
+        print(f"==> {name}", file=sys.stderr, flush=True)
+        return import_module(f"benchmarks.{name}").measure(quick)
+
+    return measure
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ __all__ = ["bge_small_sized"]
 LAYERS, WIDTH, HEADS, BETWEEN, PIECES, LONGEST = 12, 384, 12, 1_536, 30_522, 512
 
 
-def bge_small_sized(folder: Path) -> Path:
+def bge_small_sized(folder: Path, layers: int = LAYERS) -> Path:
     """Make the folder: `model.onnx` and `tokenizer.json`."""
     folder.mkdir(parents=True)
     with np.load(MODEL) as parts:
@@ -34,7 +34,7 @@ def bge_small_sized(folder: Path) -> Path:
     tokenizer.normalizer = BertNormalizer()
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
-    onnx.save(_Graph().model(), str(folder / "model.onnx"))
+    onnx.save(_Graph().model(layers), str(folder / "model.onnx"))
     return folder
 
 
@@ -46,12 +46,12 @@ class _Graph:
         self._nodes: list[Any] = []
         self._weights: list[Any] = []
 
-    def model(self) -> onnx.ModelProto:
+    def model(self, layers: int) -> onnx.ModelProto:
         """The whole of it."""
         whole = helper.make_tensor_value_info
         hidden = self._embedded()
         mask = self._mask()
-        for _ in range(LAYERS):
+        for _ in range(layers):
             hidden = self._layer(hidden, mask)
         self._node("Identity", hidden, output="last_hidden_state")
         graph = helper.make_graph(

@@ -6,8 +6,9 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,17 @@ import psutil
 
 from toolgate import __version__
 
-__all__ = ["Report", "Target", "main", "print_all", "surroundings"]
+__all__ = [
+    "Measure",
+    "Report",
+    "Target",
+    "main",
+    "parser_of",
+    "print_all",
+    "print_measured",
+    "run",
+    "surroundings",
+]
 
 _LIBRARIES = ("mcp", "aiohttp", "uvicorn", "orjson", "SQLAlchemy", "numpy")
 
@@ -66,6 +77,10 @@ class Report:
     """One-minute load of the machine before and after; filled in by `main`."""
 
 
+Measure = Callable[[bool], Report]
+"""A benchmark; its argument is whether the quick form is wanted."""
+
+
 def surroundings() -> dict[str, Any]:
     """Machine, date and versions."""
     return {
@@ -84,29 +99,46 @@ def surroundings() -> dict[str, Any]:
     }
 
 
-def main(name: str, measure: Callable[[bool], Report]) -> None:
-    """The command line of a single benchmark."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+def main(name: str, measure: Measure) -> None:
+    """The command line of a benchmark without options of its own."""
+    print_measured(parser_of(name).parse_args(), measure)
+
+
+def parser_of(name: str = "") -> argparse.ArgumentParser:
+    """A parser with the options that all benchmarks share.
+
+    Args:
+        name: Of the benchmark; empty for the program that runs several.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks" + (f".{name}" if name else ""))
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds; the figures are rough")
-    given = parser.parse_args()
-    print_all([lambda: run(measure, quick=given.quick)], as_json=given.json)
+    parser.add_argument(
+        "--quick", action="store_true", help="a few seconds; says that it runs, no more"
+    )
+    return parser
 
 
-def run(measure: Callable[[bool], Report], *, quick: bool) -> Report:
+def print_measured(options: argparse.Namespace, *measures: Measure) -> None:
+    """Measure as the shared options say, and print."""
+    print_all(
+        [partial(run, measure, quick=options.quick) for measure in measures],
+        as_json=options.json,
+    )
+
+
+def run(measure: Measure, *, quick: bool) -> Report:
     """Measure, and note how loaded the machine was around it."""
     before = os.getloadavg()[0]
-    found = measure(quick)
-    fields = {one: getattr(found, one) for one in found.__dataclass_fields__}
-    return Report(**{**fields, "load": (round(before, 2), round(os.getloadavg()[0], 2))})
+    report = measure(quick)
+    return replace(report, load=(round(before, 2), round(os.getloadavg()[0], 2)))
 
 
 def print_all(measurements: Sequence[Callable[[], Report]], *, as_json: bool) -> None:
     """Measure and print in one form or the other; tables come one by one, so none is lost."""
     around = surroundings()
     if as_json:
-        found = {"benchmarks": [_as_json(measured()) for measured in measurements]}
-        print(json.dumps({**around, **found}, indent=2))
+        reports = [_as_json(measured()) for measured in measurements]
+        print(json.dumps({**around, "benchmarks": reports}, indent=2))
         return
     machine, versions = around["machine"], around["versions"]
     print(

@@ -1,20 +1,22 @@
-"""What each part of the hybrid search is worth: `python -m benchmarks.ablation FOLDER ...`.
+"""What each part of the hybrid search is worth.
 
-A folder is a set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its sibling
+    python -m benchmarks.ablation [FOLDER …] [--most 300] [--quick] [--json]
+
+A FOLDER is a set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its sibling
 OTHER. Prints R@5 of each set (share of the needed tools among the first five), a row per step; each
 step has what the rows above it have. "log of a fifth" and "of four fifths": five folds, where the
 requests of other folds, with the tools they needed, stand in the usage log.
 """
 
-import argparse
 import asyncio
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks._data import DATA
+from benchmarks._report import Report, parser_of, print_measured
 from toolgate.cli._measure import Labelled, Question, judge, read_labelled
 from toolgate.embed.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
@@ -37,19 +39,26 @@ FOLDS = 5
 SHOWN = 10
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__)
-    parser.add_argument("folders", nargs="+", help="a set, or set+distractors")
-    parser.add_argument("--most", type=int, default=300, help="requests of a set at most")
-    given = parser.parse_args()
-    sets = [_read(folder, given.most) for folder in given.folders]
-    rows = asyncio.run(_table(sets))
+def measure(quick: bool, folders: Sequence[str] = (), most: int = 300) -> Report:
+    """Rank the requests with each step; gives the table.
+
+    Args:
+        quick: Few requests.
+        folders: A set each, or set+distractors; without any, the one that comes along.
+        most: Requests of a set at most.
+    """
+    sets = [
+        _read(folder, 5 * FOLDS if quick else most) for folder in folders or (DATA / "mcpverse",)
+    ]
     names = [labelled.name for labelled in sets]
-    print("| R@5 | " + " | ".join(names) + " |")
-    print("|---|" + "---:|" * len(names))
-    for step, found in rows.items():
-        print(f"| {step} | " + " | ".join(f"{value:.3f}" for value in found) + " |")
+    return Report(
+        name="ablation",
+        title="R@5: share of the needed tools among the first five",
+        rows=[
+            {"step": step, **dict(zip(names, recalls, strict=True))}
+            for step, recalls in asyncio.run(_table(sets)).items()
+        ],
+    )
 
 
 async def _table(sets: Sequence[Labelled]) -> dict[str, list[float]]:
@@ -60,17 +69,11 @@ async def _table(sets: Sequence[Labelled]) -> dict[str, list[float]]:
             search = await _search(labelled, options, embedder)
             found = [await _ranked(search, question, None) for question in labelled.questions]
             rows.setdefault(step, []).append(_recall(labelled.questions, found))
-            _told(labelled, step, rows)
         search = await _search(labelled, STEPS["+ script gate"], embedder)
         for step, logged in (("+ log of a fifth", 1), ("+ log of four fifths", FOLDS - 1)):
             found = await _with_log(search, labelled, embedder, logged)
             rows.setdefault(step, []).append(_recall(labelled.questions, found))
-            _told(labelled, step, rows)
     return rows
-
-
-def _told(labelled: Labelled, step: str, rows: Mapping[str, Sequence[float]]) -> None:
-    print(f"{labelled.name}: {step} {rows[step][-1]:.3f}", file=sys.stderr, flush=True)
 
 
 async def _with_log(
@@ -113,10 +116,14 @@ def _recall(questions: Iterable[Question], found: Sequence[Sequence[str]]) -> fl
     return float(np.mean([judge(keys, question.groups)["R@5"] for question, keys in pairs]))
 
 
-def _read(folder: str, most: int) -> Labelled:
-    path, *others = folder.split("+")
+def _read(folder: str | Path, most: int) -> Labelled:
+    path, *others = str(folder).split("+")
     return read_labelled(Path(path), [Path(path).parent / other for other in others], most=most)
 
 
 if __name__ == "__main__":
-    main()
+    parser = parser_of("ablation")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a set, or set+distractors")
+    parser.add_argument("--most", type=int, default=300, help="requests of a set at most")
+    given = parser.parse_args()
+    print_measured(given, lambda quick: measure(quick, given.folders, given.most))

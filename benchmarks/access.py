@@ -13,42 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from statistics import median
-from typing import Any
 
+from benchmarks._inprocess import Request, echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
 from toolgate.access import Grounds, Policy, Rule, parse_pattern
-from toolgate.jsontext import dumps
 from toolgate.serve.http import Door, build_app
 from toolgate.settings import AuditSettings, LimitSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, ServerSpec
 
-META = "io.modelcontextprotocol/"
-CALL = dumps(
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {
-            "name": "a__echo",
-            "arguments": {"text": "x"},
-            "_meta": {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}},
-        },
-    }
-)
-HEADERS = [
-    (b"host", b"127.0.0.1:7420"),
-    (b"content-type", b"application/json"),
-    (b"accept", b"application/json, text/event-stream"),
-    (b"mcp-protocol-version", b"2026-07-28"),
-    (b"mcp-method", b"tools/call"),
-    (b"mcp-name", b"a__echo"),
-]
 
-
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Call, then decide; gives the table."""
-    off_ms, audit_ms, on_ms = asyncio.run(_calls(blocks=6 if quick else 30))
+    off_ms, audit_ms, on_ms = asyncio.run(_calls(blocks=2 if quick else 30))
     rows = [
         {"what": "call, everything off, CPU ms", "value": off_ms},
         {"what": "call, audit on, CPU ms", "value": audit_ms},
@@ -56,7 +33,7 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
         {"what": "ratio", "value": on_ms / off_ms},
         {"what": "overhead per call, CPU ms", "value": on_ms - off_ms},
     ]
-    scale = _decisions(tokens=1_000 if quick else 10_000)
+    scale = _decisions(tokens=200 if quick else 10_000)
     rows += [{"what": name, "value": value} for name, value in scale.items()]
     return Report(
         name="access",
@@ -92,58 +69,25 @@ async def _calls(*, blocks: int) -> tuple[float, float, float]:
     ):
         made = await shared.gateway.admin.create_token(Caller(), "bench", allow=["a:*"])
         bearer = (b"authorization", f"Bearer {made.secret}".encode())
-        rows = [(build_app(app), HEADERS) for app in (plain, audited)]
-        rows.append((build_app(shared), [*HEADERS, bearer]))
+        rows = [(build_app(app), echo_request()) for app in (plain, audited)]
+        rows.append((build_app(shared), echo_request(bearer)))
         times: list[list[float]] = [[] for _ in rows]
         async with rows[0][0].running(), rows[1][0].running(), rows[2][0].running():
-            await _settled()
+            await wait_until_idle()
             for _ in range(blocks):
-                for at, (door, headers) in enumerate(rows):
-                    times[at].append(await _block(door, headers))
+                for at, (door, request) in enumerate(rows):
+                    times[at].append(await _block(door, request))
     off_ms, audit_ms, on_ms = map(median, times)
     return off_ms, audit_ms, on_ms
 
 
-async def _settled() -> None:
-    """Wait until what a start does in the background is done, at most a minute."""
-    for _ in range(120):
-        began = time.process_time()
-        await asyncio.sleep(0.5)
-        if time.process_time() - began < 0.03:
-            return
-
-
-async def _block(door: Door, headers: list[tuple[bytes, bytes]], calls: int = 200) -> float:
+async def _block(door: Door, request: Request, calls: int = 200) -> float:
     """CPU milliseconds of a call, on average; the writer of the audit has its share."""
     began = time.process_time()
     for _ in range(calls):
-        await _call(door, headers)
+        await send(door, request)
     await asyncio.sleep(0.15)  # the audit is written meanwhile
     return (time.process_time() - began) * 1000 / calls
-
-
-async def _call(door: Door, headers: list[tuple[bytes, bytes]]) -> None:
-    sent: list[Any] = []
-    body = [{"type": "http.request", "body": CALL, "more_body": False}]
-
-    async def receive() -> Any:
-        if body:
-            return body.pop()
-        return await asyncio.get_running_loop().create_future()
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/mcp",
-        "query_string": b"",
-        "headers": headers,
-        "client": ("127.0.0.1", 1),
-    }
-    await door(scope, receive, send)
-    assert sent[0]["status"] == 200, sent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,19 +7,16 @@ measures every row once, direct calls of the same probe server included; of the 
 shows the median and, for CPU, the least disturbed one.
 """
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks._load import load
 from benchmarks._report import Report, Target, main
-from tests.real.processes import PROBE_SERVER, free_port, gateway, listening
+from benchmarks._servers import probed_gateway
 
 CONCURRENCIES = (1, 16, 64)
+QUICK_CONCURRENCIES = (1,)
 ARGUMENTS = {"text": "hi"}
 
 
@@ -54,16 +51,18 @@ CASES = (
 )
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Run the rounds; gives the table."""
-    rounds, calls = (1, 300) if quick else (4, 600)
+    rounds, calls = (1, 20) if quick else (4, 600)
+    levels = QUICK_CONCURRENCIES if quick else CONCURRENCIES
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    with _set_up() as (direct, served, pids):
+    with probed_gateway("b", http="a") as probed:
+        pids = (probed.probe_pid, probed.gateway.run.pid)
         for _ in range(rounds):
-            for concurrency in CONCURRENCIES:
+            for concurrency in levels:
                 for case in CASES:
                     row = load(
-                        direct if case.direct else served,
+                        probed.direct_url if case.direct else probed.gateway.url,
                         era=case.era,
                         tool=case.tool,
                         arguments=case.arguments,
@@ -74,12 +73,12 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
                     pid = pids[0] if case.direct else pids[1]
                     row["cpu_ms"] = row["cpu_ms_per_call"][str(pid)]
                     found.setdefault((case.name, concurrency), []).append(row)
-    rows = [_row(case, concurrency, found) for concurrency in CONCURRENCIES for case in CASES]
+    rows = [_row(case, concurrency, found) for concurrency in levels for case in CASES]
     return Report(
         name="calls",
         title=f"A tools/call of `echo`, {rounds} rounds of {calls} calls a row",
         rows=rows,
-        targets=_targets(found),
+        targets=_targets(found, levels),
         notes=(
             "CPU ms: of the gateway process alone, in direct rows of the probe server; its least"
             " and median of the rounds.",
@@ -87,26 +86,6 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
             " least direct one of the same era.",
         ),
     )
-
-
-@contextmanager
-def _set_up() -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """Gives the address of the probe server, that of the gateway, and both process ids."""
-    port = free_port()
-    python, script = PROBE_SERVER
-    servers = {
-        "a": {"url": f"http://127.0.0.1:{port}/mcp"},
-        "b": {"command": python, "args": [script, "--name", "b"]},
-    }
-    command = (*PROBE_SERVER, "--transport", "http", "--port", str(port))
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with (
-            listening(command, port, log=folder / "http.log") as probe,
-            gateway(folder / "gateway", servers, {"mode": "all"}) as running,
-        ):
-            running.wait_ready("a", "b")
-            yield f"http://127.0.0.1:{port}/mcp", running.url, (probe.pid, running.run.pid)
 
 
 def _row(
@@ -138,19 +117,21 @@ def _added_ms(
     return least - direct
 
 
-def _targets(found: dict[tuple[str, int], list[dict[str, Any]]]) -> list[Target]:
+def _targets(
+    found: dict[tuple[str, int], list[dict[str, Any]]], levels: tuple[int, ...]
+) -> list[Target]:
     http, stdio = "HTTP upstream, modern", "stdio upstream, modern"
 
     def cpu(name: str) -> float:
         """The cheapest level counts: all of them run the same code, some are disturbed."""
-        return min(row["cpu_ms"] for level in CONCURRENCIES for row in found[name, level])
+        return min(row["cpu_ms"] for level in levels for row in found[name, level])
 
     return [
         Target(what="CPU ms per call, HTTP upstream", measured=cpu(http), limit=1.6),
         Target(what="CPU ms per call, stdio upstream", measured=cpu(stdio), limit=1.2),
         Target(
-            what="calls/s at 64 over HTTP, best round",
-            measured=max(row["calls_per_s"] for row in found[http, 64]),
+            what=f"calls/s at {levels[-1]} over HTTP, best round",
+            measured=max(row["calls_per_s"] for row in found[http, levels[-1]]),
             limit=450,
             at_least=True,
         ),

@@ -3,26 +3,23 @@
     python -m benchmarks.console [--quick] [--json]
 
 Each page within this process, with 200 servers, 5,000 tools and 1,000,000 records of the audit
-(20,000 with --quick), on SQLite and on PostgreSQL: the first of each page left out, then the median
-CPU time of the process, and the least time that passed, in which PostgreSQL has its share.
+(10 servers and 2,000 records with --quick), on SQLite and on PostgreSQL: the first of each page
+left out, then the median CPU time of the process, and the least time that passed, in which
+PostgreSQL has its share.
 """
 
 import asyncio
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
+from benchmarks._inprocess import LOCAL_HOST, Request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
-from benchmarks.access import _settled
+from benchmarks._stores import KINDS, new_store_url
 from benchmarks.audit import _record
-from tests.postgres import running_server
 from toolgate.ids import utc_now
 from toolgate.serve.http import Door, build_app
 from toolgate.settings import Settings
@@ -30,7 +27,9 @@ from toolgate.store import SqlAccess
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Json
 
-SERVERS, TOOLS = 200, 25
+TOOLS = 25
+"""Tools of each server."""
+
 VERBS = ("read", "write", "list", "find", "delete", "send", "merge", "open", "close", "count")
 THINGS = ("file", "issue", "mail", "page", "table", "user", "branch", "note", "order", "photo")
 
@@ -72,6 +71,19 @@ PAGES: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much there is, and how often a page is asked for."""
+
+    servers: int
+    records: int
+    rounds: int
+
+
+FULL = Size(servers=200, records=1_000_000, rounds=9)
+QUICK = Size(servers=10, records=2_000, rounds=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Taken:
     """What a page took."""
 
@@ -82,13 +94,13 @@ class Taken:
     """Time that passed, least."""
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Fill, look at every page; gives the table."""
-    count, rounds = (20_000, 3) if quick else (1_000_000, 9)
+    size = QUICK if quick else FULL
     found: dict[str, dict[str, Taken]] = {}
-    for store in ("SQLite", "PostgreSQL"):
-        with _database(store) as url:
-            found[store] = asyncio.run(_pages(url, count, rounds))
+    for store in KINDS:
+        with new_store_url(store) as url:
+            found[store] = asyncio.run(_pages(url, size))
     rows: list[dict[str, Any]] = [
         {
             "page": page,
@@ -109,18 +121,11 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
                 ("least ms", [one.wall_ms for one in of.values()]),
             )
         ),
-        notes=(f"{SERVERS} servers, {SERVERS * TOOLS:,} tools, {count:,} records of the audit.",),
+        notes=(
+            f"{size.servers} servers, {size.servers * TOOLS:,} tools, {size.records:,} records of"
+            " the audit.",
+        ),
     )
-
-
-@contextmanager
-def _database(store: str) -> Iterator[str]:
-    with ExitStack() as stack:
-        if store == "SQLite":
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            yield f"sqlite:///{folder}/audit.db"
-        else:
-            yield stack.enter_context(running_server()).new_database()
 
 
 _SQLITE = {
@@ -173,8 +178,8 @@ def _upstream() -> FakeUpstream:
     return FakeUpstream(tools, definitions=definitions)
 
 
-async def _pages(url: str, count: int, rounds: int) -> dict[str, Taken]:
-    servers: dict[str, object] = {f"s{n}": _upstream() for n in range(SERVERS)}
+async def _pages(url: str, size: Size) -> dict[str, Taken]:
+    servers: dict[str, object] = {f"s{n}": _upstream() for n in range(size.servers)}
     settings = Settings(local_open=True)
     async with memory_app(servers, settings, store_url=url, wait_s=120) as app:
         random = Random(7)
@@ -182,7 +187,7 @@ async def _pages(url: str, count: int, rounds: int) -> dict[str, Taken]:
         await app.store.append_audit(records)
         assert isinstance(app.store, SqlAccess)
         number = len(records)
-        while number < count:
+        while number < size.records:
             await app.store.writing(_double)
             number *= 2
         await app.store.maintaining(_settle)
@@ -192,12 +197,13 @@ async def _pages(url: str, count: int, rounds: int) -> dict[str, Taken]:
         door = build_app(app)
         found: dict[str, Taken] = {}
         async with door.running():
-            await _settled()
+            await wait_until_idle()
             for name, query in PAGES:
                 wanted = {key: last[0].record_id if v == "LAST" else v for key, v in query.items()}
                 await _page(door, name, wanted)
-                await _settled()  # what is counted beside a page is there then
-                times = [await _page(door, name, wanted) for _ in range(rounds)]
+                if size is FULL:
+                    await wait_until_idle()  # the page's own counting in the background is done
+                times = [await _page(door, name, wanted) for _ in range(size.rounds)]
                 label = f"{name or 'home'}?{urlencode(query)}" if query else name or "home"
                 found[label] = Taken(
                     cpu_ms=median(cpu for cpu, _ in times), wall_ms=min(wall for _, wall in times)
@@ -208,27 +214,15 @@ async def _pages(url: str, count: int, rounds: int) -> dict[str, Taken]:
 
 async def _page(door: Door, path: str, query: dict[str, str]) -> tuple[float, float]:
     """CPU milliseconds of a page, and those that passed."""
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": f"/console/{path}".rstrip("/"),
-        "query_string": urlencode(query).encode(),
-        "headers": [(b"host", b"127.0.0.1:7420"), (b"cookie", b"toolgate_session=bench")],
-        "client": ("127.0.0.1", 1),
-    }
+    request = Request(
+        method="GET",
+        path=f"/console/{path}".rstrip("/"),
+        query=urlencode(query),
+        headers=[LOCAL_HOST, (b"cookie", b"toolgate_session=bench")],
+    )
     began, wall = time.process_time(), time.perf_counter()
-    await door(scope, receive, send)
-    taken = (time.process_time() - began) * 1000, (time.perf_counter() - wall) * 1000
-    assert sent[0]["status"] == 200, (path, query, sent)
-    return taken
+    await send(door, request)
+    return (time.process_time() - began) * 1000, (time.perf_counter() - wall) * 1000
 
 
 if __name__ == "__main__":

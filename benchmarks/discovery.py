@@ -18,8 +18,8 @@ from typing import Any
 from mcp import Client
 
 from benchmarks._load import own_cpu_s
-from benchmarks._real import HANGING, twenty_servers
 from benchmarks._report import Report, main
+from benchmarks._servers import HANGING, real_servers
 from benchmarks.vendored.gateway_bench import Mcp
 from tests.real.processes import gateway
 
@@ -51,12 +51,12 @@ QUERIES = (
 )
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Run the rounds; gives the table."""
-    rounds, calls = (1, 100) if quick else (5, 400)
+    rounds, calls = (1, 40) if quick else (5, 400)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        servers = twenty_servers(folder)
+        servers = real_servers(folder, 2 if quick else 20)
         settings = {"mode": "meta"}
         with gateway(folder / "gateway", {**servers, "hangs": HANGING}, settings) as running:
             known = running.wait_ready(*servers, within_s=240)

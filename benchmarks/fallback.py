@@ -8,8 +8,6 @@ vectors are computed anew. Figures are those that the gateway counts itself, at 
 
 import asyncio
 import itertools
-import json
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +16,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from benchmarks import menu_server
 from benchmarks._report import Report, Target, main
+from benchmarks._servers import menu_servers
 from benchmarks.discovery import QUERIES
 from tests.real.processes import gateway
 
@@ -29,14 +27,11 @@ DISTURBANCES = 5
 """Times that a server is restarted and all vectors are computed anew."""
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Run it; gives the table."""
-    requests = 1_000 if quick else 20_000
-    lines = menu_server.DATA.read_text(encoding="utf-8").splitlines()
-    names = sorted({json.loads(line)["server"] for line in lines})
-    servers = {
-        name: {"command": sys.executable, "args": [menu_server.__file__, name]} for name in names
-    }
+    requests = 200 if quick else 20_000
+    servers = menu_servers(4 if quick else None)
+    names = sorted(servers)
     with tempfile.TemporaryDirectory() as name:
         settings = {"optimization": "hybrid"}
         with gateway(Path(name) / "gateway", servers, settings) as running:

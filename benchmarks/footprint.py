@@ -18,23 +18,24 @@ from typing import Any
 import psutil
 
 from benchmarks._load import load, own_cpu_s, own_rss_mb
-from benchmarks._real import HANGING, twenty_servers
+from benchmarks._mcp import message
 from benchmarks._report import Report, Target, main
+from benchmarks._servers import HANGING, real_servers
 from tests.real.processes import RunningGateway, gateway
 from toolgate.types import Json
 
 QUERIES = ("read a file", "what time is it in Tokyo", "commit my changes", "remember a fact")
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Start, measure, start again; gives the table."""
-    starts = 2 if quick else 7
+    starts = 1 if quick else 7
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        servers = twenty_servers(folder)
+        servers = real_servers(folder, 3 if quick else 20)
         with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
             known = running.wait_ready(*servers, within_s=240)
-            rows = [_memory(running, "20 servers listed")]
+            rows = [_memory(running, f"{len(servers)} servers listed")]
             expected = _listed(running)
             _use(running)
             rows.append(_memory(running, "after 400 discoveries and calls"))
@@ -99,19 +100,8 @@ def _use(running: RunningGateway) -> None:
 
 def _listed(running: RunningGateway) -> int:
     """How many tools a modern client is shown."""
-    prefix = "io.modelcontextprotocol/"
-    meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
-    request = urllib.request.Request(
-        running.url,
-        data=json.dumps(body).encode(),
-        headers={
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": "2026-07-28",
-            "Mcp-Method": "tools/list",
-        },
-    )
+    body, headers = message("tools/list", {})
+    request = urllib.request.Request(running.url, data=json.dumps(body).encode(), headers=headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return len(json.load(answer)["result"]["tools"])
 

@@ -9,33 +9,34 @@ results fetched straight from a probe server over HTTP.
 
 import http.client
 import json
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks._load import load, own_cpu_s
+from benchmarks._mcp import tools_call
 from benchmarks._report import Report, Target, main
-from tests.real.processes import PROBE_SERVER, free_port, gateway, listening
+from benchmarks._servers import probed_gateway
 
 SIZES = (10_000_000, 30_000_000)
+QUICK_SIZES = (1_000_000,)
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Run the rounds; gives the table."""
-    rounds, fetches = (1, 4) if quick else (4, 6)
+    rounds, fetches = (1, 2) if quick else (4, 6)
+    sizes = QUICK_SIZES if quick else SIZES
+    first = _name(sizes[0])
     found: dict[str, list[dict[str, float]]] = {}
-    with _set_up() as (direct, served, pid):
+    with probed_gateway("b", "c") as probed:
+        direct, served, pid = probed.direct_url, probed.gateway.url, probed.gateway.run.pid
         for _ in range(rounds):
             quiet = load(served, tool="c__echo", arguments={"text": "hi"}, calls=300)
             found.setdefault("echo alone", []).append(quiet)
-            for size in SIZES:
-                name = f"{size // 1_000_000} MB"
+            for size in sizes:
+                name = _name(size)
                 seconds = [_fetch(direct, "big", size) for _ in range(2)]
                 found.setdefault(f"{name}, direct HTTP", []).append({"s": min(seconds)})
                 began = own_cpu_s(pid)
@@ -52,13 +53,13 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
         rows=[_row(name, rounds_of) for name, rounds_of in found.items()],
         targets=(
             Target(
-                what="s for 10 MB over stdio, best",
-                measured=min(row["s"] for row in found["10 MB, stdio server"]),
+                what=f"s for {first} over stdio, best",
+                measured=min(row["s"] for row in found[f"{first}, stdio server"]),
                 limit=0.4,
             ),
             Target(
-                what="ms the worst other call is delayed by 10 MB, best round",
-                measured=min(row["added_ms"] for row in found["echo beside 10 MB"]),
+                what=f"ms the worst other call is delayed by {first}, best round",
+                measured=min(row["added_ms"] for row in found[f"echo beside {first}"]),
                 limit=50,
             ),
         ),
@@ -67,6 +68,10 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
             " median and least of the rounds.",
         ),
     )
+
+
+def _name(size: int) -> str:
+    return f"{size // 1_000_000} MB"
 
 
 def _beside(served: str, size: int, fetches: int) -> dict[str, Any]:
@@ -90,27 +95,13 @@ def _beside(served: str, size: int, fetches: int) -> dict[str, Any]:
 
 def _fetch(url: str, tool: str, size: int) -> float:
     """Call `big`; seconds until the last byte has come."""
-    prefix = "io.modelcontextprotocol/"
-    meta = {
-        f"{prefix}protocolVersion": "2026-07-28",
-        f"{prefix}clientCapabilities": {},
-        f"{prefix}clientInfo": {"name": "large", "version": "1"},
-    }
-    params = {"name": tool, "arguments": {"bytes": size}, "_meta": meta}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    message, headers = tools_call(tool, {"bytes": size})
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": "2026-07-28",
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": tool,
-    }
     try:
         connection.connect()
         began = time.perf_counter()
-        connection.request("POST", place.path, body, headers)
+        connection.request("POST", place.path, json.dumps(message), headers)
         response = connection.getresponse()
         received = len(response.read())
         taken_s = time.perf_counter() - began
@@ -119,23 +110,6 @@ def _fetch(url: str, tool: str, size: int) -> float:
     assert response.status == 200, response.status
     assert received > size, received
     return taken_s
-
-
-@contextmanager
-def _set_up() -> Iterator[tuple[str, str, int]]:
-    """Gives the address of a probe server, that of the gateway, and the gateway's process id."""
-    port = free_port()
-    python, script = PROBE_SERVER
-    servers = {name: {"command": python, "args": [script, "--name", name]} for name in ("b", "c")}
-    command = (*PROBE_SERVER, "--transport", "http", "--port", str(port))
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with (
-            listening(command, port, log=folder / "http.log"),
-            gateway(folder / "gateway", servers, {"mode": "all"}) as running,
-        ):
-            running.wait_ready(*servers)
-            yield f"http://127.0.0.1:{port}/mcp", running.url, running.run.pid
 
 
 def _row(name: str, rounds: list[dict[str, float]]) -> dict[str, Any]:

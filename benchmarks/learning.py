@@ -1,4 +1,6 @@
-"""What learning from use is worth: `python -m benchmarks.learning DATA [--json]`.
+"""What learning from use is worth.
+
+    python -m benchmarks.learning [DATA] [--sets mcpverse,…] [--parts folds,…] [--quick] [--json]
 
 DATA is a folder of labelled sets (tools.jsonl, queries.jsonl), such as mcpverse and
 stabletoolbench. A fifth of the requests, or four fifths, with the tools that they need is the log;
@@ -7,10 +9,8 @@ alternatives and batches add, what marks do to the line of "nothing fits", and h
 to the nearest groups loses.
 """
 
-import argparse
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,6 +18,8 @@ from typing import Any
 import anyio
 import numpy as np
 
+from benchmarks._data import DATA
+from benchmarks._report import Report, parser_of, print_measured
 from toolgate.cli._measure import Labelled, judge, read_labelled
 from toolgate.embed.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
@@ -31,6 +33,7 @@ from toolgate.search.hybrid import HybridSearch, Options, build
 DEPTH = 20
 FOLDS = 5
 DAY_S = 86_400
+PARTS = ("folds", "recent", "company", "line", "groups")
 
 
 async def index(labelled: Labelled, usage: UsageWeights) -> HybridSearch:
@@ -149,7 +152,7 @@ async def line(labelled: Labelled, strange: Labelled) -> dict[str, Any]:
             margin = answer.asked[0].margin if answer.asked else None
             if margin is not None:
                 judged.append(Judged(margin=margin, fitted=fits, weight=1.0, model=answer.model))
-    found: dict[str, Any] = {"shift": Line(judged).shift(judged[0].model)}
+    found: dict[str, Any] = {"shift": {"margin": Line(judged).shift(judged[0].model)}}
     for name, learned in (("before", None), ("after", Learned({}, 0.0, Line(judged)))):
         answers = [(fits, await asked(search, text, learned=learned)) for text, fits in rest]
         weak = [(fits, not answer.asked[0].fits) for fits, answer in answers if answer.asked]
@@ -198,36 +201,69 @@ async def routed(labelled: Labelled) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--sets", default="mcpverse,metatool_multi,stabletoolbench")
-    parser.add_argument("--with", dest="others", default="", help="sets whose tools are added")
-    parser.add_argument("--parts", default="folds,recent,company,line,groups")
-    chosen = parser.parse_args()
-    parts = chosen.parts.split(",")
-    for name in chosen.sets.split(","):
-        others = [chosen.data / other for other in chosen.others.split(",") if other]
-        labelled = read_labelled(chosen.data / name, others, most=1_000)
-        usage = UsageWeights()
-        if "folds" in parts:
-            say(name, "folds", anyio.run(folds, labelled, usage))
-        if "recent" in parts:
-            for weight in (0.02, 0.03, 0.05, 0.1):
-                say(name, f"recent {weight}", anyio.run(recent, labelled, weight))
-        if "company" in parts:
-            say(name, "company", anyio.run(company, labelled))
-        if "line" in parts:
-            other = "metatool_multi" if name != "metatool_multi" else "mcpverse"
-            say(name, "line", anyio.run(line, labelled, read_labelled(chosen.data / other)))
-        if "groups" in parts:
-            for row in anyio.run(routed, labelled):
-                say(name, "groups", row)
+def measure(
+    quick: bool,
+    data: Path = DATA,
+    sets: Sequence[str] = ("mcpverse",),
+    others: Sequence[str] = (),
+    parts: Sequence[str] = PARTS,
+) -> Report:
+    """Ask every set with and without what was learned; gives the table.
+
+    Args:
+        quick: Few requests.
+        data: Folder of the sets.
+        sets: Names of sets.
+        others: Sets whose tools are added to each.
+        parts: What is measured, of `PARTS`.
+    """
+    most = 4 * FOLDS if quick else 1_000
+    rows: list[dict[str, Any]] = []
+    for name in sets:
+        labelled = read_labelled(data / name, [data / other for other in others], most=most)
+        for part, figures in _parts(labelled, _unrelated(data, name, most), parts):
+            rows += [
+                {"set": name, "part": part, "figure": figure, "value": value}
+                for figure, value in figures.items()
+            ]
+    return Report(name="learning", title="What learning from use is worth", rows=rows)
 
 
-def say(name: str, part: str, row: object) -> None:
-    print(name, part, json.dumps(row), flush=True)
+def _unrelated(data: Path, name: str, most: int) -> Labelled:
+    """A set whose requests no tool of the set `name` answers; that set itself without another."""
+    other = "mcpverse" if name == "metatool_multi" else "metatool_multi"
+    return read_labelled(data / (other if (data / other).is_dir() else name), most=most)
+
+
+def _parts(
+    labelled: Labelled, unrelated: Labelled, parts: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The figures of each part that is wanted."""
+    if "folds" in parts:
+        for log, figures in anyio.run(folds, labelled, UsageWeights()).items():
+            yield f"log: {log}", figures
+    if "recent" in parts:
+        for weight in (0.02, 0.03, 0.05, 0.1):
+            yield f"recent {weight}", anyio.run(recent, labelled, weight)
+    if "company" in parts:
+        yield "company", anyio.run(company, labelled)
+    if "line" in parts:
+        for when, figures in anyio.run(line, labelled, unrelated).items():
+            yield f"line, {when}", figures
+    if "groups" in parts:
+        for figures in anyio.run(routed, labelled):
+            yield f"{figures.pop('searched')} of {figures.pop('groups')} groups", figures
 
 
 if __name__ == "__main__":
-    main()
+    parser = parser_of("learning")
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, metavar="DATA")
+    parser.add_argument("--sets", default="mcpverse")
+    parser.add_argument("--with", dest="others", default="", help="sets whose tools are added")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    given = parser.parse_args()
+    names, added, wanted = (
+        [name for name in text.split(",") if name]
+        for text in (given.sets, given.others, given.parts)
+    )
+    print_measured(given, lambda quick: measure(quick, given.data, names, added, wanted))

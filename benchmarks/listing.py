@@ -7,16 +7,14 @@
 is a few bytes.
 """
 
-import json
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import menu_server
 from benchmarks._load import load
 from benchmarks._report import Report, Target, main
+from benchmarks._servers import menu_servers
 from tests.real.processes import gateway
 
 CASES = (
@@ -27,20 +25,16 @@ CASES = (
 )
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Run the rounds; gives the table."""
     rounds, requests = (1, 40) if quick else (5, 100)
-    lines = menu_server.DATA.read_text(encoding="utf-8").splitlines()
-    names = list(dict.fromkeys(json.loads(line)["server"] for line in lines))
-    servers = {
-        name: {"command": sys.executable, "args": [menu_server.__file__, name]} for name in names
-    }
+    servers = menu_servers(4 if quick else None)
     found: dict[str, list[dict[str, Any]]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         gateway(Path(folder), servers, {"mode": "all", "quarantine": "off"}) as running,
     ):
-        known = running.wait_ready(*names)
+        known = running.wait_ready(*servers)
         tools = sum(status["tools"] for status in known.values())
         load(running.url, method="tools/list", calls=requests)  # what a start leaves behind
         for _ in range(rounds):
@@ -51,7 +45,7 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
                 found.setdefault(name, []).append(row)
     return Report(
         name="listing",
-        title=f"Listing {tools} tools of {len(names)} servers over HTTP, one at a time",
+        title=f"Listing {tools} tools of {len(servers)} servers over HTTP, one at a time",
         rows=[_row(name, found[name]) for name, _, _ in CASES],
         targets=[
             Target(

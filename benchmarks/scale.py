@@ -1,9 +1,9 @@
 # ruff: noqa: SLF001 - a gateway is given a catalog of servers that are not run
 """How search grows with the catalog: 600 to 1,000,000 tools, made from given ones by other names.
 
-    python -m benchmarks.scale DATA [--sizes 600,5000,...] [--vectors FOLDER] [--docs] [--json]
+    python -m benchmarks.scale [DATA] [--sizes 600,5000,…] [--vectors FOLDER] [--docs] [--quick]
 
-DATA is a folder with `tools/NAME/tools.jsonl` (and the requests of `tools/mcpverse`). Each size has
+DATA is a folder with `NAME/tools.jsonl` (and the requests of `mcpverse`). Each size has
 a process of its own, so that its memory is its own. A discovery is one of `Gateway.discover`: with
 a permission mask that leaves nine tools of ten, audit on, and no request is asked twice. Vectors
 that were computed are kept in a folder and read again: computing a million takes ten minutes.
@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks._report import Report, Target, print_all, run
+from benchmarks._data import DATA
+from benchmarks._report import Report, Target, parser_of, print_all, run
 from toolgate.access import AllowAll, Things
 from toolgate.app import open_app
 from toolgate.catalog import Catalog, ServerEntries, Snapshot
@@ -55,32 +56,29 @@ from toolgate.vectors import Space, VectorCounts
 
 SIZES = (600, 5_000, 50_000, 200_000, 1_000_000)
 LIMITS_MS = {600: 1.0, 5_000: 3.0, 50_000: 12.0, 200_000: 25.0, 1_000_000: 60.0}
+CACHE = Path(tempfile.gettempdir()) / "toolgate-scale"
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 _SOURCES = ("mcpverse", "toucan", "stabletoolbench")
 _FASTMCP_MOST = 5_000
 """Tools up to which FastMCP's index is measured beside: it takes seconds a request at a million."""
 
 
-def main() -> None:
-    """Measure the sizes, each in a process of its own."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
-    parser.add_argument("data", type=Path, metavar="DATA")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--vectors", type=Path, help="where computed vectors are kept")
-    parser.add_argument("--docs", action="store_true", help="write docs/growth.md and its plot")
-    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    folder = given.vectors or Path(tempfile.gettempdir()) / "toolgate-scale"
+def measure(
+    quick: bool, data: Path = DATA, sizes: Sequence[int] = (), folder: Path = CACHE
+) -> Report:
+    """Measure each size in a process of its own; gives the table.
+
+    Args:
+        quick: The smallest size alone.
+        data: Folder of the sets that tools are made from.
+        sizes: Numbers of tools; by default all.
+        folder: Where computed vectors are kept.
+    """
+    if quick:
+        with tempfile.TemporaryDirectory() as empty:
+            return _report(data, SIZES[:1], Path(empty))
     folder.mkdir(parents=True, exist_ok=True)
-    if given.one:
-        print(json.dumps(asyncio.run(_measure(given.data, given.one, folder))))
-        return
-    sizes = [int(size) for size in given.sizes.split(",")]
-    report = run(lambda _: _report(given.data, sizes, folder), quick=False)
-    print_all([lambda: report], as_json=given.json)
-    if given.docs:
-        _write_docs(report)
+    return _report(data, sizes or SIZES, folder)
 
 
 def _report(data: Path, sizes: Sequence[int], folder: Path) -> Report:
@@ -134,8 +132,10 @@ def _report(data: Path, sizes: Sequence[int], folder: Path) -> Report:
 def _servers(data: Path, size: int) -> Iterator[tuple[str, list[Json]]]:
     """Servers with their tools, `size` tools in all: given ones, then the same by other names."""
     given: dict[str, list[Json]] = {}
-    for source in _SOURCES:
-        path = data / "tools" / source / "tools.jsonl"
+    paths = {source: data / source / "tools.jsonl" for source in _SOURCES}
+    for source, path in paths.items():
+        if not path.exists():
+            continue
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             name = re.sub(r"[^A-Za-z0-9.-]+", "-", row.get("server") or source)[:24].strip("-")
@@ -312,9 +312,7 @@ class _Requests:
 def _requests(data: Path) -> _Requests:
     """Requests that people made, of one clause and of several."""
     found = _Requests([], [])
-    for line in (
-        (data / "tools" / "mcpverse" / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-    ):
+    for line in (data / "mcpverse" / "queries.jsonl").read_text(encoding="utf-8").splitlines():
         text = json.loads(line)["text"]
         (found.several if clauses_of(text, 12) else found.single).append(text)
     return found
@@ -604,4 +602,20 @@ def _line(
 
 
 if __name__ == "__main__":
-    main()
+    parser = parser_of("scale")
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, metavar="DATA")
+    parser.add_argument("--sizes", default="", help="numbers of tools, separated by commas")
+    parser.add_argument("--vectors", type=Path, default=CACHE, help="where vectors are kept")
+    parser.add_argument("--docs", action="store_true", help="write docs/growth.md and its plot")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    chosen = [int(size) for size in given.sizes.split(",") if size]
+    if given.one:
+        print(json.dumps(asyncio.run(_measure(given.data, given.one, given.vectors))))
+    else:
+        report = run(
+            lambda quick: measure(quick, given.data, chosen, given.vectors), quick=given.quick
+        )
+        print_all([lambda: report], as_json=given.json)
+        if given.docs:
+            _write_docs(report)

@@ -1,6 +1,6 @@
 """How often the scanner holds back real tools, and how many poisoned ones it finds.
 
-    python -m benchmarks.scanner [--json]
+    python -m benchmarks.scanner [--quick] [--json]
 
 Real ones: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`, a JSON object a
 line with `server`, `kind` and the definition. `data/poisoned_unseen.jsonl` has others, that no rule
@@ -8,24 +8,23 @@ was ever changed for: how much of an attack in new words is found. It has no tar
 looked at for its misses goes to the first file, and another takes its place.
 """
 
-import json
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
+from benchmarks._data import DATA, REAL_TOOLS, read_rows
 from benchmarks._report import Report, Target, main
 from toolgate.scan import Neighbours, Scanner, weighs
 
-DATA = Path(__file__).parent / "data"
 MOST_FALSE_ALARMS = 0.01
 LEAST_RECALL = 0.9
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Scan both sets; gives the table."""
-    del quick
-    real, poisoned = read(DATA / "real_tools.jsonl"), read(DATA / "poisoned_tools.jsonl")
+    real, poisoned = read_rows(REAL_TOOLS), read_rows(DATA / "poisoned_tools.jsonl")
+    if quick:
+        real = real[:60]
     neighbours = Neighbours.of((tool["server"], tool["name"]) for tool in real)
     scanner = Scanner()
     began = time.process_time()
@@ -35,7 +34,7 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
     for tool in poisoned:
         found[tool["kind"]].append(is_held(scanner, tool, neighbours))
     caught = sum(map(sum, found.values()))
-    unseen = read(DATA / "poisoned_unseen.jsonl")
+    unseen = read_rows(DATA / "poisoned_unseen.jsonl")
     new = sum(is_held(scanner, tool, neighbours) for tool in unseen)
     rows: list[dict[str, Any]] = [
         {"kind": kind, "tools": len(each), "found": sum(each)}
@@ -63,11 +62,6 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every be
             f"Of {len(unseen)} poisoned ones that no rule was changed for: {new}.",
         ],
     )
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """The tools of a file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def is_held(scanner: Scanner, tool: dict[str, Any], neighbours: Neighbours) -> bool:

@@ -1,6 +1,6 @@
 """A long run: many calls, killed servers, clients that come and go; nothing may pile up.
 
-    python -m benchmarks.soak [--calls 100000] [--kills 200] [--clients 20] [--json]
+    python -m benchmarks.soak [--calls 100000] [--kills 200] [--clients 20] [--quick] [--json]
 
 Six stdio servers and one over HTTP are killed in turn, while clients of both eras call tools of all
 of them and reconnect all the time. A call may fail with a reason while its server is away; it may
@@ -8,9 +8,7 @@ never hang, and no client may notice more than that. Afterwards the gateway must
 children, the same descriptors, and the memory that it had when it was warm.
 """
 
-import argparse
 import asyncio
-import json
 import random
 import sys
 import tempfile
@@ -18,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ import psutil
 
 from benchmarks import menu_server
 from benchmarks._load import own_rss_mb
-from benchmarks._report import surroundings
+from benchmarks._report import Report, Target, parser_of, print_all, run
 from benchmarks.vendored.gateway_bench import Mcp
 from tests.real.processes import (
     PROBE_SERVER,
@@ -300,34 +298,47 @@ def faults(found: Found) -> list[str]:
     return said
 
 
-def main() -> int:
-    """The command line; 1 when something piled up."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak")
-    parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--clients", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+def measure(quick: bool, calls: int = 100_000, kills: int = 200, clients: int = 20) -> Report:
+    """Run, and report what piled up.
+
+    Args:
+        quick: A fiftieth of the calls and kills.
+        calls: How many.
+        kills: Of servers, one after the other.
+        clients: At once.
+    """
+    if quick:
+        calls, kills = calls // 50, kills // 50
     with tempfile.TemporaryDirectory() as folder:
-        found = soak(Path(folder), calls=given.calls, kills=given.kills, clients=given.clients)
-    wrong = faults(found)
-    if given.json:
-        print(json.dumps({**surroundings(), **asdict(found), "faults": wrong}, indent=2))
-        return bool(wrong)
-    print(
-        f"{found.calls:,} calls, {sum(found.failed.values())} of them failed with a reason, "
-        f"{found.kills} kills, {found.connections} connections, "
-        f"longest call {found.longest_s:g} s, {found.wall_s:g} s in all"
+        outcome = soak(Path(folder), calls=calls, kills=kills, clients=clients)
+    wrong = faults(outcome)
+    return Report(
+        name="soak",
+        title=(
+            f"{outcome.calls:,} calls, {sum(outcome.failed.values())} failed with a reason, "
+            f"{outcome.kills} kills, {outcome.connections} connections, "
+            f"longest call {outcome.longest_s:g} s, {outcome.wall_s:g} s in all"
+        ),
+        rows=[
+            {"what": name, "warm": getattr(outcome.warm, name), "end": getattr(outcome.end, name)}
+            for name in ("descriptors", "threads", "rss_mb")
+        ],
+        targets=(Target(what="faults", measured=len(wrong), limit=0),),
+        notes=(
+            *(f"{count} failed: {reason}" for reason, count in outcome.failed.items()),
+            *(f"FAULT: {fault}" for fault in wrong),
+        ),
     )
-    for reason, count in found.failed.items():
-        print(f"  {count:6} {reason}")
-    for name in ("descriptors", "threads", "rss_mb"):
-        print(f"  {name:12} {getattr(found.warm, name):8} -> {getattr(found.end, name)}")
-    print(f"  {'children':12} {len(found.warm.children):8} -> {len(found.end.children)}")
-    for fault in wrong:
-        print(f"FAULT: {fault}")
-    return bool(wrong)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = parser_of("soak")
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--clients", type=int, default=20)
+    given = parser.parse_args()
+    report = run(
+        lambda quick: measure(quick, given.calls, given.kills, given.clients), quick=given.quick
+    )
+    print_all([lambda: report], as_json=given.json)
+    sys.exit(not all(target.met for target in report.targets))

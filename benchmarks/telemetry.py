@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from benchmarks._collector import collector
+from benchmarks._inprocess import echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
-from benchmarks.access import HEADERS, _call, _settled
 from toolgate.app import App
 from toolgate.serve.http import Door, build_app
 from toolgate.settings import MetricSettings, Settings, TraceSettings
@@ -28,6 +28,7 @@ from toolgate.telemetry import Metrics
 from toolgate.telemetry._traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app, text_result
 
+_ECHO = echo_request()
 _CALLS = 10
 _WRITTEN = 200
 """Calls whose audit is written at once: as many as come in 200 ms, the interval of its writer."""
@@ -60,10 +61,10 @@ class _Row:
         return self.sending_ms / (len(self.on) * _CALLS)
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """Call with and without; gives the table."""
     with collector() as endpoint:
-        call_ms, found = asyncio.run(_pairs(endpoint, pairs=150 if quick else 1_500))
+        call_ms, found = asyncio.run(_pairs(endpoint, pairs=15 if quick else 1_500))
     ratios = {name: 1 + (row.more_ms + row.sent_ms) / call_ms for name, row in found.items()}
     rows = [
         {
@@ -108,7 +109,7 @@ async def _pairs(endpoint: str, *, pairs: int) -> tuple[float, dict[str, _Row]]:
         for tracer in (some, all_):
             await stack.enter_async_context(tracer.sending())
         await stack.enter_async_context(door.running())
-        await _settled()
+        await wait_until_idle()
         gc.freeze()  # what is there stays: only what calls leave behind is looked through
         whole = list[float]()
         stack.callback(gc.enable)
@@ -143,7 +144,7 @@ async def _whole(app: App, door: Door) -> float:
     await app.recorder.flush()
     began = time.process_time()
     for _ in range(_WRITTEN):
-        await _call(door, HEADERS)
+        await send(door, _ECHO)
     await app.recorder.flush()
     return (time.process_time() - began) * 1000 / _WRITTEN
 
@@ -152,7 +153,7 @@ async def _block(door: Door) -> float:
     """CPU milliseconds of a call, without what is done beside it."""
     began = time.process_time()
     for _ in range(_CALLS):
-        await _call(door, HEADERS)
+        await send(door, _ECHO)
     return (time.process_time() - began) * 1000 / _CALLS
 
 

@@ -1,6 +1,6 @@
 """How far the estimate of tokens is from what tokenizers of models count.
 
-    python -m benchmarks.token_estimate FOLDER
+    python -m benchmarks.token_estimate [FOLDER] [--quick] [--json]
 
 Texts: the definitions of 642 tools of published servers as `tools/list` sends them, and what an
 answer of a search has of each: its signature and the beginning of its description. FOLDER has the
@@ -11,7 +11,7 @@ tokenizers; none of the three is needed otherwise:
     python -m benchmarks.token_estimate litellm/litellm_core_utils/tokenizers
 """
 
-import argparse
+import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
-from benchmarks._report import Report, print_all
+from benchmarks._data import REAL_TOOLS, read_rows
+from benchmarks._report import Report, parser_of, print_measured
 from toolgate import jsontext
 from toolgate.search import signature
 from toolgate.tokens import estimate_tokens
 from toolgate.types import Json, json_object
 
-TOOLS = Path(__file__).parent / "data" / "real_tools.jsonl"
 RANKS = {
     "cl100k (GPT-4)": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "o200k (GPT-4o)": "fb374d419588a4632f3f557e76b4b70aebbca790",
@@ -38,13 +38,17 @@ _PIECES = (
 """How cl100k cuts a text first; o200k does so nearly alike."""
 
 
-def measure(folder: Path) -> Report:
-    """Count every text with every tokenizer; gives the table."""
-    lines = TOOLS.read_bytes().splitlines()
-    definitions = [json_object(jsontext.loads(line)) for line in lines]
+def measure(quick: bool, folder: Path | None = None) -> Report:
+    """Count every text with every tokenizer; gives the table.
+
+    Args:
+        quick: The first 100 tools.
+        folder: Files of the tokenizers; without it words are counted.
+    """
+    definitions = read_rows(REAL_TOOLS)[: 100 if quick else None]
     texts = {
-        "definition": [_listed(one) for one in definitions],
-        "answer of a search": [_found(one) for one in definitions],
+        "definition": [_listed(tool) for tool in definitions],
+        "answer of a search": [_found(tool) for tool in definitions],
     }
     rows = [
         {"tokenizer": name, "text": what, **_compared(several, count)}
@@ -84,7 +88,9 @@ def _compared(texts: Sequence[str], count: Callable[[str], int]) -> Mapping[str,
     }
 
 
-def _counters(folder: Path) -> dict[str, Callable[[str], int]]:
+def _counters(folder: Path | None) -> dict[str, Callable[[str], int]]:
+    if folder is None:
+        return {"words and signs": lambda text: len(re.findall(r"\w+|\W", text))}
     found: dict[str, Callable[[str], int]] = {}
     tiktoken, tokenizers = import_module("tiktoken"), import_module("tokenizers")
     for name, file in RANKS.items():
@@ -101,8 +107,7 @@ def _counters(folder: Path) -> dict[str, Callable[[str], int]]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.token_estimate")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="files of the tokenizers")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    parser = parser_of("token_estimate")
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER")
     given = parser.parse_args()
-    print_all([lambda: measure(given.folder)], as_json=given.json)
+    print_measured(given, lambda quick: measure(quick, given.folder))

@@ -76,13 +76,13 @@ LOOK = {
 LOOKED = {"when": {"user": "guide"}, "reply": {"text": "The guide says so. " * 6}}
 
 
-def measure(quick: bool) -> Report:  # noqa: FBT001 - the one option of every benchmark
+def measure(quick: bool) -> Report:
     """All of it."""
     return anyio.run(_measure, quick)
 
 
-async def _measure(quick: bool) -> Report:  # noqa: FBT001
-    count = 20 if quick else 100
+async def _measure(quick: bool) -> Report:
+    count = 5 if quick else 100
     with tempfile.TemporaryDirectory() as folder:
         async with double(Path(folder)) as model, gateway(Path(folder), model) as (app, url):
             warm = {"mode": "turns", "count": 5, "text": "tool", "thread": "warm"}
@@ -133,7 +133,9 @@ async def _measure(quick: bool) -> Report:  # noqa: FBT001
             worked, stall, gap = await _streams(url, quick=quick)
             stable, whole, ours, naive = await _conversation(app, url, model)
             page = await _page(app)
-            growth = await _memory(url, turns=100 if quick else 1_000)
+            growth = await _memory(
+                url, turns=20 if quick else 1_000, before=0 if quick else _RUNS_KEPT
+            )
     behind = late[_PLAIN_TURN] - late[_ALONE]
     saved = 100 * (1 - ours / naive)
     return Report(
@@ -373,14 +375,14 @@ async def _page(app: App) -> float:
     return statistics.median(found)
 
 
-async def _memory(url: str, *, turns: int) -> float:
+async def _memory(url: str, *, turns: int, before: int) -> float:
     """Megabytes that turns leave behind, once there are as many runs as are kept."""
     process = psutil.Process()
     wanted = {"mode": "turns", "text": "tool", "turns_a_thread": 5}
-    await client(url, {**wanted, "thread": "m", "count": max(turns, _RUNS_KEPT)})
-    before = process.memory_info().rss
+    await client(url, {**wanted, "thread": "m", "count": max(turns, before)})
+    rss = process.memory_info().rss
     await client(url, {**wanted, "thread": "n", "count": turns})
-    return round(max(0, process.memory_info().rss - before) / 2**20, 1)
+    return round(max(0, process.memory_info().rss - rss) / 2**20, 1)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.scanner import DATA, LEAST_RECALL, MOST_FALSE_ALARMS, is_held, read
+from benchmarks._data import DATA, REAL_TOOLS, read_rows
+from benchmarks.scanner import LEAST_RECALL, MOST_FALSE_ALARMS, is_held
 from toolgate.scan import Neighbours, Scanner, load_rules, weighs
 from toolgate.scan._plain import decoded_parts
 from toolgate.scan._signals import load_signals
 from toolgate.types import Json
 
-REAL = read(DATA / "real_tools.jsonl")
-POISONED = read(DATA / "poisoned_tools.jsonl")
+REAL = read_rows(REAL_TOOLS)
+POISONED = read_rows(DATA / "poisoned_tools.jsonl")
 AROUND = Neighbours.of((tool["server"], tool["name"]) for tool in REAL)
 SCANNER = Scanner()
 

@@ -1,0 +1,95 @@
+"""Servers to put behind a gateway: real ones, ones that list real tools, the probe server."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import menu_server
+from tests.real.processes import PROBE_SERVER, RunningGateway, free_port, gateway, listening
+from tests.real.setup import CACHE, ensure
+from toolgate.cli._demo_servers import server_table
+from toolgate.types import Json
+
+__all__ = ["HANGING", "ProbedGateway", "menu_servers", "probed_gateway", "real_servers"]
+
+_MAX_COPIES = 20
+"""Chosen: enough copies of a single kind of server for the largest number that is asked for."""
+
+
+def stdio_probe(name: str, *options: str) -> Json:
+    """Configuration of a probe server over stdio."""
+    python, script = PROBE_SERVER
+    return {"command": python, "args": [script, "--name", name, *options]}
+
+
+HANGING: Json = stdio_probe("hangs", "--slow-start", "3600")
+"""A server that starts and never sends anything."""
+
+
+def real_servers(folder: Path, count: int) -> dict[str, Json]:
+    """Configuration of published servers from npm and PyPI; few kinds, so some run several times.
+
+    Args:
+        folder: Where they keep their data.
+        count: Number of servers.
+    """
+    installed = ensure(lambda line: print(f"    {line}", file=sys.stderr, flush=True))
+    servers: dict[str, Json] = {}
+    for copy in range(1, _MAX_COPIES):
+        scratch = folder / f"scratch{copy}"
+        (scratch / "files").mkdir(parents=True)
+        table = server_table(installed.servers, CACHE, scratch, installed.node)
+        for name, config in table.items():
+            servers[name if copy == 1 else f"{name}{copy}"] = config
+            if len(servers) == count:
+                return servers
+    raise AssertionError("no server could be installed")
+
+
+def menu_servers(count: int | None = None) -> dict[str, Json]:
+    """Configuration of servers that list the tools of published ones; all 37, or the first."""
+    lines = menu_server.DATA.read_text(encoding="utf-8").splitlines()
+    names = list(dict.fromkeys(json.loads(line)["server"] for line in lines))[:count]
+    return {
+        name: {"command": sys.executable, "args": [menu_server.__file__, name]} for name in names
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbedGateway:
+    """A gateway process, and a probe server over HTTP to compare it with."""
+
+    direct_url: str
+    """Address of the probe server."""
+
+    probe_pid: int
+    """Its process."""
+
+    gateway: RunningGateway
+    """The gateway."""
+
+
+@contextmanager
+def probed_gateway(*stdio: str, http: str = "") -> Iterator[ProbedGateway]:
+    """Start both; every server is ready.
+
+    Args:
+        stdio: Names of probe servers over stdio behind the gateway.
+        http: Name of the probe server over HTTP behind the gateway; without one it stands alone.
+    """
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    servers = {name: stdio_probe(name) for name in stdio} | ({http: {"url": url}} if http else {})
+    command = (*PROBE_SERVER, "--transport", "http", "--port", str(port))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            listening(command, port, log=folder / "http.log") as probe,
+            gateway(folder / "gateway", servers, {"mode": "all"}) as running,
+        ):
+            running.wait_ready(*servers)
+            yield ProbedGateway(direct_url=url, probe_pid=probe.pid, gateway=running)

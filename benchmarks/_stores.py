@@ -1,0 +1,26 @@
+"""Empty databases of both kinds that a shared gateway keeps its data in."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.postgres import running_server
+
+__all__ = ["KINDS", "new_store_url"]
+
+KINDS = ("SQLite", "PostgreSQL")
+
+
+@contextmanager
+def new_store_url(kind: str) -> Iterator[str]:
+    """Address of a new database, which is removed afterwards.
+
+    Args:
+        kind: One of `KINDS`.
+    """
+    if kind == "SQLite":
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"sqlite:///{folder}/toolgate.db"
+    else:
+        with running_server() as server:
+            yield server.new_database()

@@ -1,0 +1,52 @@
+"""Every benchmark still runs: its quick form, for the sake of running and not for its figures."""
+
+import json
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+from benchmarks import _stores
+from benchmarks.__main__ import LONG_NAMES, NAMES
+from benchmarks._report import Report, print_all, run
+from tests.postgres import PostgresServer
+
+FOLDER = Path(benchmarks.__file__).parent
+PROGRAMS = {"menu_server"}
+"""Modules that benchmarks start, and that measure nothing."""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", sorted({*NAMES, *LONG_NAMES} - {"soak"}))
+def test_the_quick_form_of_each_benchmark_gives_its_tables(
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    postgres: PostgresServer,
+) -> None:
+    """`soak` has a test of its own, in `tests/soak`."""
+    monkeypatch.setattr(_stores, "running_server", lambda: nullcontext(postgres))
+
+    report = run(import_module(f"benchmarks.{name}").measure, quick=True)
+
+    assert report.name == name
+    assert report.rows
+    assert {tuple(row) for row in report.rows} == {tuple(report.rows[0])}, "rows differ in columns"
+    print_all([lambda: report], as_json=False)
+    assert report.title in capsys.readouterr().out
+
+
+def test_every_benchmark_can_be_named() -> None:
+    modules = {path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_")}
+
+    assert modules - PROGRAMS == {*NAMES, *LONG_NAMES}
+
+
+def test_reports_are_printed_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(name="small", title="Something", rows=[{"what": "a", "value": 1.5}])
+
+    print_all([lambda: report], as_json=True)
+
+    assert json.loads(capsys.readouterr().out)["benchmarks"][0]["rows"] == [dict(report.rows[0])]

@@ -1,6 +1,8 @@
 """The wiring: settings become objects here, and only here.
 
 ```python
+from toolgate import Caller, DiscoverRequest, load, open_app
+
 async with open_app(load()) as app:
     found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("list files",)))
 ```

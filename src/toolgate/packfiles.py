@@ -260,8 +260,8 @@ class Trying:
     """Whether a file that cannot be used ends the reading, or is told of and left out.
 
     ```python
-    with trying:
-        read(path)
+    with Trying(problems.append):
+        table = PackFile(path).table()
     ```
     """
 

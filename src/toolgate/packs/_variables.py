@@ -3,6 +3,9 @@
 A pack's `variables.py` has one function, sync or async:
 
 ```python
+from toolgate import Context
+
+
 def variables(context: Context) -> dict[str, str]:
     return {"ACTIVE_SOLUTION": open_solution(context.settings)}
 ```

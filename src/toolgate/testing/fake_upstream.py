@@ -1,8 +1,10 @@
 """A scripted upstream: a wire whose server does exactly what a test says.
 
 ```python
-weather = FakeUpstream(tools={"forecast": lambda arguments: {"content": []}})
-async with memory_gateway({"weather": weather}) as gateway:
+from toolgate.testing import FakeUpstream, memory_app, text_result
+
+weather = FakeUpstream(tools={"forecast": lambda params: text_result("sunny")})
+async with memory_app({"weather": weather}) as app:
     weather.crash()
 ```
 """
@@ -27,7 +29,7 @@ def text_result(text: str, **members: Any) -> Json:
 
 
 class FakeUpstream:
-    """A server and its wires. Give it to `memory_gateway` under the name of the server."""
+    """A server and its wires. Give it to `memory_app` under the name of the server."""
 
     def __init__(
         self,

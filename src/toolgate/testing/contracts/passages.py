@@ -2,6 +2,8 @@
 
 Example:
     ```python
+    from collections.abc import AsyncGenerator
+
     class TestMine(PassageContract):
         @pytest.fixture
         async def index(self) -> AsyncGenerator[PassageIndex]:

@@ -4,6 +4,8 @@ The suite speaks with `toolgate.testing.echo_server`, or with a server that has 
 
 Example:
     ```python
+    from toolgate.testing.echo_server import EchoServer
+
     class TestMine(TextWireContract):
         @pytest.fixture
         async def make_wire(self) -> AsyncGenerator[MakeWire]:

@@ -33,11 +33,13 @@ test: $(DEV) ## all tests, with branch coverage; fails under 85 %
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --cov --cov-report=term:skip-covered \
 	  --cov-fail-under=85 $(ARGS)
 
-check: $(DEV) ## format, lint, types, layers; no tests
+check: $(DEV) ## format, lint, types, layers, dependencies; no tests
 	@echo "==> Format" && $(BIN)/ruff format --check
 	@echo "==> Lint" && $(BIN)/ruff check
 	@echo "==> Types" && PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	@echo "==> Layers" && $(BIN)/lint-imports
+	@echo "==> Dependencies" && $(BIN)/python -m deptry src
+	@$(BIN)/python -m deptry benchmarks docs examples tests training --exclude vendored --ignore DEP002,DEP004
 
 fix: $(DEV) ## repair what ruff can
 	$(BIN)/ruff check --fix

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import aiohttp
 import anyio
+import google.genai as genai  # `from google` would be an ImportError where only protobuf is there
 import httpx
-from google import genai
 from google.genai import errors, types
 
 from toolgate import jsontext

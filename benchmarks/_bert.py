@@ -16,7 +16,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from toolgate.embed.bundled import MODEL
+from toolgate.models.embedders.bundled import MODEL
 
 __all__ = ["bge_small_sized"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks import menu_server
 from tests.real.processes import PROBE_SERVER, RunningGateway, free_port, gateway, listening
 from tests.real.setup import CACHE, ensure
-from toolgate.cli._demo_servers import server_table
+from toolgate.cli.demo._servers import server_table
 from toolgate.types import Json
 
 __all__ = ["HANGING", "ProbedGateway", "menu_servers", "probed_gateway", "real_servers"]

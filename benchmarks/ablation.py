@@ -17,12 +17,12 @@ import numpy as np
 
 from benchmarks._data import DATA
 from benchmarks._report import Report, parser_of, print_measured
-from toolgate.cli._measure import Labelled, Question, judge, read_labelled
-from toolgate.embed.bundled import BundledEmbedder
+from toolgate.cli.evaluation._measure import Labelled, Question, judge, read_labelled
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
-from toolgate.search._learning import Learned
-from toolgate.search._usage import Experience
-from toolgate.search.hybrid import HybridSearch, Options
+from toolgate.search.relevance.usage_votes import Experience
+from toolgate.search.strategies.hybrid import HybridSearch, Options
+from toolgate.search.usage.learning import Learned
 
 PLAIN = Options(wait_s=60, embed_timeout_s=60, clauses=0, server_weight=0, script_gate=False)
 STEPS: Mapping[str, Options] = {

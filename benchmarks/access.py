@@ -16,8 +16,8 @@ from statistics import median
 
 from benchmarks._inprocess import Request, echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
-from toolgate.access import Grounds, Policy, Rule, parse_pattern
-from toolgate.serve.http import Door, build_app
+from toolgate.security.access import Grounds, Policy, Rule, parse_pattern
+from toolgate.server.http import Door, build_app
 from toolgate.settings import AuditSettings, LimitSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, ServerSpec

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks._report import Report, Target, main
 from benchmarks._stores import KINDS, new_store_url
 from toolgate.audit import Sealer, seal, verify_audit
-from toolgate.ids import new_id, utc_text_of
+from toolgate.base.ids import new_id, utc_text_of
 from toolgate.store import AuditFilter, Store, make_store
 from toolgate.types import AuditRecord
 

@@ -24,7 +24,7 @@ import toolgate
 from benchmarks._inprocess import LOCAL_HOST, Request, send, wait_until_idle
 from benchmarks._mcp import tools_call
 from benchmarks._report import Report, Target, parser_of, print_measured
-from toolgate.serve.http import build_app
+from toolgate.server.http import build_app
 from toolgate.settings import ModelTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 

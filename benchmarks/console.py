@@ -20,8 +20,8 @@ from benchmarks._inprocess import LOCAL_HOST, Request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
 from benchmarks._stores import KINDS, new_store_url
 from benchmarks.audit import _record
-from toolgate.ids import utc_now
-from toolgate.serve.http import Door, build_app
+from toolgate.base.ids import utc_now
+from toolgate.server.http import Door, build_app
 from toolgate.settings import Settings
 from toolgate.store import SqlAccess
 from toolgate.testing import FakeUpstream, memory_app, text_result

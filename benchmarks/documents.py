@@ -18,7 +18,7 @@ import anyio
 import psutil
 
 from benchmarks._report import Report, Target, main
-from toolgate.app import open_app
+from toolgate.app.app import open_app
 from toolgate.documents import SEARCH_TYPES, NewDocument, RetrieveRequest
 from toolgate.settings import Settings, StoreSettings
 from toolgate.types import Caller

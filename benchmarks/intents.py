@@ -28,8 +28,8 @@ from benchmarks._bert import LAYERS, bge_small_sized
 from benchmarks._load import own_cpu_s
 from benchmarks._report import Report, Target, main
 from tests.real.processes import gateway
-from toolgate.embed import Embedder, embedded
-from toolgate.intent import (
+from toolgate.base.plugins import make
+from toolgate.intents import (
     Detector,
     Intent,
     Keywords,
@@ -39,13 +39,13 @@ from toolgate.intent import (
     find_dates,
     shipped,
 )
+from toolgate.models.embedders import Embedder, embedded
 from toolgate.packs import load_pack
-from toolgate.plugins import make
 from toolgate.settings import PackSettings, SearchSettings, Settings
 from toolgate.testing.memory import memory_app
 from toolgate.types import Caller, PluginSpec
 
-DATA = Path(__file__).parents[1] / "tests" / "intent" / "data"
+DATA = Path(__file__).parents[1] / "tests" / "intents" / "data"
 ROWS = DATA / "acceptance_detector.jsonl"
 TEXTS = DATA / "clinc12.jsonl"
 TODAY = date(2025, 10, 21)
@@ -187,7 +187,7 @@ def made_up(intents: int, prompts: int, *, seed: int) -> list[Intent]:
 
 
 async def _learned(prompts: int, *, rounds: int) -> tuple[list[dict[str, Any]], float]:
-    embedder = make("embed", Embedder, PluginSpec(name="bundled", setting="search.embedder"), {})
+    embedder = make("embedder", Embedder, PluginSpec(name="bundled", setting="search.embedder"), {})
     stage = SemanticStage(embedder=embedder)
     began = process_time()
     await stage.update(made_up(MANY, prompts, seed=1))

@@ -20,15 +20,15 @@ import numpy as np
 
 from benchmarks._data import DATA
 from benchmarks._report import Report, parser_of, print_measured
-from toolgate.cli._measure import Labelled, judge, read_labelled
-from toolgate.embed.bundled import BundledEmbedder
+from toolgate.cli.evaluation._measure import Labelled, judge, read_labelled
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
-from toolgate.search._groups import grouped
-from toolgate.search._learning import Learned
-from toolgate.search._line import Judged, Line
-from toolgate.search._near import near_equal
-from toolgate.search._usage import Experience, UsageWeights
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.answer.groups import grouped
+from toolgate.search.cutoff import Judged, Line
+from toolgate.search.relevance.usage_votes import Experience, UsageWeights
+from toolgate.search.semantic.near_duplicates import near_equal
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
+from toolgate.search.usage.learning import Learned
 
 DEPTH = 20
 FOLDS = 5

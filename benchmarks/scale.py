@@ -35,24 +35,24 @@ import psutil
 
 from benchmarks._data import DATA
 from benchmarks._report import Report, Target, parser_of, print_all, run
-from toolgate.access import AllowAll, Things
-from toolgate.app import open_app
+from toolgate.app.app import open_app
+from toolgate.base.process_memory import trim
+from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog, ServerEntries, Snapshot
-from toolgate.catalog._catalog import _changed_servers
-from toolgate.catalog._snapshot import build_entries
-from toolgate.embed.bundled import BundledEmbedder
-from toolgate.gateway import Gateway
-from toolgate.memory import trim
-from toolgate.metatools import DiscoverRequest
+from toolgate.catalog.catalog import _changed_servers
+from toolgate.catalog.snapshot import build_entries
+from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Arm, Arms, SearchableTool, SearchRequest, ToolIndex
-from toolgate.search._clauses import clauses_of
-from toolgate.search._looks import FIRST_LOOK_FROM
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.lexical.clauses import clauses_of
+from toolgate.search.semantic.first_stage import FIRST_LOOK_FROM
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
+from toolgate.security.access import AllowAll, Things
 from toolgate.settings import Settings, StoreSettings
-from toolgate.signing import Signer
+from toolgate.store.vectors import Space, VectorCounts
 from toolgate.types import Caller, Json, ServerSpec
 from toolgate.upstream import Bridge, Fleet
-from toolgate.vectors import Space, VectorCounts
 
 SIZES = (600, 5_000, 50_000, 200_000, 1_000_000)
 LIMITS_MS = {600: 1.0, 5_000: 3.0, 50_000: 12.0, 200_000: 25.0, 1_000_000: 60.0}

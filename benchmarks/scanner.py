@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks._data import DATA, REAL_TOOLS, read_rows
 from benchmarks._report import Report, Target, main
-from toolgate.scan import Neighbours, Scanner, weighs
+from toolgate.catalog.scanner import Neighbours, Scanner, weighs
 
 MOST_FALSE_ALARMS = 0.01
 LEAST_RECALL = 0.9

@@ -21,11 +21,11 @@ from statistics import median
 from benchmarks._collector import collector
 from benchmarks._inprocess import echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
-from toolgate.app import App
-from toolgate.serve.http import Door, build_app
+from toolgate.app.app import App
+from toolgate.server.http import Door, build_app
 from toolgate.settings import MetricSettings, Settings, TraceSettings
 from toolgate.telemetry import Metrics
-from toolgate.telemetry._traces import Tracer
+from toolgate.telemetry.traces import Tracer
 from toolgate.testing import FakeUpstream, memory_app, text_result
 
 _ECHO = echo_request()

@@ -21,9 +21,9 @@ from typing import Any
 
 from benchmarks._data import REAL_TOOLS, read_rows
 from benchmarks._report import Report, parser_of, print_measured
-from toolgate import jsontext
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
 from toolgate.search import signature
-from toolgate.tokens import estimate_tokens
 from toolgate.types import Json, json_object
 
 RANKS = {
@@ -67,7 +67,7 @@ def measure(quick: bool, folder: Path | None = None) -> Report:
 
 
 def _listed(tool: Json) -> str:
-    return jsontext.dumps({key: tool[key] for key in tool if key != "server"}).decode()
+    return json_text.dumps({key: tool[key] for key in tool if key != "server"}).decode()
 
 
 def _found(tool: Json) -> str:

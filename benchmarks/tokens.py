@@ -19,12 +19,12 @@ import anyio
 
 from benchmarks._data import DATA, read_rows
 from benchmarks._report import Report, Target, parser_of, print_measured
-from toolgate import jsontext
-from toolgate.cli._measure import tool_of
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.cli.evaluation._measure import tool_of
 from toolgate.search import Discovery, SearchRequest, compose
-from toolgate.search.bm25 import Options, build
+from toolgate.search.strategies.bm25 import Options, build
 from toolgate.settings import DiscoverySettings
-from toolgate.tokens import estimate_tokens
 
 Row = dict[str, Any]
 SETTINGS = DiscoverySettings()
@@ -67,7 +67,7 @@ async def _measure(tools: list[Row], queries: list[Row]) -> Report:
 
 async def _answers(tools: list[Row], queries: list[Row]) -> AsyncIterator[Discovery]:
     """The answer to each request."""
-    definitions = {_key(row): jsontext.dumps(_definition(row)) for row in tools}
+    definitions = {_key(row): json_text.dumps(_definition(row)) for row in tools}
     siblings: dict[str, list[str]] = {}
     for row in tools:
         siblings.setdefault(_server(row), []).append(row["name"])

@@ -27,11 +27,12 @@ import psutil
 from openai import AsyncOpenAI
 
 from benchmarks._report import Report, Target, main
-from toolgate.app import App, open_app
+from toolgate.app.app import App, open_app
+from toolgate.base.ids import utc_now
+from toolgate.base.process_memory import set_aside
+from toolgate.base.token_estimate import estimate_tokens
 from toolgate.documents import NewDocument
-from toolgate.ids import utc_now
-from toolgate.memory import set_aside
-from toolgate.serve.http import serve
+from toolgate.server.http import serve
 from toolgate.settings import (
     ChatSettings,
     ModelTable,
@@ -41,7 +42,6 @@ from toolgate.settings import (
 )
 from toolgate.store import StoredMessage, StoredThread
 from toolgate.testing import FakeUpstream, text_result
-from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json, ServerSpec
 
 HERE = Path(__file__).parent

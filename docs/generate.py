@@ -19,7 +19,7 @@ from toolgate.settings import (
     Settings,
     ToolLimitTable,
     ToolTable,
-    _model,
+    model,
 )
 
 FOLDER = Path(__file__).parent
@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parent
 INTRODUCTION = """\
 # Configuration
 
-<!-- Made by docs/generate.py from src/toolgate/settings/_model.py; change it there. -->
+<!-- Made by docs/generate.py from src/toolgate/settings/model.py; change it there. -->
 
 Toolgate runs without any configuration. What is configured stands in `toolgate.toml`, which is
 looked for in this order:
@@ -148,7 +148,7 @@ def _keys(cls: Any) -> list["Field[Any]"]:
 def _sentences() -> dict[str, dict[str, str]]:
     """The sentence below each field, and under an empty name that of the dataclass."""
     found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(_model)).body:
+    for node in ast.parse(inspect.getsource(model)).body:
         if not isinstance(node, ast.ClassDef):
             continue
         here = found.setdefault(node.name, {"": _joined(ast.get_docstring(node) or "")})

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from toolgate.cli._root import COMMANDS, app, load
+from toolgate.cli.root import COMMANDS, app, load
 
 FOLDER = Path(__file__).parent
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolgate import errors
-from toolgate.installation import DISTRIBUTION
+from toolgate.base.installation import DISTRIBUTION
 
 FOLDER = Path(__file__).parent
 SOURCES = FOLDER.parent / "src" / "toolgate"

@@ -18,11 +18,11 @@ import anyio.to_thread
 
 from tests.chat.place import scripted
 from tests.real.setup import Browser, ensure_browser
-from toolgate.authn import identity_of
 from toolgate.errors import ToolgateError
-from toolgate.evaluations import evaluations_file, note_evaluations
-from toolgate.metatools import DiscoverRequest
-from toolgate.serve.http import serve
+from toolgate.evaluation.results import evaluations_file, note_evaluations
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.security.authn import identity_of
+from toolgate.server.http import serve
 from toolgate.settings import ChatSettings, GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres  # noqa: F401 - a fixture
-from toolgate.logs import ByServer
+from toolgate.base.logs import ByServer
 
 # As the program itself does before numpy is loaded: several tests run at once, and threads that
 # wait for each other made learning 440 prompts take 29 s instead of 3 on a busy machine.

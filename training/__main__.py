@@ -17,7 +17,7 @@ from pathlib import Path
 
 from training import corpus, pack, table, teacher, vocabulary
 
-SHIPPED = Path("src/toolgate/embed/data/model.npz")
+SHIPPED = Path("src/toolgate/models/embedders/data/model.npz")
 SHIPPED_TEXTS = 204_800
 
 

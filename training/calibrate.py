@@ -1,6 +1,7 @@
 """Fits the relevance of the hybrid search: `python -m training.calibrate --data FOLDER`.
 
-Writes `src/toolgate/search/_relevance.json`. Only train parts are read: requests of metatool alone
+Writes `src/toolgate/search/relevance/calibration.json`. Only train parts are
+read: requests of metatool alone
 and two joined, over its catalog and others beside it; the same with the needed tools taken away;
 everyday requests of clinc150, which the catalogs hardly serve; and short phrases made of names and
 descriptions of toucan's tools, over few of its servers and over all of them, with and without the
@@ -23,10 +24,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.cli._measure import Labelled, Question, read_labelled
-from toolgate.embed.bundled import MODEL, BundledEmbedder
+from toolgate.cli.evaluation._measure import Labelled, Question, read_labelled
+from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
-from toolgate.search._calibration import (
+from toolgate.search.relevance.calibration import (
     COMPETITORS,
     Evidence,
     brevity,
@@ -34,10 +35,10 @@ from toolgate.search._calibration import (
     mostly,
     shortness,
 )
-from toolgate.search._text import split_identifier
-from toolgate.search.hybrid import HybridSearch, Options
+from toolgate.search.strategies.hybrid import HybridSearch, Options
+from toolgate.search.tokenizer import split_identifier
 
-OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "_relevance.json"
+OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "relevance" / "calibration.json"
 PATIENT = Options(wait_s=60, embed_timeout_s=60)
 FALSE_ALARMS = 0.102
 """Share of metatool's requests used for fitting that may get the notice, over all catalogs. Their

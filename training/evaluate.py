@@ -18,7 +18,7 @@ import numpy as np
 import Stemmer
 from numpy.typing import NDArray
 
-from toolgate.embed._table import Table, read_table
+from toolgate.models.embedders._vector_table import Table, read_table
 from training.corpus import parameters, rows, spoken, tool_text
 
 COUNTS = (1, 5, 10)

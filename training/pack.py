@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.embed._proven import NEAR
-from toolgate.embed._table import read_table
+from toolgate.models.embedders._checked import NEAR
+from toolgate.models.embedders._vector_table import read_table
 from training.table import Learned
 
 VERSION = 1

@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from toolgate.embed._pieces import Pieces
-from toolgate.embed._table import PAIR_STEP
+from toolgate.models.embedders._subwords import Pieces
+from toolgate.models.embedders._vector_table import PAIR_STEP
 from training.vocabulary import Vocabulary
 
 DRAWN = {"parameters": 0.35, "glosses": 0.35, "examples": 0.35, "words": 0.2}

@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolgate.app import open_app
+    from toolgate.app.app import open_app
     from toolgate.errors import ToolgateError
-    from toolgate.gateway import Gateway
-    from toolgate.metatools import DiscoverRequest
+    from toolgate.gateway.gateway import Gateway
+    from toolgate.gateway.meta_tools import DiscoverRequest
     from toolgate.settings import Settings, load
     from toolgate.types import Caller
     from toolgate.upstream import ToolContext, tool
@@ -40,13 +40,13 @@ __version__ = "0.1.0"
 _FRONT = {
     "Caller": "toolgate.types:Caller",
     "Context": "toolgate.upstream:ToolContext",
-    "DiscoverRequest": "toolgate.metatools:DiscoverRequest",
-    "Gateway": "toolgate.gateway:Gateway",
+    "DiscoverRequest": "toolgate.gateway.meta_tools:DiscoverRequest",
+    "Gateway": "toolgate.gateway.gateway:Gateway",
     "Settings": "toolgate.settings:Settings",
     "ToolContext": "toolgate.upstream:ToolContext",
     "ToolgateError": "toolgate.errors:ToolgateError",
     "load": "toolgate.settings:load",
-    "open_app": "toolgate.app:open_app",
+    "open_app": "toolgate.app.app:open_app",
     "tool": "toolgate.upstream:tool",
 }
 

@@ -16,7 +16,7 @@ from tests.chat.place import (
     offered,
     streamed_text,
 )
-from toolgate.flow import friendly
+from toolgate.chat import friendly
 from toolgate.testing import FakeUpstream, text_result
 
 pytestmark = pytest.mark.anyio
@@ -243,7 +243,7 @@ def test_er_1_a_user_reads_one_sentence_without_traceback_and_secrets() -> None:
 
 async def test_er_1_the_log_has_all_of_it(caplog: pytest.LogCaptureFixture) -> None:
     async with chatting({"status": 500}) as place:
-        with caplog.at_level(logging.WARNING, "toolgate.flow"):
+        with caplog.at_level(logging.WARNING, "toolgate.chat"):
             await place.post(
                 "/v1/chat/completions",
                 {"model": "main", "messages": [{"role": "user", "content": "Hello"}]},

@@ -20,8 +20,8 @@ from tests.chat.place import (
     offered,
     roles,
 )
-from toolgate.flow import clean_messages, repair, unanswered, without_internal
-from toolgate.llm import Message, ToolCall, message_json
+from toolgate.chat import clean_messages, repair, unanswered, without_internal
+from toolgate.models.llm import Message, ToolCall, message_json
 from toolgate.testing import FakeUpstream, text_result
 
 CALL = {"tool_calls": [{"name": "clock__now", "arguments": {}}]}

@@ -15,9 +15,9 @@ from tests.chat.place import (
     grading,
     offered,
 )
+from toolgate.chat import TurnRequest
 from toolgate.errors import ArgumentError, UnknownPromptError
-from toolgate.flow import TurnRequest
-from toolgate.llm import Message
+from toolgate.models.llm import Message
 from toolgate.prompts import Prompts, fill
 from toolgate.settings import ConnectionTable, PackSettings, Settings
 from toolgate.store import make_store

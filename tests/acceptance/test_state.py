@@ -17,9 +17,9 @@ from tests.chat.place import (
     contents,
     grading,
 )
-from toolgate.flow import TurnState
-from toolgate.flow.langgraph import GraphEngine, GraphState
-from toolgate.llm import Message
+from toolgate.chat import TurnState
+from toolgate.chat.engines.langgraph import GraphEngine, GraphState
+from toolgate.models.llm import Message
 
 pytestmark = pytest.mark.anyio
 MARK = "INDEX_ACCURACY_QUERY"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from toolgate.audit import Sealer, seal, verify_audit
-from toolgate.ids import new_id
+from toolgate.base.ids import new_id
 from toolgate.store import Retention, Store, make_store
-from toolgate.store import _chain as chain  # the hash that a forger would compute
+from toolgate.store.sql import audit_chain as chain  # the hash that a forger would compute
 from toolgate.types import AuditRecord
 
 pytestmark = pytest.mark.anyio

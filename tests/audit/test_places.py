@@ -20,7 +20,7 @@ import anyio
 import pytest
 
 from tests.audit.test_chain import records
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.audit import FORMS, FilePlace, Receipts, Recorder, SyslogPlace, as_ocsf, places_of
 from toolgate.errors import SettingError, StoreError
 from toolgate.settings import AuditSettings, ProjectTable, Settings

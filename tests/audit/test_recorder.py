@@ -246,7 +246,7 @@ async def test_log_lines_hold_no_query(
 KILLED = """
 import os, signal, sys, time, anyio
 from toolgate.audit import Recorder
-from toolgate.ids import new_id, utc_now
+from toolgate.base.ids import new_id, utc_now
 from toolgate.store import make_store
 from toolgate.types import AuditRecord
 

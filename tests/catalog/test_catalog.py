@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from toolgate.errors import SettingError, UnknownServerError, UpstreamError
-from toolgate.gateway import Change
+from toolgate.gateway.gateway import Change
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json

@@ -12,9 +12,9 @@ import anyio
 import uvicorn
 
 from tests.vendored import llm_double
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.documents import NewDocument
-from toolgate.serve.http import serve
+from toolgate.server.http import serve
 from toolgate.settings import ChatSettings, ModelTable, PackSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller, Json, json_array, json_object

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.chat.place import Place, chatting, contents
-from toolgate.intent import Intent, Keywords, Taught
-from toolgate.rules import PackRules
+from toolgate.intents import Intent, Keywords, Taught
+from toolgate.intents.rules import PackRules
 from toolgate.settings import PackSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Json

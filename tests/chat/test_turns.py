@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
-from toolgate.cost import account
 from toolgate.store import AuditFilter
+from toolgate.telemetry.cost import account
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
 

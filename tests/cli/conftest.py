@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from toolgate import cli, settings
-from toolgate.cli._context import Shared, use
+from toolgate.cli.terminal._context import Shared, use
 
 SMALL_SERVER = Path(__file__).with_name("small_server.py")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from toolgate.cli._exit import FINE, NOT_ALLOWED, WRONG
-from toolgate.cli._span import seconds_of
+from toolgate.cli.terminal._durations import seconds_of
+from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED, WRONG
 from toolgate.errors import ArgumentError
 
 

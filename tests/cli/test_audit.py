@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.test_db import seed
+from toolgate.base.ids import new_id, utc_now
 from toolgate.cli import run
-from toolgate.ids import new_id, utc_now
 from toolgate.settings import data_dir
 from toolgate.testing.contracts.store import HOSTILE, sample_record
 from toolgate.types import AuditRecord

@@ -60,8 +60,11 @@ def test_what_is_wrong_is_named_and_ends_with_2(
         ('optimization = ""', "search '' does not exist."),
         ('optimization = "cloud"', "Option 'url' of search 'cloud' is ''."),
         ('[project.a]\noptimization = "x"', "Set project.a.optimization to one of these"),
-        ('[search]\nembedder = "x"', "embed 'x' does not exist."),
-        ("[search]\nembedder_options = { x = 1 }", "Option 'x' of embed 'bundled' does not exist."),
+        ('[search]\nembedder = "x"', "embedder 'x' does not exist."),
+        (
+            "[search]\nembedder_options = { x = 1 }",
+            "Option 'x' of embedder 'bundled' does not exist.",
+        ),
         ('[search]\nselector = "x"', "search 'x' does not exist."),
         ("[search.options.hybrid]\ndense_weight = 2", "Option 'dense_weight' of search 'hybrid'"),
         (

@@ -11,7 +11,7 @@ from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import Command
 from toolgate import settings
-from toolgate.cli._exit import FINE
+from toolgate.cli.terminal._exit import FINE
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 
 

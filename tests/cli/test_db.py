@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer
 from toolgate.cli import run
 from toolgate.settings import data_dir, default_store_url
 from toolgate.store import AuditFilter, make_store
-from toolgate.store._tables import REVISIONS
+from toolgate.store.engine.tables import REVISIONS
 from toolgate.testing.contracts.store import sample_record
 from toolgate.types import AuditRecord
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgate.cli._demo_servers import NPM, SERVERS, Node, install
+from toolgate.cli.demo._servers import NPM, SERVERS, Node, install
 
 pytestmark = pytest.mark.anyio
 

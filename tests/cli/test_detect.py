@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command, LoadedBy, Run
 
-ROWS = Path(__file__).parents[1] / "intent" / "data" / "acceptance_detector.jsonl"
+ROWS = Path(__file__).parents[1] / "intents" / "data" / "acceptance_detector.jsonl"
 DAY = ("--today", "2025-10-21")
 
 
@@ -191,7 +191,7 @@ def test_a_line_that_is_no_message_is_named(command: Command, tmp_path: Path, li
 
 
 def test_detecting_by_keywords_loads_nothing_heavy(loaded_by: LoadedBy) -> None:
-    loaded = loaded_by("import toolgate.intent; toolgate.intent.detect('show changes')")
+    loaded = loaded_by("import toolgate.intents; toolgate.intents.detect('show changes')")
 
     assert {"numpy", "mcp", "sqlalchemy", "aiohttp", "pydantic", "anyio"} & loaded == set()
 

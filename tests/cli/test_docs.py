@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command, Serve
 from tests.documents.places import docx, pdf
-from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
 
 VPN = "# VPN\n\nThe token comes from IT.\n\n## Reset\n\nCall the desk to reset the token.\n"
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Serve, server_table, small_servers
-from toolgate import runfile, settings
-from toolgate.cli._bundle import Scrubber
-from toolgate.cli._exit import FAILED, FINE
+from toolgate import settings
+from toolgate.base import run_file
+from toolgate.cli.setup._support_archive import Scrubber
+from toolgate.cli.terminal._exit import FAILED, FINE
 from toolgate.types import ServerSpec
 
 
@@ -137,7 +138,7 @@ def test_doctor_is_content_with_servers_of_the_store_alone(command: Command, fol
 def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    run = runfile.write(
+    run = run_file.write(
         settings.run_dir(),
         address="http://127.0.0.1:1",
         store="x",

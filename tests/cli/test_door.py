@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolgate.cli._door import AnsweredError, Door
-from toolgate.runfile import RunFile
+from toolgate.base.run_file import RunFile
+from toolgate.cli.client._gateway_client import AnsweredError, Door
 from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Run
-from tests.embed.tiny import make_folder
-from toolgate.cli._exit import FAILED, FINE, WRONG
+from tests.models.embedders.tiny import make_folder
+from toolgate.cli.terminal._exit import FAILED, FINE, WRONG
 
 
 @pytest.fixture

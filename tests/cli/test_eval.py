@@ -8,9 +8,9 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import Command, Run, Serve
-from toolgate.cli._measure import Question, judge, precision, read_labelled
+from toolgate.cli.evaluation._measure import Question, judge, precision, read_labelled
 from toolgate.errors import SettingError
-from toolgate.evaluations import MOST_KEPT, note_evaluations, read_evaluations
+from toolgate.evaluation.results import MOST_KEPT, note_evaluations, read_evaluations
 from toolgate.settings import data_dir
 from toolgate.testing import chat_reply, fake_service
 from toolgate.types import Json

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Serve, server_table
-from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> Non
 def test_a_refresh_without_an_embedder_does_not_say_that_it_is_done(
     command: Command, meaning: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgate.cli.index._STUCK_S", 0.1)
+    monkeypatch.setattr("toolgate.cli.tools.index._STUCK_S", 0.1)
     path = meaning / "toolgate.toml"
     options = 'embedder = "onnx"\nembedder_options = { folder = "./nowhere" }\n'
     path.write_text(f"{path.read_text('utf-8')}\n[search]\n{options}", "utf-8")

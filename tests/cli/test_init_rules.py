@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from toolgate.rules import INSTRUCTIONS
+from toolgate.intents.rules import INSTRUCTIONS
 
 NAMES = (
     ".github/copilot-instructions.md",

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from toolgate import settings
-from toolgate.cli._exit import FINE
+from toolgate.cli.terminal._exit import FINE
 
 
 def test_a_key_that_there_is_not_yet_is_not_made_by_looking(command: Command) -> None:

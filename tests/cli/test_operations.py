@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.conftest import Command
-from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
 
 
 def test_what_was_paid_and_used_is_told_and_other_settings_are_tried(

@@ -15,9 +15,16 @@ import pytest
 
 from tests.cli.conftest import server_table, small_servers
 from toolgate.cli import run
-from toolgate.cli._exit import INTERRUPTED, report, status_of_code
-from toolgate.cli._harmless import harmless, one_line
-from toolgate.cli._output import counted, folded, local_time, print_json, print_table, print_text
+from toolgate.cli.terminal._exit import INTERRUPTED, report, status_of_code
+from toolgate.cli.terminal._output import (
+    counted,
+    folded,
+    local_time,
+    print_json,
+    print_table,
+    print_text,
+)
+from toolgate.cli.terminal._sanitize import harmless, one_line
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -73,7 +80,7 @@ def plain(shown: str) -> str:
 
 
 TABLE = """
-from toolgate.cli._output import print_table
+from toolgate.cli.terminal._output import print_table
 print_table(("Name", "State", "Remark"), [("github", "ready", "since yesterday " * 6)])
 """
 
@@ -123,7 +130,7 @@ def test_colours_are_for_terminals_that_want_them(terminal: Terminal) -> None:
 
 def test_standard_output_stays_itself_while_one_waits(terminal: Terminal) -> None:
     code = (
-        "import sys\nfrom toolgate.cli._output import waiting\n"
+        "import sys\nfrom toolgate.cli.terminal._output import waiting\n"
         "with waiting('Checking'):\n    encoding = sys.stdout.encoding\nprint(encoding)"
     )
     shown = terminal(code, columns=80, PYTHONIOENCODING="utf-8")
@@ -133,7 +140,7 @@ def test_standard_output_stays_itself_while_one_waits(terminal: Terminal) -> Non
 
 def test_long_sentences_are_cut_between_words_on_a_terminal(terminal: Terminal) -> None:
     code = (
-        "import sys\nfrom toolgate.cli._output import folded\n"
+        "import sys\nfrom toolgate.cli.terminal._output import folded\n"
         "print(folded('store: in /a/folder/with-a-name/of-its-own, kept', sys.stdout, hang=2))"
     )
     assert terminal(code, columns=24) == "store: in\n  /a/folder/with-a-name/of-its-own,\n  kept\n"

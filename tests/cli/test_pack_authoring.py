@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from toolgate.ids import utc_now
+from toolgate.base.ids import utc_now
 from toolgate.settings import data_dir
 from toolgate.store import StoredDetection
 
@@ -297,7 +297,7 @@ def test_what_was_learned_is_kept_for_the_next_command(
     asked = ("detect", "--pack", str(refunds), "--json", "please give me my money back")
     first = command(*asked).json
     monkeypatch.setattr(
-        "toolgate.intent._semantic_stage.fit", lambda *_: pytest.fail("learned again")
+        "toolgate.intents.semantic.stage.fit", lambda *_: pytest.fail("learned again")
     )
 
     assert command(*asked).json == first

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.conftest import Command, Serve, Serving
 from tests.packs.writing import SALES, write
-from toolgate.cli._context import Shared, use
-from toolgate.cli._door import find_running, load_settings
+from toolgate.cli.client._gateway_client import find_running, load_settings
+from toolgate.cli.terminal._context import Shared, use
 
 
 def asked(serving: Serving, path: str) -> Any:

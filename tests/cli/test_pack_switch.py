@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.packs.writing import SALES, write
-from toolgate.cli._context import Shared, use
-from toolgate.cli._door import load_settings
+from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.terminal._context import Shared, use
 
 
 @pytest.fixture

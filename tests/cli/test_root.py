@@ -11,11 +11,19 @@ import toolgate as toolgate_package
 from tests.cli.conftest import LoadedBy, Run
 from toolgate import __version__
 from toolgate.cli import run
-from toolgate.cli._exit import NOTHING, WRONG
-from toolgate.cli._plain import UsageProblemError, split_globals
-from toolgate.cli._root import COMMANDS, load
+from toolgate.cli.root import COMMANDS, load
+from toolgate.cli.terminal._exit import NOTHING, WRONG
+from toolgate.cli.terminal._plain_command import UsageProblemError, split_globals
 
-HEAVY = {"mcp", "sqlalchemy", "numpy", "aiohttp", "alembic", "starlette", "toolgate.gateway"}
+HEAVY = {
+    "mcp",
+    "sqlalchemy",
+    "numpy",
+    "aiohttp",
+    "alembic",
+    "starlette",
+    "toolgate.gateway.gateway",
+}
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["--version"]], ids=["help", "version"])
@@ -138,7 +146,7 @@ def test_import_may_be_given_more_than_once_and_needs_its_file() -> None:
 def test_every_command_loads_and_says_of_itself_what_the_overview_says(name: str) -> None:
     command = load(name)
     text = (command.help or "").split("\n\n")[0]
-    assert " ".join(text.split()) == COMMANDS[name][1]
+    assert " ".join(text.split()) == COMMANDS[name][2]
     # Completion is installed for the program, and is no option of each command.
     assert not {one.name for one in command.params} & {"install_completion", "show_completion"}
 

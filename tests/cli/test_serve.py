@@ -23,10 +23,10 @@ from tests.cli.conftest import (
     server_table,
     small_servers,
 )
-from toolgate.cli._exit import FINE, WRONG
-from toolgate.cli._plain import PlainCommand
-from toolgate.cli._ports import is_loopback, reachable
-from toolgate.cli.serve import command as serve_command
+from toolgate.cli.serving.serve import command as serve_command
+from toolgate.cli.terminal._exit import FINE, WRONG
+from toolgate.cli.terminal._plain_command import PlainCommand
+from toolgate.cli.terminal._ports import is_loopback, reachable
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -215,14 +215,23 @@ def test_the_log_can_be_json_in_a_file_for_its_user_alone(serve: Serve, folder: 
 
 def test_the_serving_process_loads_no_library_of_the_command_line(loaded_by: LoadedBy) -> None:
     """Our decision: alembic, typer and rich stay out of the process that serves."""
-    modules = loaded_by("import toolgate.cli.serve, toolgate.cli._serving, toolgate.cli._attaching")
+    modules = loaded_by(
+        "import toolgate.cli.serving.serve, toolgate.cli.serving._process;"
+        "import toolgate.cli.serving._attach"
+    )
     assert not {"typer", "rich", "alembic"} & modules
 
 
 def test_a_relay_loads_nothing_of_a_gateway(loaded_by: LoadedBy) -> None:
     """There is one for each client as long as it runs; it took 100 MB and 0.6 s more."""
-    modules = loaded_by("import toolgate.cli._attaching, toolgate.serve._relay")
-    heavy = {"toolgate.app", "toolgate.gateway", "toolgate.serve.http", "numpy", "sqlalchemy"}
+    modules = loaded_by("import toolgate.cli.serving._attach, toolgate.server.mcp.relay")
+    heavy = {
+        "toolgate.app.app",
+        "toolgate.gateway.gateway",
+        "toolgate.server.http",
+        "numpy",
+        "sqlalchemy",
+    }
     assert not {*heavy, "uvicorn", "mcp", "starlette"} & modules
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table, small_servers
-from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
 
 KEYS = {"name", "kind", "state", "era", "version", "tools", "resources", "prompts", "listed_at"}
 

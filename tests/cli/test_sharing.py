@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table
-from toolgate.cli._exit import FINE, NOT_ALLOWED, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED, NOTHING, WRONG
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 

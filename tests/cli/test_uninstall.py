@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tests.cli.conftest import Command, Serve
 from toolgate import settings
-from toolgate.cli._exit import FAILED, FINE
-from toolgate.cli._undo import change_file
-from toolgate.installation import current_installation
+from toolgate.base.installation import current_installation
+from toolgate.cli.setup._undo import change_file
+from toolgate.cli.terminal._exit import FAILED, FINE
 
 
 def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder: Path) -> None:

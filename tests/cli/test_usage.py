@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from toolgate.cli._exit import FINE, WRONG
+from toolgate.cli.terminal._exit import FINE, WRONG
 
 
 def test_what_was_searched_can_be_marked_measured_and_forgotten(

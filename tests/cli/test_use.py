@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Run, Serve, server_table, small_servers
-from toolgate.cli._exit import FAILED, FINE, NOTHING, WRONG
-from toolgate.cli.call import read_arguments, show
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.tools.call import read_arguments, show
 
 
 def test_tools_lists_every_tool_by_its_key(command: Command, folder: Path) -> None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from tests.contracts.model_services import Service, service_of
-from toolgate.llm import ChatModel
-from toolgate.llm.anthropic import Options, build
+from toolgate.models.llm import ChatModel
+from toolgate.models.llm.anthropic import Options, build
 from toolgate.testing.contracts.llm import ChatModelContract
 
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from tests.contracts.model_services import Service, service_of
-from toolgate.llm import ChatModel, ChatRequest, Message, complete
-from toolgate.llm.openai import Options, build
+from toolgate.models.llm import ChatModel, ChatRequest, Message, complete
+from toolgate.models.llm.openai import Options, build
 from toolgate.testing.contracts.llm import ChatModelContract
 
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from toolgate.errors import ModelError
-from toolgate.llm import ChatModel, ChatRequest, Message, anthropic, complete, google, openai
+from toolgate.models.llm import ChatModel, ChatRequest, Message, anthropic, complete, google, openai
 
 pytestmark = pytest.mark.anyio
 

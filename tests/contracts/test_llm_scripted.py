@@ -3,8 +3,8 @@
 import pytest
 
 from toolgate.errors import ModelRequestError
-from toolgate.llm import ChatModel, ChatRequest, Message, ToolCall, complete
-from toolgate.llm.scripted import Options, build
+from toolgate.models.llm import ChatModel, ChatRequest, Message, ToolCall, complete
+from toolgate.models.llm.scripted import Options, build
 
 STEPS = [
     {"user": "time", "call": {"name": "clock", "arguments": {"zone": "CET"}}},

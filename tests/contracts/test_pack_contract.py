@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.packs.writing import SALES, write
-from toolgate.intent import shipped
+from toolgate.intents import shipped
 from toolgate.testing.contracts.packs import PackContract
 
 

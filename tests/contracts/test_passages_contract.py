@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.passages.places import in_store
-from toolgate.passages import Near, PassageIndex, Placed, Shelf
-from toolgate.passages.sqlite import Options, SqlitePassages
+from tests.store.passages.places import in_store
 from toolgate.store import SqlAccess
+from toolgate.store.passages import Near, PassageIndex, Placed, Shelf
+from toolgate.store.passages.sqlite import Options, SqlitePassages
 from toolgate.testing.contracts.passages import PassageContract
 
 pytestmark = pytest.mark.anyio

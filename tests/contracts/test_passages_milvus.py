@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.passages.places import index_in
-from toolgate.passages import METRICS, Metric, PassageIndex, Shelf
+from tests.store.passages.places import index_in
+from toolgate.store.passages import METRICS, Metric, PassageIndex, Shelf
 from toolgate.testing.contracts.passages import DOCUMENTS, PassageContract, new_shelf
 
 SHELVES = {metric: new_shelf(metric) for metric in METRICS}

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 import numpy as np
 import pytest
 
-from tests.passages.places import in_store
 from tests.postgres import PostgresServer
-from toolgate.passages import PassageIndex, Shelf
+from tests.store.passages.places import in_store
+from toolgate.store.passages import PassageIndex, Shelf
 from toolgate.testing.contracts.passages import (
     COLLECTION,
     DIM,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.passages.places import index_in
+from tests.store.passages.places import index_in
 from toolgate.errors import StoreError
-from toolgate.passages import PassageIndex
+from toolgate.store.passages import PassageIndex
 from toolgate.testing.contracts.passages import PassageContract, new_shelf, some_vectors
 
 

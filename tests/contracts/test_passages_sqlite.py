@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.passages.places import in_store
-from toolgate.passages import PassageIndex
+from tests.store.passages.places import in_store
+from toolgate.store.passages import PassageIndex
 from toolgate.testing.contracts.passages import PassageContract
 
 

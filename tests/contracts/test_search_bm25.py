@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolgate.errors import OptionError
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
-from toolgate.search.bm25 import Options, build
+from toolgate.search.strategies.bm25 import Options, build
 from toolgate.testing.contracts.search import SearchContract, sample_tools
 
 pytestmark = pytest.mark.anyio

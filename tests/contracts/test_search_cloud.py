@@ -6,9 +6,9 @@ import pytest
 
 from tests.search.services import TOKEN, search_service_in_thread
 from toolgate.search import SearchRequest, SearchStrategy
-from toolgate.search.bm25 import Options as Bm25Options
-from toolgate.search.bm25 import build as build_bm25
-from toolgate.search.cloud import CloudSearch, Options, build
+from toolgate.search.strategies.bm25 import Options as Bm25Options
+from toolgate.search.strategies.bm25 import build as build_bm25
+from toolgate.search.strategies.cloud import CloudSearch, Options, build
 from toolgate.testing.contracts.search import SearchContract
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchStrategy
-from toolgate.search.hybrid import Options, build
+from toolgate.search.strategies.hybrid import Options, build
 from toolgate.testing.contracts.search import SearchContract
 
 PATIENT = Options(wait_s=5, embed_timeout_s=5)

@@ -7,9 +7,9 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from toolgate.search import SearchRequest, SearchStrategy
-from toolgate.search.bm25 import Options as Bm25Options
-from toolgate.search.bm25 import build as build_bm25
-from toolgate.search.llm import ModelSearch, Options, build
+from toolgate.search.strategies.bm25 import Options as Bm25Options
+from toolgate.search.strategies.bm25 import build as build_bm25
+from toolgate.search.strategies.llm import ModelSearch, Options, build
 from toolgate.testing import chat_reply, fake_service
 from toolgate.testing.contracts.search import SearchContract
 from toolgate.types import Json

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from toolgate.plugins import make
+from toolgate.base.plugins import make
 from toolgate.search import SearchRequest, SearchStrategy
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import PluginSpec

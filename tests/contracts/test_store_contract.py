@@ -19,7 +19,7 @@ from toolgate.store import (
     StoredSnapshot,
     UsageFilter,
 )
-from toolgate.store._patience import Attempt
+from toolgate.store.engine.deadline import Attempt
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import StoreContract
 from toolgate.types import AuditRecord

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.vectors.places import opened
+from tests.store.vectors.places import opened
+from toolgate.store.vectors import Nearest, Space, TextLink
+from toolgate.store.vectors.sqlite import SqliteVectors
 from toolgate.testing.contracts.vectors import VectorContract
-from toolgate.vectors import Nearest, Space, TextLink
-from toolgate.vectors.sqlite import SqliteVectors
 
 pytestmark = pytest.mark.anyio
 

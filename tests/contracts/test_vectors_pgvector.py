@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.vectors.places import opened, vectors_in
+from tests.store.vectors.places import opened, vectors_in
 from toolgate.testing.contracts.vectors import MakeVectors, VectorContract
 
 

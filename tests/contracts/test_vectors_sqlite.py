@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vectors.places import opened, vectors_in
+from tests.store.vectors.places import opened, vectors_in
 from toolgate.testing.contracts.vectors import MakeVectors, VectorContract
 
 

@@ -11,15 +11,15 @@ import numpy as np
 import pypdf
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.vectors.places import opened
+from tests.store.vectors.places import opened
+from toolgate.base.plugins import make
 from toolgate.documents import Library, NewDocument
-from toolgate.embed import Embedder, Reads, TextKind, Vectors
 from toolgate.errors import EmbedderError, SettingError
-from toolgate.passages import PassageIndex
-from toolgate.plugins import make
+from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
 from toolgate.prompts import fill
 from toolgate.settings import DocumentSettings
 from toolgate.store import DocumentRows, SqlAccess, kind_of
+from toolgate.store.passages import PassageIndex
 from toolgate.types import PluginSpec
 
 __all__ = ["Asked", "Bench", "Letters", "docx", "library_in", "pdf", "rendered"]
@@ -61,7 +61,7 @@ async def rendered(name: str, values: Mapping[str, str], /) -> str:
 
 async def shipped(name: str, values: Mapping[str, str], /) -> str:
     """The texts that ship."""
-    from toolgate.prompts._prompts import _shipped
+    from toolgate.prompts.prompts import _shipped
 
     return fill(_shipped()[name].text, values)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolgate.base.token_estimate import estimate_tokens
 from toolgate.documents import cut
-from toolgate.tokens import estimate_tokens
 
 
 def shown(text: str, *, max_tokens: int = 100, has_pages: bool = False) -> list[tuple[str, str]]:

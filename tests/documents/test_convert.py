@@ -8,9 +8,9 @@ import zipfile
 import pytest
 
 from tests.documents.places import docx, pdf
+from toolgate.base.installation import install_hint
 from toolgate.documents import Converted, convert, is_known, kinds
 from toolgate.errors import DocumentError, MissingExtraError
-from toolgate.installation import install_hint
 
 
 def text_of(name: str, data: bytes) -> str:
@@ -131,7 +131,7 @@ def test_a_document_that_unpacks_to_too_much_is_not_unpacked() -> None:
 
 
 def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolgate.documents._pdf", raising=False)
+    monkeypatch.delitem(sys.modules, "toolgate.documents.pdf", raising=False)
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(MissingExtraError, match=re.escape(install_hint("documents"))):
         convert("a.pdf", b"%PDF")

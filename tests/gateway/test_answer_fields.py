@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import IndexedTexts
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result

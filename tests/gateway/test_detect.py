@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from toolgate.app import App
-from toolgate.cli._local import within
-from toolgate.intent import ArgumentSpec, DetectRequest, Intent, Keywords, Taught
+from toolgate.app.app import App
+from toolgate.cli.client._local_gateway import within
+from toolgate.intents import ArgumentSpec, DetectRequest, Intent, Keywords, Taught
 from toolgate.settings import AuditSettings, PackSettings, Settings
 from toolgate.store import AuditFilter, DetectionFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result

@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.errors import ArgumentError
-from toolgate.intent import Intent, Keywords, Taught
-from toolgate.metatools import read_discover
-from toolgate.rules import CALL_FIRST, CLOSING, PackRules
-from toolgate.serve.rest import Rest
+from toolgate.gateway.meta_tools import read_discover
+from toolgate.intents import Intent, Keywords, Taught
+from toolgate.intents.rules import CALL_FIRST, CLOSING, PackRules
+from toolgate.server.rest.routes import Rest
 from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result

@@ -8,13 +8,13 @@ import orjson
 import pytest
 
 from toolgate.audit import compare_searches
+from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
-from toolgate.gateway import Change
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.gateway import Change
+from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import DiscoverySettings, ResultSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
-from toolgate.tokens import estimate_tokens
 from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio

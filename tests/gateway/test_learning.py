@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.errors import ArgumentError
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import Discovery
 from toolgate.settings import SearchSettings, Settings, UsageSettings
 from toolgate.testing import FakeUpstream, memory_app, text_result

@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 import pytest
 
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.audit import compare_searches
 from toolgate.errors import UnknownPluginError
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import Arm, Arms
-from toolgate.search.off import NoSearch
-from toolgate.serve._optimization import optimization
+from toolgate.search.strategies.off import NoSearch
+from toolgate.server.rest.optimization import optimization
 from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.settings import PackSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller

@@ -1,8 +1,8 @@
 """Which tools intents mean by a name, while servers come, change and go."""
 
 from toolgate.catalog import ServerEntries, Snapshot, build_entries
-from toolgate.guidance import ToolNames
-from toolgate.intent import Intent, Taught
+from toolgate.intents import Intent, Taught
+from toolgate.intents.service import ToolNames
 
 WEATHER = Intent(name="weather", pack="sky", tools=("forecast", "rain:radar"))
 TAUGHT = Taught(version="1", intents=(WEATHER,))

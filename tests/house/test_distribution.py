@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolgate.installation import DISTRIBUTION
+from toolgate.base.installation import DISTRIBUTION
 from toolgate.settings import is_toolgate
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import toolgate
-from toolgate.embed.bundled import BundledEmbedder
-from toolgate.intent import load_intents, shipped
+from toolgate.intents import load_intents, shipped
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.settings import Settings
 
 PACKAGE = Path(toolgate.__file__).parent

@@ -16,13 +16,14 @@ from types import ModuleType
 import pytest
 
 import toolgate
-from toolgate import errors, plugins
-from toolgate.cli._root import COMMANDS
+from toolgate import errors
+from toolgate.base import plugins
+from toolgate.cli.root import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "toolgate"
 DOCS = ROOT / "docs"
-SEAMS = ("authn", "embed", "flow", "llm", "passages", "search", "store", "upstream", "vectors")
+SEAMS = tuple(plugins.FOLDERS)
 """Folders whose modules are implementations."""
 
 IMPLEMENTATIONS = [(kind, name) for kind in SEAMS for name in plugins.available(kind)]
@@ -120,7 +121,7 @@ def undescribed(value: ast.ClassDef) -> Iterator[str]:
 
 @pytest.mark.parametrize(("kind", "name"), IMPLEMENTATIONS)
 def test_every_implementation_has_options_build_and_a_contract_test(kind: str, name: str) -> None:
-    module = import_module(f"toolgate.{kind}.{name}")
+    module = import_module(f"toolgate.{plugins.FOLDERS[kind]}.{name}")
 
     assert is_dataclass(module.Options)
     assert callable(module.build)
@@ -129,9 +130,13 @@ def test_every_implementation_has_options_build_and_a_contract_test(kind: str, n
 
 def test_opening_a_seam_loads_none_of_its_implementations() -> None:
     """What is not configured costs nothing."""
-    loaded = loaded_by(f"import {', '.join(f'toolgate.{kind}' for kind in SEAMS)}")
+    loaded = loaded_by(
+        f"import {', '.join(f'toolgate.{folder}' for folder in plugins.FOLDERS.values())}"
+    )
 
-    assert {f"toolgate.{kind}.{name}" for kind, name in IMPLEMENTATIONS} & loaded == set()
+    assert {
+        f"toolgate.{plugins.FOLDERS[kind]}.{name}" for kind, name in IMPLEMENTATIONS
+    } & loaded == set()
 
 
 def test_importing_toolgate_costs_nothing() -> None:

@@ -61,7 +61,7 @@ def test_libraries_with_private_parts_in_use_have_an_upper_bound(library: str) -
 
 @pytest.mark.anyio
 async def test_uvicorn_parses_requests_as_our_parser_expects() -> None:
-    module = "toolgate.serve._parser"
+    module = "toolgate.server.asgi.http_parser"
     check_parameters(
         "uvicorn",
         module,
@@ -101,7 +101,7 @@ async def test_uvicorn_parses_requests_as_our_parser_expects() -> None:
 
 
 def test_uvicorn_can_be_started_and_stopped_in_parts() -> None:
-    module = "toolgate.serve.http"
+    module = "toolgate.server.http"
     check_parameters("uvicorn", module, uvicorn.Server.startup, "sockets")
     check_parameters("uvicorn", module, uvicorn.Server.shutdown, "sockets")
     config = uvicorn.Config(lambda: None, log_config=None, lifespan="off")
@@ -112,7 +112,7 @@ def test_uvicorn_can_be_started_and_stopped_in_parts() -> None:
 
 
 def test_the_mcp_library_keeps_connection_and_channel_of_a_request() -> None:
-    module = "toolgate.serve.mcp"
+    module = "toolgate.server.mcp.front"
     connection = Connection.from_envelope("2026-07-28", None, None)
     channel = object()
     session: Any = ServerSession(channel, connection)  # pyright: ignore[reportArgumentType]
@@ -125,8 +125,10 @@ def test_the_mcp_library_keeps_connection_and_channel_of_a_request() -> None:
     )
     check_attributes("mcp", module, connection, "initialize_accepted", "notify", "session_id")
     check("mcp", module, has=connection.state == {}, what="Connection.state is no empty dict")
-    check_parameters("mcp", "toolgate.serve._peer", Connection.send_raw_request, "method", "params")
-    check_parameters("mcp", "toolgate.serve._peer", Connection.notify, "method", "params")
+    check_parameters(
+        "mcp", "toolgate.server.mcp.peer", Connection.send_raw_request, "method", "params"
+    )
+    check_parameters("mcp", "toolgate.server.mcp.peer", Connection.notify, "method", "params")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,9 @@ def test_the_mcp_library_keeps_connection_and_channel_of_a_request() -> None:
     ],
 )
 def test_the_mcp_library_has_the_steps_of_a_login(module: str, names: str) -> None:
-    check_attributes("mcp", "toolgate.credentials._oauth", import_module(module), *names.split())
+    check_attributes(
+        "mcp", "toolgate.security.credentials.oauth", import_module(module), *names.split()
+    )
 
 
 def test_servers_of_fastmcp_and_mcp_can_be_opened() -> None:
@@ -154,7 +158,7 @@ def test_servers_of_fastmcp_and_mcp_can_be_opened() -> None:
     from mcp.server.lowlevel import Server
     from mcp.server.mcpserver import MCPServer
 
-    module = "toolgate.upstream.inprocess"
+    module = "toolgate.upstream.transports.inprocess"
     fast: Any = FastMCP("x")
     check_attributes("fastmcp", module, fast, "_lifespan_manager", "_mcp_server")
     check(
@@ -175,19 +179,19 @@ def test_servers_of_fastmcp_and_mcp_can_be_opened() -> None:
 
 def test_fastmcp_has_the_index_that_evaluations_compare_with() -> None:
     module: Any = import_module("fastmcp.server.transforms.search.bm25")
-    check_attributes("fastmcp", "toolgate.cli.eval", module, "_BM25Index")
+    check_attributes("fastmcp", "toolgate.cli.evaluation.eval", module, "_BM25Index")
     index = module._BM25Index()
     index.build(["current weather", "stock price", "train times"])
     check(
         "fastmcp",
-        "toolgate.cli.eval",
+        "toolgate.cli.evaluation.eval",
         has=index.query("weather", 1) == [0],
         what="_BM25Index.query gives no positions of texts",
     )
 
 
 def test_opentelemetry_has_the_parts_for_log_records() -> None:
-    library, module = "opentelemetry-sdk", "toolgate.audit._places"
+    library, module = "opentelemetry-sdk", "toolgate.audit.sinks"
     logs = import_module("opentelemetry._logs")
     sdk = import_module("opentelemetry.sdk._logs")
     exporter = import_module("opentelemetry.exporter.otlp.proto.http._log_exporter")

@@ -14,10 +14,10 @@ import anyio.lowlevel
 import pytest
 
 from tests.packs.writing import SALES, write
-from toolgate.app import App, open_app
+from toolgate.app.app import App, open_app
+from toolgate.base.installation import install_hint
 from toolgate.errors import RpcError
-from toolgate.installation import install_hint
-from toolgate.packs import _server
+from toolgate.packs import server
 from toolgate.settings import ModelTable, PackSettings, Settings, StoreSettings
 from toolgate.testing import memory_app
 from toolgate.types import Caller
@@ -111,7 +111,7 @@ async def test_functions_of_a_pack_are_tools_of_a_server_with_its_name(tmp_path:
 
 SUMMARY = '''
 from toolgate import Context, tool
-from toolgate.llm import ChatRequest, Message, complete
+from toolgate.models.llm import ChatRequest, Message, complete
 
 
 @tool
@@ -289,7 +289,7 @@ def own_NAME() -> str:
 async def test_without_fastmcp_only_register_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_server, "find_spec", lambda _: None)
+    monkeypatch.setattr(server, "find_spec", lambda _: None)
     files = {"tools/orders.py": SALES["tools/orders.py"], "tools/refunds.py": REGISTER}
     async with gateway(tmp_path, files) as app:
         assert keys(app) == ["sales:order"]
@@ -300,7 +300,7 @@ async def test_without_fastmcp_only_register_is_missing(
 async def test_a_module_that_never_ends_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_server, "_MODULE_S", 0.3)
+    monkeypatch.setattr(server, "_MODULE_S", 0.3)
     files = {
         "tools/a.py": "import anyio\n\nasync def register(mcp):\n    await anyio.sleep_forever()\n",
         "tools/orders.py": SALES["tools/orders.py"],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.packs.writing import write
 from toolgate.errors import PackError
-from toolgate.intent import KeywordStage
+from toolgate.intents import KeywordStage
 from toolgate.packs import Pack, load_pack
 
 NAMES = st.sampled_from(

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psutil
 import tomlkit
 
-from toolgate import runfile
+from toolgate.base import run_file
 from toolgate.types import Json
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class RunningGateway:
     url: str
     """Its MCP endpoint."""
 
-    run: runfile.RunFile
+    run: run_file.RunFile
     """What it announced: address, process id, key."""
 
     log: Path
@@ -167,10 +167,10 @@ def gateway(
     env = isolated(folder) | dict(env or {})
     log = folder / "gateway.log"
 
-    def announced() -> runfile.RunFile | None:
+    def announced() -> run_file.RunFile | None:
         assert process.poll() is None, f"it ended: {_end_of(log)}"
         for path in folder.rglob("gateway-*.json"):
-            for run in runfile.read_all(path.parent):
+            for run in run_file.read_all(path.parent):
                 if run.pid == process.pid:
                     return run
         return None

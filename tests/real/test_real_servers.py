@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.real.processes import RunningGateway, gateway
 from tests.real.setup import CACHE, Installed
-from toolgate.cli._demo_servers import SERVERS, server_table
+from toolgate.cli.demo._servers import SERVERS, server_table
 from toolgate.types import Json
 
 pytestmark = [

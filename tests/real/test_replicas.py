@@ -20,7 +20,7 @@ from tests.real.processes import (
     gateway,
     listening,
 )
-from tests.serve.doors import INITIALIZE, headers_for, modern
+from tests.server.doors import INITIALIZE, headers_for, modern
 from toolgate.types import Json
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio]

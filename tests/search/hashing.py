@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolgate.embed import Reads, TextKind, Vectors
-from toolgate.search._text import terms, words
+from toolgate.models.embedders import Reads, TextKind, Vectors
+from toolgate.search.tokenizer import terms, words
 
 DIM = 4_096
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import anyio
 
-from toolgate.cli._measure import Labelled, Question, judge, read_labelled
-from toolgate.embed.bundled import BundledEmbedder
+from toolgate.cli.evaluation._measure import Labelled, Question, judge, read_labelled
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
-from toolgate.search import bm25 as lexical
-from toolgate.search import hybrid as both
+from toolgate.search.strategies import bm25 as lexical
+from toolgate.search.strategies import hybrid as both
 
 DATA = Path(__file__).with_name("data")
 NAMES = {

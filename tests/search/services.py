@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from toolgate.serve.http import serve
+from toolgate.server.http import serve
 from toolgate.settings import CatalogSearchSettings, Settings
 from toolgate.testing import memory_app
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolgate.search._alike import exchanged, shared_head, shared_tail
+from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
 
 OLD = tuple("abcdefg")
 

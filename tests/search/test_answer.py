@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgate import jsontext
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
 from toolgate.search import Discovery, Hit, SearchAnswer, compose
-from toolgate.tokens import estimate_tokens
 
 TEXT = """\
 github:create_issue(owner, repo, title, body?, labels?: string[]) [0.93]
@@ -83,7 +83,7 @@ SIBLINGS = {
 
 def read_from(definitions: Mapping[str, object]) -> Callable[[str], bytes]:
     """Definitions as a catalog has them."""
-    return lambda key: jsontext.dumps(definitions[key])
+    return lambda key: json_text.dumps(definitions[key])
 
 
 def composed(budget_tokens: int = 1000, **further: Any) -> Discovery:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
-from toolgate.search._answers_kept import KeptAnswers
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.answer.answer_cache import KeptAnswers
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
 pytestmark = pytest.mark.anyio

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tests.search.hashing import HashingEmbedder
-from toolgate.embed import Embedder, Proven, TextKind, Vectors
-from toolgate.embed.bundled import MODEL, BundledEmbedder
-from toolgate.embed.bundled import Options as BundledOptions
-from toolgate.embed.bundled import build as bundled
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.models.embedders import Embedder, Proven, TextKind, Vectors
+from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
+from toolgate.models.embedders.bundled import Options as BundledOptions
+from toolgate.models.embedders.bundled import build as bundled
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.testing.contracts.search import sample_tools

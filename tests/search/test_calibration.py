@@ -3,11 +3,11 @@
 import pytest
 
 from tests.search.hashing import HashingEmbedder
-from toolgate.embed import Embedder
-from toolgate.embed.bundled import BundledEmbedder
+from toolgate.models.embedders import Embedder
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search._calibration import Evidence, read_calibration, rivals_of
-from toolgate.search.hybrid import Options, build
+from toolgate.search.relevance.calibration import Evidence, read_calibration, rivals_of
+from toolgate.search.strategies.hybrid import Options, build
 
 pytestmark = pytest.mark.anyio
 

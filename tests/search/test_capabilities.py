@@ -3,8 +3,8 @@
 import pytest
 
 from toolgate.search import SearchableTool
-from toolgate.search._capabilities import capabilities_of
-from toolgate.search._vectors import texts_of
+from toolgate.search.relevance.capabilities import capabilities_of
+from toolgate.search.semantic.tool_vectors import texts_of
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from tests.search.test_hybrid import Broken
 from toolgate.errors import OptionError
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy, catalog_search_schema
-from toolgate.search._catalog_wire import read_answer
-from toolgate.search._service import Breaker, ServiceError
-from toolgate.search.bm25 import Options as Bm25Options
-from toolgate.search.bm25 import build as build_bm25
-from toolgate.search.cloud import CloudSearch, Options, build
-from toolgate.search.hybrid import Options as HybridOptions
-from toolgate.search.hybrid import build as build_hybrid
+from toolgate.search.strategies._catalog_search_json import read_answer
+from toolgate.search.strategies._http_service import Breaker, ServiceError
+from toolgate.search.strategies.bm25 import Options as Bm25Options
+from toolgate.search.strategies.bm25 import build as build_bm25
+from toolgate.search.strategies.cloud import CloudSearch, Options, build
+from toolgate.search.strategies.hybrid import Options as HybridOptions
+from toolgate.search.strategies.hybrid import build as build_hybrid
 from toolgate.testing import FakeService, Reply, fake_service
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Json

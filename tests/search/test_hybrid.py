@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.search.hashing import DIM, HashingEmbedder
-from toolgate.embed import Reads, TextKind, Vectors
-from toolgate.embed.bundled import BundledEmbedder
 from toolgate.errors import EmbedderError, OptionError
+from toolgate.models.embedders import Reads, TextKind, Vectors
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
-from toolgate.search._clauses import clauses_of, readable_share
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.lexical.clauses import clauses_of, readable_share
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
 pytestmark = pytest.mark.anyio

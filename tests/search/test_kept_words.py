@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tests.search.hashing import HashingEmbedder
-from toolgate.search import SearchableTool, SearchRequest, _kept_words, _lexical
-from toolgate.search._kept_words import KeptWords
-from toolgate.search._lexical import LexicalState, WordWeights, asked_of, build_state, covered
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search import SearchableTool, SearchRequest, lexical_cache
+from toolgate.search.lexical import index
+from toolgate.search.lexical.index import LexicalState, WordWeights, asked_of, build_state, covered
+from toolgate.search.lexical_cache import KeptWords
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 
 WEIGHTS = WordWeights()
 TOPICS = ("mail", "file", "issue", "calendar", "weather", "Größe")
@@ -57,7 +58,7 @@ def catalog(count: int, reads: Reads) -> list[SearchableTool]:
 
 @pytest.fixture(autouse=True)
 def small_indexes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kept_words, "_LEAST", 1)
+    monkeypatch.setattr(lexical_cache, "_LEAST", 1)
 
 
 async def kept(path: Path, tools: Sequence[SearchableTool]) -> LexicalState:
@@ -80,8 +81,8 @@ async def test_a_start_reads_the_texts_of_new_tools_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segmented: bool
 ) -> None:
     if segmented:
-        monkeypatch.setattr(_lexical, "SEGMENTED_FROM", 0)
-        monkeypatch.setattr(_lexical, "_DRIFT_MOST", 1e9)
+        monkeypatch.setattr(index, "SEGMENTED_FROM", 0)
+        monkeypatch.setattr(index, "_DRIFT_MOST", 1e9)
     reads = Reads()
     tools = catalog(60, reads)
     await kept(tmp_path / "store.db", tools)
@@ -139,7 +140,7 @@ async def test_a_file_that_is_of_no_use_is_as_if_it_were_not_there(
         case "empty":
             path.write_bytes(b"")
         case "other rules":
-            monkeypatch.setattr(_kept_words, "_FORMAT", 0)
+            monkeypatch.setattr(lexical_cache, "_FORMAT", 0)
         case _:
             tools = [replace(tool, digest="other") for tool in map(_plain, tools)]
 

@@ -6,10 +6,10 @@ No allowance for ties: equal scores are ordered by key in both searches, so ther
 import pytest
 
 from tests.search.languages import DATA, NAMES, Found, found, labelled, others, over_english
-from toolgate.cli._measure import read_labelled
-from toolgate.search._clauses import readable_share
-from toolgate.search._languages import small_words
-from toolgate.search._text import fold
+from toolgate.cli.evaluation._measure import read_labelled
+from toolgate.search.lexical.clauses import readable_share
+from toolgate.search.lexical.stop_words import small_words
+from toolgate.search.tokenizer import fold
 
 pytestmark = pytest.mark.anyio
 

@@ -8,15 +8,15 @@ import anyio
 import numpy as np
 import pytest
 
+from toolgate.base.ids import utc_text
 from toolgate.errors import OptionError, StoreError
-from toolgate.ids import utc_text
 from toolgate.search import AskedQuery, Hit, Learning
-from toolgate.search._line import HIGHEST, LOWEST, Judged, Line
-from toolgate.search._usage import Experience, UsageWeights, explored, lifted
-from toolgate.search._use_writer import UseWriter
+from toolgate.search.cutoff import HIGHEST, LOWEST, Judged, Line
+from toolgate.search.relevance.usage_votes import Experience, UsageWeights, explored, lifted
+from toolgate.search.usage.writer import UseWriter
 from toolgate.settings import UsageSettings
 from toolgate.store import Logged, StoredSearch, StoredUse, UsageFilter
-from toolgate.store._file import MEMORY
+from toolgate.store.engine.sqlite_file import MEMORY
 from toolgate.store.sqlite import SqliteStore
 from toolgate.types import Caller
 

@@ -5,13 +5,13 @@ from statistics import fmean
 
 import pytest
 
-from toolgate.cli._measure import judge, read_labelled
-from toolgate.embed.bundled import BundledEmbedder
+from toolgate.cli.evaluation._measure import judge, read_labelled
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
-from toolgate.search._learning import Learned
-from toolgate.search._line import Judged, Line
-from toolgate.search._usage import Experience
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.cutoff import Judged, Line
+from toolgate.search.relevance.usage_votes import Experience
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
+from toolgate.search.usage.learning import Learned
 
 pytestmark = pytest.mark.anyio
 

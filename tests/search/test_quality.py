@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolgate.cli._measure import judge, mean_of, read_labelled
-from toolgate.embed.bundled import BundledEmbedder
+from toolgate.cli.evaluation._measure import judge, mean_of, read_labelled
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy
-from toolgate.search import bm25 as lexical
-from toolgate.search import hybrid as both
+from toolgate.search.strategies import bm25 as lexical
+from toolgate.search.strategies import hybrid as both
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ RECORDED = {
 }
 """R@5 and nDCG@10 by search and set."""
 
-EVERYDAY = Path(__file__).parents[1] / "intent" / "data" / "clinc12.jsonl"
+EVERYDAY = Path(__file__).parents[1] / "intents" / "data" / "clinc12.jsonl"
 SERVED_HERE = {
     "mcpverse": {"book_flight", "weather"},
     "metatool_multi": {

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.search.hashing import HashingEmbedder
-from toolgate.embed import TextKind, Vectors
 from toolgate.errors import EmbedderError
-from toolgate.search._query_vectors import QueryVectors
+from toolgate.models.embedders import TextKind, Vectors
+from toolgate.search.semantic.query_vectors import QueryVectors
 
 pytestmark = pytest.mark.anyio
 

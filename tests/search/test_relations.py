@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from toolgate.search import Relations, SearchableTool
-from toolgate.search._groups import grouped
-from toolgate.search._near import near_equal
+from toolgate.search.answer.groups import grouped
+from toolgate.search.semantic.near_duplicates import near_equal
 
 pytestmark = pytest.mark.anyio
 

@@ -9,16 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.search.hashing import HashingEmbedder
-from toolgate.embed import TextKind, Vectors
-from toolgate.search import (
-    SearchableTool,
-    SearchRequest,
-    _lexical,
-    _looks,
-    _servers,
-    _vectors,
-)
-from toolgate.search._lexical import (
+from toolgate.models.embedders import TextKind, Vectors
+from toolgate.search import SearchableTool, SearchRequest
+from toolgate.search.lexical import index as _lexical
+from toolgate.search.lexical.index import (
     LexicalState,
     WordWeights,
     asked_of,
@@ -26,7 +20,8 @@ from toolgate.search._lexical import (
     covered,
     matched_words,
 )
-from toolgate.search.hybrid import HybridSearch, Options, build
+from toolgate.search.semantic import first_stage, server_scores, tool_vectors
+from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 
 
 class Small(HashingEmbedder):
@@ -59,9 +54,9 @@ def always_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def always_first_look(monkeypatch: pytest.MonkeyPatch, always_segments: None) -> None:
     """Small indexes are searched as large ones are."""
-    monkeypatch.setattr(_looks, "FIRST_LOOK_FROM", 1)
-    monkeypatch.setattr("toolgate.search.hybrid.FIRST_LOOK_FROM", 1)
-    monkeypatch.setattr(_vectors, "HALF_FROM", 1)
+    monkeypatch.setattr(first_stage, "FIRST_LOOK_FROM", 1)
+    monkeypatch.setattr("toolgate.search.strategies.hybrid.FIRST_LOOK_FROM", 1)
+    monkeypatch.setattr(tool_vectors, "HALF_FROM", 1)
 
 
 def tool(number: int, text: str, server: str = "s") -> SearchableTool:
@@ -275,7 +270,7 @@ async def test_means_that_follow_changes_are_those_of_all_tools(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of heads and of servers: a change adds and takes away its own part."""
-    monkeypatch.setattr(_servers, "_RENEWED_MOST", 0.3)
+    monkeypatch.setattr(server_scores, "_RENEWED_MOST", 0.3)
     strategy = build(Options(wait_s=5, embed_timeout_s=5), embedder=Small())
     tools = a_catalog(30)
     renewed: set[int] = set()
@@ -286,7 +281,7 @@ async def test_means_that_follow_changes_are_those_of_all_tools(
         assert state.vectors is not None
         assert state.servers is not None
         assert state.usual is not None
-        whole = _looks.state_of(state.words, state.vectors)
+        whole = first_stage.state_of(state.words, state.vectors)
         assert whole.servers is not None
         assert whole.usual is not None
         numbers = np.arange(len(state.words.server_names), dtype=np.int32)

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from tests.search.services import TOKEN, serving
 from toolgate.errors import OptionError
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest
-from toolgate.search._selector import messages_for, picked
-from toolgate.search._service import ServiceError
-from toolgate.search.bm25 import Options as Bm25Options
-from toolgate.search.bm25 import build as build_bm25
-from toolgate.search.llm import ModelSearch, Options, build
+from toolgate.search.strategies._http_service import ServiceError
+from toolgate.search.strategies._llm_selector import messages_for, picked
+from toolgate.search.strategies.bm25 import Options as Bm25Options
+from toolgate.search.strategies.bm25 import build as build_bm25
+from toolgate.search.strategies.llm import ModelSearch, Options, build
 from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import (
     FakeService,

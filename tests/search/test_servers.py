@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from toolgate.search._servers import _sums  # pyright: ignore[reportPrivateUsage]
+from toolgate.search.semantic.server_scores import _sums  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("tools", [1, 2, 5, 8, 9, 40, 700])

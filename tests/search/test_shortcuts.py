@@ -3,10 +3,10 @@
 import numpy as np
 
 from toolgate.search import SearchableTool
-from toolgate.search._kept import _noted
-from toolgate.search._postings import FIELDS, Patterns, places_of, read_counts, terms_of
-from toolgate.search._text import _analyse, terms
-from toolgate.search._vectors import ToolVectors, singles
+from toolgate.search.lexical.postings import FIELDS, Patterns, places_of, read_counts, terms_of
+from toolgate.search.semantic.tool_vectors import ToolVectors, singles
+from toolgate.search.semantic.vector_cache import _noted
+from toolgate.search.tokenizer import _analyse, terms
 
 
 def test_halves_become_the_singles_that_numpy_makes_of_them() -> None:

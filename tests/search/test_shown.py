@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgate.search._shown import clean, cut, summary
+from toolgate.search.answer.safe_text import clean, cut, summary
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolgate.search._text import fold, split_identifier, terms, words
+from toolgate.search.tokenizer import fold, split_identifier, terms, words
 
 
 def terms_of(text: str) -> set[str]:

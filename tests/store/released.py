@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, text
 
-from toolgate.store import StoredResult, StoredServer, StoredSnapshot, _schema
+from toolgate.store import StoredResult, StoredServer, StoredSnapshot
+from toolgate.store.engine import schema_version
 from toolgate.types import AuditRecord
 
 __all__ = ["AUDIT", "BUILDERS", "RESULT", "SECRET", "SERVER", "SNAPSHOT"]
@@ -43,7 +44,7 @@ SECRET = bytes(range(32))
 
 def build_0001(connection: Connection) -> None:
     """The first schema, with a row in every table."""
-    _schema.migrate(connection, to="0001")
+    schema_version.migrate(connection, to="0001")
     for statement, values in (
         (
             "INSERT INTO servers (server_id, project_id, name, config, enabled, alias)"
@@ -83,7 +84,7 @@ def build_0001(connection: Connection) -> None:
 def build_0002(connection: Connection) -> None:
     """Vectors came: a model, a vector and the text of a tool."""
     build_0001(connection)
-    _schema.migrate(connection, to="0002")
+    schema_version.migrate(connection, to="0002")
     now = "2026-11-22T12:00:00.000Z"
     for statement, values in (
         (
@@ -108,7 +109,7 @@ def build_0002(connection: Connection) -> None:
 def build_0003(connection: Connection) -> None:
     """The usage log came: a search and what became of a tool that it showed."""
     build_0002(connection)
-    _schema.migrate(connection, to="0003")
+    schema_version.migrate(connection, to="0003")
     now = "2026-11-22T12:00:00.000Z"
     for statement, values in (
         (
@@ -134,7 +135,7 @@ def build_0003(connection: Connection) -> None:
 def build_0004(connection: Connection) -> None:
     """With projects that set something, tokens and permission rules."""
     build_0003(connection)
-    _schema.migrate(connection, to="0004")
+    schema_version.migrate(connection, to="0004")
     now = "2026-11-22T12:00:00.000Z"
     for statement, values in (
         ("UPDATE projects SET settings = :settings", {"settings": '{"read_only":true}'}),
@@ -156,7 +157,7 @@ def build_0004(connection: Connection) -> None:
 def build_0005(connection: Connection) -> None:
     """With a version of the schema of a connection."""
     build_0004(connection)
-    _schema.migrate(connection, to="0005")
+    schema_version.migrate(connection, to="0005")
     connection.execute(
         text(
             "INSERT INTO schema_versions (version_id, project_id, connection, number, digest, at,"
@@ -170,7 +171,7 @@ def build_0005(connection: Connection) -> None:
 def build_0006(connection: Connection) -> None:
     """With what a message was taken for."""
     build_0005(connection)
-    _schema.migrate(connection, to="0006")
+    schema_version.migrate(connection, to="0006")
     connection.execute(
         text(
             "INSERT INTO detections (detection_id, at, project_id, caller_id, conversation, door,"
@@ -185,7 +186,7 @@ def build_0006(connection: Connection) -> None:
 def build_0007(connection: Connection) -> None:
     """With a tool that was seen."""
     build_0006(connection)
-    _schema.migrate(connection, to="0007")
+    schema_version.migrate(connection, to="0007")
     connection.execute(
         text(
             "INSERT INTO seen_tools (project_id, server, tool, digest, definition,"
@@ -199,7 +200,7 @@ def build_0007(connection: Connection) -> None:
 def build_0008(connection: Connection) -> None:
     """With a chain of one record, which somebody has signed."""
     build_0007(connection)
-    _schema.migrate(connection, to="0008")
+    schema_version.migrate(connection, to="0008")
     for statement in (
         "INSERT INTO audit_state (state_id, seq, chain, removed_seq, removed_chain) VALUES"
         " (1, 1, 'c', 0, '')",
@@ -212,7 +213,7 @@ def build_0008(connection: Connection) -> None:
 def build_0009(connection: Connection) -> None:
     """With a credential and the key that it is encrypted with."""
     build_0008(connection)
-    _schema.migrate(connection, to="0009")
+    schema_version.migrate(connection, to="0009")
     connection.execute(
         text(
             "INSERT INTO credential_keys (key_id, wrapped_by, wrapped, created_at) VALUES"
@@ -233,7 +234,7 @@ def build_0009(connection: Connection) -> None:
 def build_0010(connection: Connection) -> None:
     """With a call that waited for a person."""
     build_0009(connection)
-    _schema.migrate(connection, to="0010")
+    schema_version.migrate(connection, to="0010")
     connection.execute(
         text(
             "INSERT INTO approvals (approval_id, slot, binding, project_id, caller_id, who, client,"
@@ -249,7 +250,7 @@ def build_0010(connection: Connection) -> None:
 def build_0013(connection: Connection) -> None:
     """With somebody who has logged in to the console."""
     build_0010(connection)
-    _schema.migrate(connection, to="0013")
+    schema_version.migrate(connection, to="0013")
     connection.execute(
         text(
             "INSERT INTO sessions (session_id, caller_id, name, sealed, created_at, seen_at,"
@@ -263,7 +264,7 @@ def build_0013(connection: Connection) -> None:
 def build_0012(connection: Connection) -> None:
     """With a document of one passage."""
     build_0013(connection)
-    _schema.migrate(connection, to="0012")
+    schema_version.migrate(connection, to="0012")
     for statement in (
         "INSERT INTO document_collections (collection_id, project_id, name, name_key, alias,"
         " description, model, model_identity, dim, metric, place, shelf_id, version, updated_at)"
@@ -288,7 +289,7 @@ def build_0012(connection: Connection) -> None:
 def build_0011(connection: Connection) -> None:
     """With a thread of one message, and a text in place of a prompt."""
     build_0012(connection)
-    _schema.migrate(connection, to="0011")
+    schema_version.migrate(connection, to="0011")
     now = "2026-11-22T12:00:00.000Z"
     for statement in (
         "INSERT INTO threads (thread_id, project_id, caller_id, name, settings, state, last_number,"
@@ -305,7 +306,7 @@ def build_0011(connection: Connection) -> None:
 def build_0014(connection: Connection) -> None:
     """With a statement that was run."""
     build_0011(connection)
-    _schema.migrate(connection, to="0014")
+    schema_version.migrate(connection, to="0014")
     connection.execute(
         text(
             "INSERT INTO statements (statement_id, at, project_id, caller_id, conversation,"
@@ -320,13 +321,13 @@ def build_0014(connection: Connection) -> None:
 def build_0015(connection: Connection) -> None:
     """With indexes by which records of the audit are found."""
     build_0014(connection)
-    _schema.migrate(connection, to="0015")
+    schema_version.migrate(connection, to="0015")
 
 
 def build_0016(connection: Connection) -> None:
     """With a guard."""
     build_0015(connection)
-    _schema.migrate(connection, to="0016")
+    schema_version.migrate(connection, to="0016")
     connection.execute(
         text("INSERT INTO guards (guard_id, settings, created_at) VALUES ('g1', :settings, :now)"),
         {"settings": '{"approval":"user"}', "now": "2026-11-22T12:00:00.000Z"},
@@ -336,7 +337,7 @@ def build_0016(connection: Connection) -> None:
 def build_0017(connection: Connection) -> None:
     """With a definition of a tool that was replaced."""
     build_0016(connection)
-    _schema.migrate(connection, to="0017")
+    schema_version.migrate(connection, to="0017")
     connection.execute(
         text(
             "INSERT INTO tool_versions (version_id, project_id, server, tool, definition, state,"
@@ -350,7 +351,7 @@ def build_0017(connection: Connection) -> None:
 def build_0018(connection: Connection) -> None:
     """With an index of failures."""
     build_0017(connection)
-    _schema.migrate(connection, to="0018")
+    schema_version.migrate(connection, to="0018")
 
 
 BUILDERS: dict[str, Callable[[Connection], None]] = {

@@ -282,7 +282,7 @@ async def test_a_postgres_that_is_not_there_is_reported() -> None:
 WRITER = """
 import os, sys, anyio
 from itertools import count
-from toolgate.ids import new_id, utc_now
+from toolgate.base.ids import new_id, utc_now
 from toolgate.store import StoredResult, StoredSnapshot, make_store
 from toolgate.testing.contracts.store import sample_record
 

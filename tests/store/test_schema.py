@@ -19,13 +19,14 @@ from tests.store.places import BOTH, begun, made, run_sql, url_of
 from tests.store.released import AUDIT, BUILDERS, RESULT, SECRET, SERVER, SNAPSHOT
 from toolgate import __version__
 from toolgate.errors import SettingError, StoreVersionError
-from toolgate.store import AuditFilter, Store, Upkeep, _schema, _tables, kind_of, make_store
+from toolgate.store import AuditFilter, Store, Upkeep, kind_of, make_store
+from toolgate.store.engine import schema_version, tables
 
 pytestmark = pytest.mark.anyio
 
 NEXT = f"""
 revision = "next"
-down_revision = "{_tables.REVISIONS[-1]}"
+down_revision = "{tables.REVISIONS[-1]}"
 
 import sqlalchemy as sa
 from alembic import op
@@ -42,10 +43,10 @@ def upgrade() -> None:
 def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This program is one schema newer than the last released one."""
     folder = tmp_path / "migrations"
-    shutil.copytree(_schema.MIGRATIONS, folder)
+    shutil.copytree(schema_version.MIGRATIONS, folder)
     (folder / "versions" / "next.py").write_text(NEXT, encoding="utf-8")
-    monkeypatch.setattr(_schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(_tables, "REVISIONS", (*_tables.REVISIONS, "next"))
+    monkeypatch.setattr(schema_version, "MIGRATIONS", folder)
+    monkeypatch.setattr(tables, "REVISIONS", (*tables.REVISIONS, "next"))
 
 
 async def assert_nothing_lost(store: Store) -> None:
@@ -61,10 +62,10 @@ async def assert_nothing_lost(store: Store) -> None:
 
 def test_every_revision_has_its_migration_and_its_sample() -> None:
     """Our decision: what was released can be upgraded, and a test has the data to show it."""
-    scripts = ScriptDirectory(str(_schema.MIGRATIONS)).walk_revisions()
+    scripts = ScriptDirectory(str(schema_version.MIGRATIONS)).walk_revisions()
 
-    assert tuple(script.revision for script in scripts)[::-1] == _tables.REVISIONS
-    assert tuple(BUILDERS) == _tables.REVISIONS
+    assert tuple(script.revision for script in scripts)[::-1] == tables.REVISIONS
+    assert tuple(BUILDERS) == tables.REVISIONS
 
 
 def described(connection: Connection) -> dict[str, Any]:
@@ -94,21 +95,21 @@ def test_new_databases_have_the_tables_that_migrations_make(
 ) -> None:
     """Our decision: serving loads no Alembic, so new databases are made without it."""
     with begun(url_of(kind, request)) as connection:
-        _schema.create(connection)
+        schema_version.create(connection)
         made_at_once = described(connection)
         rows = connection.execute(text("SELECT project_id FROM projects")).scalars().all()
-        _tables.metadata.drop_all(connection)
-        _tables.versions.drop(connection)
+        tables.metadata.drop_all(connection)
+        tables.versions.drop(connection)
 
-        _schema.migrate(connection)
+        schema_version.migrate(connection)
 
         assert described(connection) == made_at_once
         migrated = connection.execute(text("SELECT project_id FROM projects")).scalars().all()
         assert migrated == rows == ["default"]
         context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "version_table": _tables.VERSION_TABLE}
+            connection, opts={"compare_type": True, "version_table": tables.VERSION_TABLE}
         )
-        assert compare_metadata(context, _tables.metadata) == []
+        assert compare_metadata(context, tables.metadata) == []
 
 
 # Upgrades
@@ -153,7 +154,7 @@ async def test_an_older_file_is_copied_and_migrated_when_it_is_opened(
     copy = tmp_path / "data" / "toolgate.db.0001.bak"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with begun(f"sqlite:///{copy}") as connection:
-        assert _schema.look(connection).found == "0001"
+        assert schema_version.look(connection).found == "0001"
 
 
 @pytest.mark.usefixtures("next_release")
@@ -164,14 +165,14 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
     url = url_of("sqlite", request)
     with begun(url) as connection:
         BUILDERS["0001"](connection)
-    step = _schema.MIGRATIONS / "versions" / "next.py"
+    step = schema_version.MIGRATIONS / "versions" / "next.py"
     step.write_text(NEXT + "\n    raise OSError('no space left on device')\n", encoding="utf-8")
 
     with pytest.raises(Exception, match="no space left"):
         await made(url).open()
 
     with begun(url) as connection:
-        assert _schema.look(connection).found == "0001"
+        assert schema_version.look(connection).found == "0001"
         assert "title" not in str(inspect(connection).get_columns("projects"))
     step.write_text(NEXT, encoding="utf-8")
     store = made(url)
@@ -233,7 +234,7 @@ async def test_a_backup_of_an_older_schema_is_upgraded_by_restoring_it(
     assert (await elsewhere.check()).schema == "next"
     await elsewhere.close()
     with begun(f"sqlite:///{backup}") as connection:
-        assert _schema.look(connection).found == "0001"
+        assert schema_version.look(connection).found == "0001"
 
 
 # Refusals
@@ -245,7 +246,7 @@ async def test_a_newer_schema_is_refused_with_both_versions_and_left_alone(
 ) -> None:
     """Decision 45."""
     url = url_of(kind, request)
-    present = _tables.REVISIONS[-1]
+    present = tables.REVISIONS[-1]
     store = made(url)
     await store.open()
     run_sql(url, "UPDATE toolgate_schema SET version_num = '9999'")
@@ -276,7 +277,7 @@ async def test_a_backup_brings_an_older_program_back(
     assert await store.servers("default") == [SERVER]
     [aside] = (tmp_path / "data").glob("*.damaged")
     with begun(f"sqlite:///{aside}") as connection:
-        assert _schema.look(connection).found == "9999"
+        assert schema_version.look(connection).found == "9999"
     await store.close()
 
 

@@ -9,9 +9,9 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from toolgate.observe import join_trace
+from toolgate.base.tracing import join_trace
 from toolgate.settings import OtlpVariables, TraceSettings, otlp_variables
-from toolgate.telemetry._traces import Tracer
+from toolgate.telemetry.traces import Tracer
 from toolgate.testing import FakeService, fake_service
 from toolgate.types import Json
 

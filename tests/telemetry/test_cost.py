@@ -5,11 +5,11 @@ from dataclasses import replace
 import anyio
 import pytest
 
+from tests.console.places import said_in
 from tests.telemetry.test_metrics import opened
-from tests.web.places import said_in
-from toolgate.cost import account
-from toolgate.metatools import DiscoverRequest
+from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import Settings
+from toolgate.telemetry.cost import account
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ async def test_the_console_the_interface_and_the_account_agree() -> None:
 async def test_what_takes_long_to_count_is_counted_beside_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("toolgate.web._figures._FEW", 2)
+    monkeypatch.setattr("toolgate.console.counts_cache._FEW", 2)
     async with opened(Settings(optimization="bm25")) as (app, client):
         for _ in range(3):
             await app.gateway.execute(ME, "a:good", {"x": 1})
@@ -92,7 +92,7 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         assert "3 calls, none failed" in said_in(home.text)
         assert "refresh" not in home.headers
         # Nobody looked for long: what was counted then is not said of now.
-        monkeypatch.setattr("toolgate.web._figures._SHOWN_FOR_S", 0)
+        monkeypatch.setattr("toolgate.console.counts_cache._SHOWN_FOR_S", 0)
         for path in ("", "/cost"):
             page = await client.get(f"/console{path}")
             assert "eing counted" in said_in(page.text)

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from toolgate.app import App
+from toolgate.app.app import App
 from toolgate.errors import UnknownToolError
-from toolgate.serve.http import build_app
+from toolgate.server.http import build_app
 from toolgate.settings import LogSettings, MetricSettings, SearchSettings, Settings
 from toolgate.store import SqlAccess
 from toolgate.telemetry import METRICS, Metrics
@@ -172,7 +172,7 @@ async def test_names_of_others_cannot_fill_the_memory() -> None:
 async def test_numbers_need_the_right_to_manage_unless_they_are_open(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", logger="toolgate.serve.http")
+    caplog.set_level("INFO", logger="toolgate.server.http")
     wanted = Settings(auth="required", log=LogSettings(requests="on"))
     async with opened(wanted) as (app, client):
         assert (await client.get("/metrics")).status_code == 401

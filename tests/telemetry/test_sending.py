@@ -16,10 +16,10 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 import toolgate
 from tests.telemetry.spans import by_name, read, spans_of
 from tests.telemetry.test_metrics import opened, scraped
+from toolgate.base.tracing import join_trace, observe, parse_trace
 from toolgate.errors import SettingError
-from toolgate.observe import join_trace, observe, parse_trace
 from toolgate.settings import Settings, TraceSettings, otlp_variables
-from toolgate.telemetry._traces import Tracer
+from toolgate.telemetry.traces import Tracer
 from toolgate.testing import Reply, fake_service
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +159,7 @@ async def test_a_certificate_that_is_none_is_told_before_anything_is_served() ->
 async def test_what_a_collector_refuses_for_now_is_sent_again(
     refusal: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgate.telemetry._traces._PAUSE_S", 0.01)
+    monkeypatch.setattr("toolgate.telemetry.traces._PAUSE_S", 0.01)
     answers: list[object] = [refusal, refusal, {}]
     async with fake_service(lambda _: answers.pop(0)) as service:
         tracer = Tracer(TraceSettings(endpoint=service.url), variables=otlp_variables({}))
@@ -185,7 +185,7 @@ async def test_what_a_collector_refuses_for_good_is_counted_and_told_once(
                 await tracer.flush()
         assert len(service.asked) == 3
     assert (tracer.sent, tracer.dropped) == (2, 4)
-    told = [record for record in caplog.records if record.name == "toolgate.telemetry._traces"]
+    told = [record for record in caplog.records if record.name == "toolgate.telemetry.traces"]
     assert [record.message for record in told] == ["spans cannot be sent", "spans were lost"]
     assert vars(told[0])["reason"] == f"it answered with status {status}"
     assert [vars(record)["spans"] for record in told] == [2, 2]
@@ -236,7 +236,7 @@ def _silent(url: str) -> str:
 async def test_a_collector_that_is_away_holds_nobody_up(
     place: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgate.telemetry._traces._LEAVE_S", 0.05)
+    monkeypatch.setattr("toolgate.telemetry.traces._LEAVE_S", 0.05)
     async with fake_service(lambda _: Reply(is_late=True)) as service:
         tracer = Tracer(TraceSettings(endpoint=place(service.url)), variables=otlp_variables({}))
         with anyio.fail_after(60):

@@ -8,11 +8,11 @@ import re
 import httpx2
 import pytest
 
-from tests.serve.doors import INITIALIZE, headers_for, modern
+from tests.server.doors import INITIALIZE, headers_for, modern
 from tests.telemetry.spans import by_name, collected
 from tests.telemetry.test_metrics import opened, scraped
-from toolgate.logs import JsonLines
-from toolgate.observe import join_trace, parse_trace
+from toolgate.base.logs import JsonLines
+from toolgate.base.tracing import join_trace, parse_trace
 from toolgate.settings import LogSettings, Settings, TraceSettings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app
@@ -121,10 +121,10 @@ async def test_a_request_whose_message_names_the_trace_is_one_tree_too() -> None
 async def test_each_line_of_the_log_over_http_has_the_trace_of_its_records(
     era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="toolgate.serve.http")
+    caplog.set_level("INFO", logger="toolgate.server.http")
     handler = logging.StreamHandler(told := io.StringIO())
     handler.setFormatter(JsonLines())
-    log = logging.getLogger("toolgate.serve.http")
+    log = logging.getLogger("toolgate.server.http")
     log.addHandler(handler)
     wanted = Settings(optimization="bm25", log=LogSettings(requests="on"))
     try:

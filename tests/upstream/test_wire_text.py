@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolgate.errors import ArgumentError
-from toolgate.upstream._events import EventParser, ServerEvent
-from toolgate.upstream._jsonrpc import Damaged, read_message, sniff_call_id
-from toolgate.upstream._lines import HEAD_BYTES, TAIL_BYTES, LineFramer, Overlong
-from toolgate.upstream._text import BadText, read_json, write_json
+from toolgate.upstream.json_text import BadText, read_json, write_json
+from toolgate.upstream.transports._jsonrpc import Damaged, read_message, sniff_call_id
+from toolgate.upstream.transports._message_lines import HEAD_BYTES, TAIL_BYTES, LineFramer, Overlong
+from toolgate.upstream.transports._sse_events import EventParser, ServerEvent
 
 LIMIT = 20
 

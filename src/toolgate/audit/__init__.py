@@ -1,13 +1,13 @@
 """What was asked, decided and answered: recorded for every discovery and call."""
 
-from toolgate.audit._chain import Fault, Sealer, Verification, keep_sealed, seal, verify_audit
-from toolgate.audit._compare import SearchReport, compare_searches
-from toolgate.audit._fan import Fan
-from toolgate.audit._forms import FORMS, as_json_line, as_ocsf
-from toolgate.audit._places import FilePlace, Place, SyslogPlace, places_of
-from toolgate.audit._receipts import AuditSink, Done, Receipts
+from toolgate.audit.chain_signer import Fault, Sealer, Verification, keep_sealed, seal, verify_audit
+from toolgate.audit.export_formats import FORMS, as_json_line, as_ocsf
+from toolgate.audit.fanout import Fan
 from toolgate.audit.housekeeping import keep_house, retention_of
+from toolgate.audit.receipts import AuditSink, Done, Receipts
 from toolgate.audit.recorder import Recorder, RecorderStatus
+from toolgate.audit.search_comparison import SearchReport, compare_searches
+from toolgate.audit.sinks import FilePlace, Place, SyslogPlace, places_of
 
 __all__ = [
     "FORMS",

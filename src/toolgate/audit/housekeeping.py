@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection
 
 import anyio
 
+from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
-from toolgate.ids import utc_now
 from toolgate.settings import StoreSettings
 from toolgate.store import AuditAnchor, Pruned, Retention, Store
 

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import anyio
 
+from toolgate.base.ids import utc_now
+from toolgate.base.tracing import observe
 from toolgate.errors import StoreError
-from toolgate.ids import utc_now
-from toolgate.observe import observe
 from toolgate.store import current_patience
 from toolgate.types import AuditRecord
 

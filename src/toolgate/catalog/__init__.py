@@ -1,10 +1,10 @@
 """What all servers offer: a frozen, versioned snapshot, refreshed in the background."""
 
-from toolgate.catalog._catalog import Catalog, CatalogChange, Inspection
-from toolgate.catalog._menu import Menu, MenuRules
-from toolgate.catalog._names import exposed_names
-from toolgate.catalog._snapshot import Entry, ServerEntries, Snapshot, build_entries
-from toolgate.names import fold, server_prefix
+from toolgate.base.names import fold, server_prefix
+from toolgate.catalog.catalog import Catalog, CatalogChange, Inspection
+from toolgate.catalog.exposed_names import exposed_names
+from toolgate.catalog.menu import Menu, MenuRules
+from toolgate.catalog.snapshot import Entry, ServerEntries, Snapshot, build_entries
 
 __all__ = [
     "Catalog",

@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import NoReturn
 
 from toolgate import __version__
-from toolgate.cli._context import use
-from toolgate.cli._exit import NOT_FINE, report, steady_streams
-from toolgate.cli._harmless import harmless
-from toolgate.cli._plain import PlainCommand, UsageProblemError, split_globals
+from toolgate.cli.terminal._context import use
+from toolgate.cli.terminal._exit import NOT_FINE, report, steady_streams
+from toolgate.cli.terminal._plain_command import PlainCommand, UsageProblemError, split_globals
+from toolgate.cli.terminal._sanitize import harmless
 
 __all__ = ["main"]
 
@@ -46,10 +46,10 @@ def run(argv: list[str]) -> int:
             print(f"toolgate {__version__}")
             return 0
         if rest and rest[0] in _RESIDENT and not {"--help", "-h"}.intersection(rest):
-            command = import_module(f"toolgate.cli.{rest[0]}").command
+            command = import_module(f"toolgate.cli.serving.{rest[0]}").command
             assert isinstance(command, PlainCommand)
             return command.run(rest[1:])
-        return int(import_module("toolgate.cli._root").run(rest))
+        return int(import_module("toolgate.cli.root").run(rest))
     except UsageProblemError as problem:
         print(f"toolgate: {harmless(str(problem))}", file=sys.stderr)
         return 2

@@ -1,13 +1,5 @@
 """Documents: cut, found, graded and quoted. Every step is a function that stands by itself."""
 
-from toolgate.documents._chunk import Piece, cut
-from toolgate.documents._convert import Converted, convert, is_known, kinds
-from toolgate.documents._library import Added, Library, Looking, NewDocument, Workshop
-from toolgate.documents._quote import QUOTED, citation, quoted, quoted_texts
-from toolgate.documents._rank import above, fused, varied, without_repeats
-from toolgate.documents._retrieve import NO_COLLECTIONS, NOT_CONNECTED, retrieve, search_type_of
-from toolgate.documents._steps import Graded, Rephrased, grade, rephrase, select
-from toolgate.documents._words import best_by_words, words_of
 from toolgate.documents.base import (
     SEARCH_TYPES,
     Asking,
@@ -20,6 +12,14 @@ from toolgate.documents.base import (
     Said,
     SearchType,
 )
+from toolgate.documents.bm25 import best_by_words, words_of
+from toolgate.documents.chunking import Piece, cut
+from toolgate.documents.conversion import Converted, convert, is_known, kinds
+from toolgate.documents.library import Added, Library, Looking, NewDocument, Workshop
+from toolgate.documents.model_steps import Graded, Rephrased, grade, rephrase, select
+from toolgate.documents.quotation import QUOTED, citation, quoted, quoted_texts
+from toolgate.documents.ranking import above, fused, varied, without_repeats
+from toolgate.documents.retrieval import NO_COLLECTIONS, NOT_CONNECTED, retrieve, search_type_of
 
 __all__ = [
     "NOT_CONNECTED",

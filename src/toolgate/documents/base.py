@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from toolgate.documents._quote import citation, quoted
-from toolgate.passages import Metric
+from toolgate.documents.quotation import citation, quoted
+from toolgate.store.passages import Metric
 from toolgate.types import Json
 
 __all__ = [

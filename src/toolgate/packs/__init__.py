@@ -3,15 +3,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolgate.packs._find import find_packs, is_on_by_default, shipped_names
-from toolgate.packs._load import load_pack
-from toolgate.packs._packs import Packs, PackSet, PackState, no_services
-from toolgate.packs._taught import taught_by
-from toolgate.packs._variables import LiveVariables
 from toolgate.packs.base import Pack
+from toolgate.packs.discovery import find_packs, is_on_by_default, shipped_names
+from toolgate.packs.intent_set import taught_by
+from toolgate.packs.reader import load_pack
+from toolgate.packs.registry import Packs, PackSet, PackState, no_services
+from toolgate.packs.variables import LiveVariables
 
 if TYPE_CHECKING:
-    from toolgate.packs._live import with_live
+    from toolgate.packs.live_tables import with_live
 
 __all__ = [
     "LiveVariables",
@@ -33,6 +33,6 @@ def __getattr__(name: str) -> object:
     """Load what needs the library for databases only when it is used."""
     if name != "with_live":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = import_module(f"{__name__}._live").with_live
+    value: object = import_module(f"{__name__}.live_tables").with_live
     globals()[name] = value
     return value

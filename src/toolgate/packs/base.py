@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolgate.intent import Intent, Limits
+from toolgate.intents import Intent, Limits
 
 __all__ = ["Pack"]
 

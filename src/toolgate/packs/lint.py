@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from toolgate.base.pack_files import PackFile
 from toolgate.errors import PackError
-from toolgate.intent import Intent, Neighbours, SemanticModel
-from toolgate.packfiles import PackFile
-from toolgate.packs import _lint_tools
-from toolgate.packs._lint_rules import Lack, lacks
+from toolgate.intents import Intent, Neighbours, SemanticModel
+from toolgate.packs import lint_tools
 from toolgate.packs.base import Pack
+from toolgate.packs.lint_rules import Lack, lacks
 
 __all__ = ["Finding", "IntentFigures", "Level", "Lint", "lint"]
 
@@ -320,14 +320,14 @@ def _unasked(
         tools = [tool for tool in intent.tools if tool in schemas]
         if len(mine) < FEWEST:
             continue  # `few-prompts` says what is missing
-        for tool in _lint_tools.unasked(tools, [text for _, _, text in mine]):
+        for tool in lint_tools.unasked(tools, [text for _, _, text in mine]):
             yield Finding(
                 rule="unasked-tool",
                 level="warning",
                 intent=intent.name,
                 file=mine[0][0],
                 text=f"No prompt of {intent.name} asks for what the tool {tool!r} does.",
-                mend=f"Add some: {_lint_tools.example(tool)}.",
+                mend=f"Add some: {lint_tools.example(tool)}.",
             )
 
 

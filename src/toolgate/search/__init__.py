@@ -1,16 +1,9 @@
 """Finding the tools that a request needs. Strategies by file name."""
 
-from toolgate.search._answer import Discovery, Found, compose
-from toolgate.search._arms import Arm, Arms
-from toolgate.search._catalog_wire import answer_body, catalog_search_schema, tools_of
-from toolgate.search._describe import Description, describe_tools
-from toolgate.search._index import Indexable, ToolIndex
-from toolgate.search._indexed import IndexedTexts, indexed_texts
-from toolgate.search._inner import end, ready
-from toolgate.search._learning import Learning, LearningStatus
-from toolgate.search._relations import Relations
-from toolgate.search._signature import shape, signature
-from toolgate.search._upkeep import VectorIndex
+from toolgate.search.answer.answer import Discovery, Found, compose
+from toolgate.search.answer.descriptions import Description, describe_tools
+from toolgate.search.answer.relations import Relations
+from toolgate.search.answer.signature import shape, signature
 from toolgate.search.base import (
     WEIGHTS,
     AskedQuery,
@@ -20,6 +13,17 @@ from toolgate.search.base import (
     SearchRequest,
     SearchStrategy,
 )
+from toolgate.search.experiment import Arm, Arms
+from toolgate.search.index_explanation import IndexedTexts, indexed_texts
+from toolgate.search.semantic.index_maintenance import VectorIndex
+from toolgate.search.strategies._catalog_search_json import (
+    answer_body,
+    catalog_search_schema,
+    tools_of,
+)
+from toolgate.search.strategies._lifecycle import end, ready
+from toolgate.search.tool_index import Indexable, ToolIndex
+from toolgate.search.usage.learning import Learning, LearningStatus
 
 __all__ = [
     "WEIGHTS",

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search._line import Line
-from toolgate.search._usage import UsageWeights, Votes
+from toolgate.search.cutoff import Line
+from toolgate.search.relevance.usage_votes import UsageWeights, Votes
 from toolgate.types import DEFAULT_PROJECT, Json
 
 __all__ = [

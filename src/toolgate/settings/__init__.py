@@ -7,8 +7,9 @@ Files of other MCP clients are understood as they are.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolgate.settings._document import Document, parse_document, read_document, read_text
-from toolgate.settings._folders import (
+from toolgate.settings.client_files import project_folder, server_tables, translate
+from toolgate.settings.config_file import Document, parse_document, read_document, read_text
+from toolgate.settings.folders import (
     audit_files,
     audit_key,
     base_environment,
@@ -26,9 +27,8 @@ from toolgate.settings._folders import (
     proxies,
     run_dir,
 )
-from toolgate.settings._foreign import project_folder, server_tables, translate
-from toolgate.settings._jsonc import spans as json_spans
-from toolgate.settings._load import (
+from toolgate.settings.jsonc import spans as json_spans
+from toolgate.settings.loader import (
     CONFIG_NAME,
     find_config,
     guard_table,
@@ -36,7 +36,7 @@ from toolgate.settings._load import (
     load_errors,
     server_spec,
 )
-from toolgate.settings._model import (
+from toolgate.settings.model import (
     META_TOOLS,
     ApprovalSettings,
     AuditSettings,
@@ -74,11 +74,11 @@ from toolgate.settings._model import (
     UpstreamTlsTable,
     UsageSettings,
 )
-from toolgate.settings._servers import is_toolgate, redact, server_name
-from toolgate.settings._variables import fill_known
+from toolgate.settings.server_entries import is_toolgate, redact, server_name
+from toolgate.settings.variables import fill_known
 
 if TYPE_CHECKING:
-    from toolgate.settings._edit import (
+    from toolgate.settings.edit import (
         add_server_to_file,
         migrate_text,
         remove_server_from_file,
@@ -88,8 +88,8 @@ if TYPE_CHECKING:
         without_table,
         write_text,
     )
-    from toolgate.settings._otlp import OtlpVariables, otlp_variables, service_attributes
-    from toolgate.settings._watch import watch
+    from toolgate.settings.file_watcher import watch
+    from toolgate.settings.otlp_environment import OtlpVariables, otlp_variables, service_attributes
 
 __all__ = [
     "CONFIG_NAME",
@@ -177,18 +177,18 @@ __all__ = [
 ]
 
 _ON_USE = {
-    "OtlpVariables": "toolgate.settings._otlp",
-    "add_server_to_file": "toolgate.settings._edit",
-    "migrate_text": "toolgate.settings._edit",
-    "otlp_variables": "toolgate.settings._otlp",
-    "remove_server_from_file": "toolgate.settings._edit",
-    "render_table": "toolgate.settings._edit",
-    "service_attributes": "toolgate.settings._otlp",
-    "set_import": "toolgate.settings._edit",
-    "switch_pack": "toolgate.settings._edit",
-    "watch": "toolgate.settings._watch",
-    "without_table": "toolgate.settings._edit",
-    "write_text": "toolgate.settings._edit",
+    "OtlpVariables": "toolgate.settings.otlp_environment",
+    "add_server_to_file": "toolgate.settings.edit",
+    "migrate_text": "toolgate.settings.edit",
+    "otlp_variables": "toolgate.settings.otlp_environment",
+    "remove_server_from_file": "toolgate.settings.edit",
+    "render_table": "toolgate.settings.edit",
+    "service_attributes": "toolgate.settings.otlp_environment",
+    "set_import": "toolgate.settings.edit",
+    "switch_pack": "toolgate.settings.edit",
+    "watch": "toolgate.settings.file_watcher",
+    "without_table": "toolgate.settings.edit",
+    "write_text": "toolgate.settings.edit",
 }
 
 

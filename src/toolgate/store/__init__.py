@@ -1,47 +1,8 @@
 """What Toolgate remembers: servers, listings, audit, results. Implementations by file name."""
 
+from toolgate.base.plugins import make
 from toolgate.errors import SettingError
-from toolgate.plugins import make
-from toolgate.store._approval import (
-    ApprovalFilter,
-    ApprovalState,
-    ApprovalStore,
-    StoredApproval,
-)
-from toolgate.store._audit_view_rows import (
-    AuditViews,
-    ConversationCost,
-    MinuteCount,
-    ToolUse,
-)
-from toolgate.store._batches import Batches
-from toolgate.store._credential_rows import (
-    CredentialKey,
-    CredentialRows,
-    StoredCredential,
-    WrappedKey,
-)
-from toolgate.store._documents import (
-    DocumentRows,
-    PassageSource,
-    StoredCollection,
-    StoredDocument,
-    StoredPassage,
-    WordCounts,
-)
-from toolgate.store._keepable import keepable, kept
-from toolgate.store._patience import Patience, current_patience, patience, taken
-from toolgate.store._session_rows import SessionRows, StoredSession
-from toolgate.store._statement_rows import StatementOutcome, StatementRows, StoredStatement
-from toolgate.store._thread_rows import (
-    PromptRows,
-    StoredArtifact,
-    StoredMessage,
-    StoredPrompt,
-    StoredSpending,
-    StoredThread,
-    ThreadRows,
-)
+from toolgate.store._batch_writer import Batches
 from toolgate.store.base import (
     AuditAnchor,
     AuditEnds,
@@ -73,6 +34,45 @@ from toolgate.store.base import (
     Upkeep,
     UsageFilter,
     UseOutcome,
+)
+from toolgate.store.engine.deadline import Patience, current_patience, patience, taken
+from toolgate.store.engine.text import keepable, kept
+from toolgate.store.records.approvals import (
+    ApprovalFilter,
+    ApprovalState,
+    ApprovalStore,
+    StoredApproval,
+)
+from toolgate.store.records.audit_views import (
+    AuditViews,
+    ConversationCost,
+    MinuteCount,
+    ToolUse,
+)
+from toolgate.store.records.credentials import (
+    CredentialKey,
+    CredentialRows,
+    StoredCredential,
+    WrappedKey,
+)
+from toolgate.store.records.sessions import SessionRows, StoredSession
+from toolgate.store.records.statements import StatementOutcome, StatementRows, StoredStatement
+from toolgate.store.records.threads import (
+    PromptRows,
+    StoredArtifact,
+    StoredMessage,
+    StoredPrompt,
+    StoredSpending,
+    StoredThread,
+    ThreadRows,
+)
+from toolgate.store.sql.documents import (
+    DocumentRows,
+    PassageSource,
+    StoredCollection,
+    StoredDocument,
+    StoredPassage,
+    WordCounts,
 )
 from toolgate.types import PluginSpec
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from toolgate.store._approval import ApprovalStore
-from toolgate.store._audit_view_rows import AuditViews
-from toolgate.store._credential_rows import CredentialRows
-from toolgate.store._session_rows import SessionRows
-from toolgate.store._statement_rows import StatementRows
-from toolgate.store._thread_rows import PromptRows, ThreadRows
+from toolgate.store.records.approvals import ApprovalStore
+from toolgate.store.records.audit_views import AuditViews
+from toolgate.store.records.credentials import CredentialRows
+from toolgate.store.records.sessions import SessionRows
+from toolgate.store.records.statements import StatementRows
+from toolgate.store.records.threads import PromptRows, ThreadRows
 from toolgate.types import AuditRecord, Json
 
 __all__ = [

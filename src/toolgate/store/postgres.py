@@ -14,9 +14,10 @@ from sqlalchemy.exc import ArgumentError
 
 from toolgate import __version__
 from toolgate.errors import OptionError, StoreVersionError
-from toolgate.store import _copies, _schema, _tables
-from toolgate.store._sql import SqlStore
 from toolgate.store.base import Upgrade
+from toolgate.store.engine import backups, schema_version
+from toolgate.store.engine import tables as _tables
+from toolgate.store.sql.store import SqlStore
 
 __all__ = ["Options", "PostgresStore", "build"]
 
@@ -74,14 +75,16 @@ class PostgresStore(SqlStore):
         """Connect; make the tables of an empty database."""
 
         def prepare(connection: Connection) -> None:
-            standing = _schema.look(connection)
+            standing = schema_version.look(connection)
             if standing.kind == "empty":
                 _lock(connection)
-                standing = _schema.look(connection)  # again: another process may have been faster
+                standing = schema_version.look(
+                    connection
+                )  # again: another process may have been faster
                 if standing.kind == "empty":
-                    _schema.create(connection)
+                    schema_version.create(connection)
                     return
-            _schema.refuse_unless_upgradable(standing, self.url)
+            schema_version.refuse_unless_upgradable(standing, self.url)
             if standing.kind == "old":
                 raise StoreVersionError(
                     f"The store {self.url} has schema {standing.found!r}, and Toolgate"
@@ -96,12 +99,12 @@ class PostgresStore(SqlStore):
 
         def run(connection: Connection) -> Upgrade:
             _lock(connection)
-            standing = _schema.look(connection)
-            _schema.refuse_unless_upgradable(standing, self.url)
+            standing = schema_version.look(connection)
+            schema_version.refuse_unless_upgradable(standing, self.url)
             if standing.kind == "empty":
-                _schema.create(connection)
+                schema_version.create(connection)
             elif standing.kind == "old":
-                _schema.migrate(connection)
+                schema_version.migrate(connection)
             return Upgrade(before=standing.found, after=_tables.REVISIONS[-1])
 
         return await self._write(run)
@@ -113,7 +116,7 @@ class PostgresStore(SqlStore):
         )
 
         def write(connection: Connection) -> None:
-            _copies.write_file(connection, target)
+            backups.write_file(connection, target)
 
         await anyio.to_thread.run_sync(self._transact, write, engine, limiter=self._reads)
 

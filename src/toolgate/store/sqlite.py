@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DatabaseError, OperationalError
 
+from toolgate.base.ids import new_id
 from toolgate.errors import OptionError, StoreError, StoreVersionError
-from toolgate.ids import new_id
-from toolgate.store import _copies, _file, _schema, _tables
-from toolgate.store._sql import SqlStore
 from toolgate.store.base import Checkup, Upgrade
+from toolgate.store.engine import backups, schema_version, sqlite_file, tables
+from toolgate.store.sql.store import SqlStore
 
 __all__ = ["Options", "SqliteStore", "build"]
 
@@ -42,7 +42,7 @@ def build(options: Options) -> "SqliteStore":
 
 def _path(url: str) -> Path:
     if url in {_PREFIX, f"{_PREFIX}/:memory:"}:
-        return _file.MEMORY
+        return sqlite_file.MEMORY
     path = url.removeprefix(f"{_PREFIX}/")
     if path in {"", url}:
         raise OptionError(
@@ -57,9 +57,9 @@ class SqliteStore(SqlStore):
     """One file, any number of processes on the same machine."""
 
     def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
-        memory = path == _file.MEMORY
+        memory = path == sqlite_file.MEMORY
         super().__init__(
-            _file.file_engine(path, busy_timeout_s=busy_timeout_s),
+            sqlite_file.file_engine(path, busy_timeout_s=busy_timeout_s),
             f"{_PREFIX}/{path}" if not memory else _PREFIX,
             insert=insert,
             writers=1,
@@ -98,7 +98,7 @@ class SqliteStore(SqlStore):
 
         def copy() -> None:
             with self._translated():
-                _copies.copy_file(self._path, target)
+                backups.copy_file(self._path, target)
 
         await anyio.to_thread.run_sync(copy, limiter=self._reads)
 
@@ -118,7 +118,7 @@ class SqliteStore(SqlStore):
                 damaged = bool(self._damage(connection))
         except StoreVersionError:
             with self._translated(), self._engine.begin() as connection:
-                if _schema.look(connection).kind != "newer":
+                if schema_version.look(connection).kind != "newer":
                     raise  # what belongs to another program stays where it is
             damaged = True
         except StoreError as error:
@@ -137,28 +137,30 @@ class SqliteStore(SqlStore):
 
     def _open(self) -> Upgrade:
         with self._translated():
-            if self._path != _file.MEMORY:
-                _file.prepare_file(self._path)
+            if self._path != sqlite_file.MEMORY:
+                sqlite_file.prepare_file(self._path)
             with self._engine.begin() as connection:
-                standing = _schema.look(connection)
-            upgrade = Upgrade(before=standing.found, after=_tables.REVISIONS[-1])
+                standing = schema_version.look(connection)
+            upgrade = Upgrade(before=standing.found, after=tables.REVISIONS[-1])
             if standing.kind != "current":
                 upgrade = self._bring_up_to_date()
             self._use_wal()
             return upgrade
 
     def _bring_up_to_date(self) -> Upgrade:
-        with _file.rebuilding(self._engine) as connection:
-            standing = _schema.look(connection)  # again: another process may have been faster
-            _schema.refuse_unless_upgradable(standing, self._url)
+        with sqlite_file.rebuilding(self._engine) as connection:
+            standing = schema_version.look(
+                connection
+            )  # again: another process may have been faster
+            schema_version.refuse_unless_upgradable(standing, self._url)
             copy: Path | None = None
             if standing.kind == "empty":
-                _schema.create(connection)
+                schema_version.create(connection)
             elif standing.kind == "old":
                 copy = self._path.with_name(f"{self._path.name}.{standing.found}.bak")
-                _file.copy_file(self._path, copy)
-                _schema.migrate(connection)
-            return Upgrade(before=standing.found, after=_tables.REVISIONS[-1], copy=copy)
+                sqlite_file.copy_file(self._path, copy)
+                schema_version.migrate(connection)
+            return Upgrade(before=standing.found, after=tables.REVISIONS[-1], copy=copy)
 
     def _use_wal(self) -> None:
         """Readers and a writer do not wait for each other; stays switched on in the file."""

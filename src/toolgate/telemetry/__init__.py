@@ -3,8 +3,8 @@
 Hangs on `observe` and on the records of the audit; nothing that works knows of it.
 """
 
-from toolgate.telemetry._extra import part
-from toolgate.telemetry._metrics import Metrics
-from toolgate.telemetry._names import METRICS, Metric
+from toolgate.telemetry.metric_names import METRICS, Metric
+from toolgate.telemetry.metrics import Metrics
+from toolgate.telemetry.otel_extra import part
 
 __all__ = ["METRICS", "Metric", "Metrics", "part"]

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from toolgate.app import App, open_app
+from toolgate.app.app import App, open_app
 from toolgate.settings import Settings, StoreSettings
 from toolgate.testing.fake_upstream import FakeUpstream
 from toolgate.types import Json, ServerKind, ServerSpec

@@ -1,8 +1,9 @@
 """Servers behind the gateway: one wire per technology, eras bridged, connections supervised."""
 
-from toolgate.upstream._bridge import Bridge
-from toolgate.upstream._fleet import Fleet, FleetObserver, WireMaker
-from toolgate.upstream._functions import (
+from toolgate.upstream.base import CallSink, Credential, Wire, WireEvents
+from toolgate.upstream.era_bridge import Bridge
+from toolgate.upstream.fleet import Fleet, FleetObserver, WireMaker
+from toolgate.upstream.python_tools.functions import (
     FunctionTool,
     ToolContext,
     ToolServices,
@@ -11,16 +12,15 @@ from toolgate.upstream._functions import (
     tool,
     tools_of,
 )
-from toolgate.upstream._guard import OrphanGuard
-from toolgate.upstream._local import (
+from toolgate.upstream.python_tools.pack_server import (
     LocalParts,
     LocalPrompt,
     LocalResource,
     LocalServer,
     context_in,
 )
-from toolgate.upstream._server import Listing, UpstreamServer
-from toolgate.upstream.base import CallSink, Credential, Wire, WireEvents
+from toolgate.upstream.server import Listing, UpstreamServer
+from toolgate.upstream.transports._orphan_guard import OrphanGuard
 
 __all__ = [
     "Bridge",

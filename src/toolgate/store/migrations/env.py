@@ -1,11 +1,12 @@
 """What Alembic runs for every command: the steps, in the transaction that it was handed.
 
-Imported by Alembic alone. The connection comes from `toolgate.store._schema`, which holds the lock.
+Imported by Alembic alone. The connection comes from `toolgate.store.engine.schema_version`,
+which holds the lock.
 """
 
 from alembic import context
 
-from toolgate.store._tables import VERSION_TABLE, metadata
+from toolgate.store.engine.tables import VERSION_TABLE, metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

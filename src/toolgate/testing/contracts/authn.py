@@ -16,8 +16,8 @@ Example:
 
 import pytest
 
-from toolgate.authn import Authenticator
 from toolgate.errors import CredentialError
+from toolgate.security.authn import Authenticator
 
 __all__ = ["AuthenticatorContract"]
 

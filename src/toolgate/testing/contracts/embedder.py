@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolgate.embed import Embedder
+from toolgate.models.embedders import Embedder
 from toolgate.testing.contracts.search import HOSTILE_TEXTS
 
 __all__ = ["EmbedderContract"]
@@ -46,7 +46,7 @@ _any_text = st.text(st.characters(exclude_categories=()), max_size=80)
 
 @pytest.mark.anyio
 class EmbedderContract:
-    """The duties in `toolgate.embed.Embedder`, one test each; all are decisions of ours."""
+    """Duties in `toolgate.models.embedders.Embedder`, one test each."""
 
     @pytest.fixture
     def make_embedder(self) -> Callable[[], Embedder]:

@@ -29,7 +29,7 @@ from toolgate.errors import (
     ModelRequestError,
     ModelUnavailableError,
 )
-from toolgate.llm import (
+from toolgate.models.llm import (
     CallArguments,
     CallEnd,
     CallStart,
@@ -118,7 +118,7 @@ def _asked(*messages: Message, tools: Sequence[Json] = ()) -> ChatRequest:
 
 @pytest.mark.anyio
 class ChatModelContract:
-    """The duties in `toolgate.llm.ChatModel`, one test each; all are decisions of ours."""
+    """The duties in `toolgate.models.llm.ChatModel`, one test each; all are decisions of ours."""
 
     @pytest.fixture
     async def service(self) -> ChatService:

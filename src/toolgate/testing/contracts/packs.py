@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from anyio import fail_after
 
-from toolgate.intent import Detector
+from toolgate.intents import Detector
 from toolgate.packs import Packs, PackState, load_pack, no_services
 from toolgate.settings import PackSettings
 

@@ -20,8 +20,8 @@ import pytest
 from anyio import create_task_group
 from numpy.typing import NDArray
 
-from toolgate.ids import new_id
-from toolgate.passages import METRICS, Metric, PassageIndex, Placed, Shelf
+from toolgate.base.ids import new_id
+from toolgate.store.passages import METRICS, Metric, PassageIndex, Placed, Shelf
 
 __all__ = [
     "COLLECTION",

@@ -23,8 +23,8 @@ from anyio import create_task_group
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolgate.base.ids import new_id
 from toolgate.errors import StoreError
-from toolgate.ids import new_id
 from toolgate.store import (
     ApprovalFilter,
     AuditFilter,
@@ -1479,7 +1479,7 @@ _COUNTED = {"projects", "servers", "snapshots", "results", "audit"}
 _WRITER = """
 import sys
 import anyio
-from toolgate.ids import new_id
+from toolgate.base.ids import new_id
 from toolgate.store import AuditFilter, make_store
 from toolgate.testing.contracts.store import sample_record
 

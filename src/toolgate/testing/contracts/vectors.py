@@ -17,9 +17,9 @@ import pytest
 from anyio import create_task_group
 from numpy.typing import NDArray
 
-from toolgate.ids import utc_now
+from toolgate.base.ids import utc_now
+from toolgate.store.vectors import HASH_BYTES, Space, TextLink, VectorStore
 from toolgate.types import DEFAULT_PROJECT
-from toolgate.vectors import HASH_BYTES, Space, TextLink, VectorStore
 
 __all__ = ["MakeVectors", "VectorContract", "hash_of", "loaded", "some_rows"]
 
@@ -79,7 +79,7 @@ def links(*numbers: int, text: str = "A tool") -> list[TextLink]:
 
 @pytest.mark.anyio
 class VectorContract:
-    """The duties in `toolgate.vectors.VectorStore`, one test each; all are decisions of ours."""
+    """Duties in `toolgate.store.vectors.VectorStore`, one test each."""
 
     @pytest.fixture
     def make_vectors(self) -> MakeVectors:

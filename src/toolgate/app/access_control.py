@@ -1,0 +1,224 @@
+"""Settings, store and catalog become one decision, and are asked again when any of them changes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from toolgate.audit import Receipts
+from toolgate.base.plugins import make
+from toolgate.catalog import Catalog
+from toolgate.errors import ConfigError, StoreError
+from toolgate.security.access import (
+    AccessAdmin,
+    Admission,
+    Book,
+    Grounds,
+    Limits,
+    Policy,
+    ProjectRules,
+    Rule,
+    project_table,
+    rules_of_file,
+)
+from toolgate.security.authn import Authenticator
+from toolgate.security.guards import Guards
+from toolgate.settings import GuardTable, ProjectTable, Settings, guard_table
+from toolgate.store import Store, StoredGuard
+from toolgate.types import PluginSpec
+
+__all__ = ["Permissions"]
+
+log = logging.getLogger(__name__)
+
+_PLAIN = ProjectTable()
+
+
+class Permissions:
+    """All about access for one gateway: who asks, what it may, how much, and looking after it."""
+
+    def __init__(
+        self, settings: Settings, store: Store, catalog: Catalog, receipts: Receipts
+    ) -> None:
+        self._settings = settings
+        self._book = Book(store)
+        self._rules_of_file: tuple[Rule, ...] = tuple(rules_of_file(settings.permission))
+        self._tables: dict[str, ProjectTable] = dict(settings.project)
+        self._guards: dict[str, GuardTable] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._warned: set[str] = set()
+        self._listeners: list[Callable[[], None]] = []
+        self.policy = Policy(catalog)
+        """The decision."""
+        self.limits = Limits(lambda: self._settings.limits, lambda name: self.project(name).limits)
+        """Counts calls."""
+        required = settings.auth == "required"
+        self._authenticators = self._made(settings) if required else []
+        self.admission = Admission(
+            self._authenticators,
+            required=required,
+            projects=lambda: self.admin.project_names(),
+            local=self._make("local", {}),
+        )
+        """Tells who asks."""
+        self.admin = AccessAdmin(
+            store,
+            self._book,
+            self.policy,
+            of_file=lambda: self._settings.project,
+            rules_of_file=lambda: self._rules_of_file,
+            guards=lambda: [
+                *(("", table) for table in self._settings.guard),
+                *self._guards.items(),
+            ],
+            read_guard=_guard,
+            servers_of=self._servers_of,
+            config_file=lambda: str(self._settings.config_file or "the configuration"),
+            change=receipts.change,
+        )
+        """Looks after tokens, projects and permissions."""
+        self._catalog = catalog
+        self._book.on_change(self._refresh)
+        self._refresh()
+
+    async def open(self) -> None:
+        """Read what the store has, and look for changes from now on."""
+        try:
+            await self._book.look()
+        except StoreError as error:
+            if self.admission.required:
+                raise
+            log.warning("projects cannot be read", extra={"error": str(error)})
+        self._looking = asyncio.create_task(self._book.keep_looking(), name="toolgate access")
+
+    async def aclose(self) -> None:
+        """Stop looking, and write down when tokens were used."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+            await self._book.write_uses()
+        await self.policy.aclose()
+        for one in self._authenticators:
+            await one.aclose()
+
+    def become(self, settings: Settings) -> None:
+        """Take other settings over; `auth` and `authn` stay as they were started with.
+
+        Raises:
+            SettingError: A rule is none; nothing was changed.
+        """
+        rules = tuple(rules_of_file(settings.permission))
+        self._settings, self._rules_of_file = settings, rules
+        self._refresh()
+
+    def project(self, name: str) -> ProjectTable:
+        """What a project sets; of one that there is not, nothing."""
+        return self._tables.get(name, _PLAIN)
+
+    def is_closed(self, name: str) -> bool:
+        """Whether nothing may happen in a project that cannot be recorded."""
+        return (self.project(name).audit or self._settings.audit.on_failure) == "closed"
+
+    @property
+    def guards(self) -> tuple[GuardTable, ...]:
+        """The guards of the store."""
+        return tuple(self._guards.values())
+
+    @property
+    def optimizations(self) -> tuple[str, ...]:
+        """The searches that projects ask for."""
+        found = {table.optimization for table in self._tables.values()}
+        return tuple(sorted(found - {""}))
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called after anything of it has changed."""
+        self._listeners.append(listener)
+
+    def warn(self) -> None:
+        """Log rules that do nothing, each once."""
+        if self._catalog.never_listed():
+            return
+        said = [
+            ("permission rule fits nothing", str(rule)) for rule in self.policy.without_effect()
+        ]
+        said += [
+            ("permission rule is denied by another", f"{allowed} / {denied}")
+            for allowed, denied in self.policy.contradictions()
+        ]
+        for event, rule in said:
+            if rule not in self._warned:
+                self._warned.add(rule)
+                log.warning(event, extra={"rule": rule})
+
+    def _refresh(self) -> None:
+        pages = self._book.pages
+        stored = {
+            name: project_table(project.settings)
+            for name, project in pages.projects.items()
+            if name not in self._settings.project
+        }
+        self._tables = {**stored, **self._settings.project}
+        self._guards = {row.guard_id: _guard_or_none_passes(row) for row in pages.guards}
+        grounds = Grounds(
+            required=self.admission.required,
+            rules=(*self._rules_of_file, *pages.rules),
+            projects={name: _rules_of(table) for name, table in self._tables.items()},
+        )
+        if grounds != self.policy.grounds:
+            self.policy.become(grounds)
+        for listener in list(self._listeners):
+            listener()
+
+    def _servers_of(self, project: str) -> list[str]:
+        own = {spec.name for spec in self._catalog.specs if spec.project_id == project}
+        return sorted(own | set(self.project(project).servers))
+
+    def _made(self, settings: Settings) -> list[Authenticator]:
+        options = settings.authn.options
+        return [self._make(name, options.get(name, {})) for name in settings.authn.order]
+
+    def _make(self, name: str, options: Mapping[str, object]) -> Authenticator:
+        spec = PluginSpec(
+            name=name,
+            setting="authn.order",
+            options=options,
+            options_at=f"authn.options.{name}",
+        )
+        services = {
+            "find_token": self._book.token_by_prefix,
+            "note_use": self._book.note_use,
+            "local_key": lambda: self.admission.local_key,
+        }
+        return make("authenticator", Authenticator, spec, services)
+
+
+def _rules_of(table: ProjectTable) -> ProjectRules:
+    return ProjectRules(
+        servers=table.servers,
+        read_only=table.read_only,
+        read_only_allow=table.read_only_allow,
+        shared_servers=table.shared_servers,
+    )
+
+
+def _guard(row: StoredGuard) -> GuardTable:
+    """The guard of a row.
+
+    Raises:
+        ConfigError: It is none, or cannot work here.
+    """
+    table = guard_table(row.settings, source=f"the store, guard {row.guard_id}")
+    Guards.check([table])
+    return table
+
+
+def _guard_or_none_passes(row: StoredGuard) -> GuardTable:
+    """The guard of a row; one that this version cannot read lets no call through."""
+    try:
+        return _guard(row)
+    except ConfigError as error:
+        log.error("a guard of the store cannot be used: %s", error)  # noqa: TRY400
+        return GuardTable(
+            arguments={"not": {}},
+            reason=f"The guard {row.guard_id} cannot be read by this version of Toolgate.",
+            source=f"the store, guard {row.guard_id}",
+        )

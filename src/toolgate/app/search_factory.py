@@ -1,0 +1,245 @@
+"""How tools are searched, built from the settings: strategies, their embedder, their parts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from zlib import crc32
+
+from toolgate.base.plugins import make
+from toolgate.models.embedders import Embedder, Proven
+from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex, end
+from toolgate.settings import SearchSettings, Settings, data_dir
+from toolgate.store import SqlAccess, Store, kind_of
+from toolgate.store.vectors import VectorStore
+from toolgate.types import PluginSpec
+
+__all__ = ["Searching", "Strategies"]
+
+_PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
+"""Where vectors are kept by default, by kind of store."""
+
+
+class Searching:
+    """The searches of a running gateway, replaced as a whole when their settings change."""
+
+    def __init__(self, settings: Settings, services: Mapping[str, object]) -> None:
+        self._services = services
+        self._now = self._prepared(settings)
+        self.index = ToolIndex(self._now.arms)
+        """The tools that are searched."""
+
+    @property
+    def strategies(self) -> "Strategies":
+        """Builds further searches with the same options and the same embedder."""
+        return self._now.strategies
+
+    def prepare(self, settings: Settings) -> "Prepared":
+        """The searches that these settings want, for `become`; nothing is replaced yet.
+
+        Raises:
+            ConfigError: There is no such search or embedder, or its options are wrong.
+        """
+        return self._now if self._now.wanted == _wanted(settings) else self._prepared(settings)
+
+    def _prepared(self, settings: Settings) -> "Prepared":
+        strategies = Strategies(settings.search, self._services)
+        table = settings.catalog_search
+        if table.tokens:  # what is wrong there is said now and not to the first who asks
+            strategies.make(
+                table.strategy, selector=table.selector, setting="catalog_search.strategy"
+            )
+        return Prepared(
+            wanted=_wanted(settings), strategies=strategies, arms=strategies.arms(settings)
+        )
+
+    async def become(self, prepared: "Prepared") -> None:
+        """Search as prepared; what searched before is ended."""
+        if prepared is self._now:
+            return
+        before, self._now = self._now, prepared
+        await self.index.use(prepared.arms)
+        await before.aclose()
+
+    async def aclose(self) -> None:
+        """End all searches."""
+        await self._now.aclose()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Searches that are built and not yet used."""
+
+    wanted: tuple[object, ...]
+    """What the settings say."""
+
+    strategies: "Strategies"
+    """What built them."""
+
+    arms: Arms
+    """Which search a conversation gets."""
+
+    async def aclose(self) -> None:
+        """End them."""
+        for arm in self.arms.all:
+            await end(arm.strategy)
+        await self.strategies.aclose()
+
+
+class Strategies:
+    """Builds search strategies by name, with the options that the settings have for them.
+
+    All of them share one embedder, which is made when the first of them asks for it.
+    """
+
+    def __init__(self, settings: SearchSettings, services: Mapping[str, object]) -> None:
+        """What is built uses `services`, such as `store`, beside what this makes itself."""
+        self._settings = settings
+        self._services = services
+        self._embedder: Embedder | None = None
+        self._vectors: VectorStore | None = None
+
+    def make(
+        self,
+        name: str,
+        *,
+        selector: str = "",
+        setting: str = "optimization",
+        keeps: bool = False,
+    ) -> SearchStrategy:
+        """A search with an empty index; its owner ends it with `end`.
+
+        Args:
+            name: File name in `search/`.
+            selector: What picks from the best that it finds; empty: nothing does.
+            setting: Where the name stands in the settings, for messages.
+            keeps: Whether its vectors are kept in the store, which knows one catalog.
+
+        Raises:
+            ConfigError: There is no such search, or its options are wrong.
+        """
+        spec = self._spec(name, setting)
+        made = make("search", SearchStrategy, spec, _Services(self, self._services, keeps=keeps))
+        if not selector or name == "off":
+            return made
+        spec = self._spec(selector, "search.selector")
+        services = _Services(self, {**self._services, "base": made}, keeps=keeps)
+        return make("search", SearchStrategy, spec, services)
+
+    def _spec(self, name: str, setting: str) -> PluginSpec:
+        options = self._settings.options.get(name, {})
+        return PluginSpec(
+            name=name, setting=setting, options=options, options_at=f"search.options.{name}"
+        )
+
+    def arms(self, settings: Settings) -> Arms:
+        """The search of each conversation, as `optimization` and `optimization_share` say.
+
+        Raises:
+            ConfigError: There is no such search, or its options are wrong.
+        """
+        share = settings.optimization_share
+        names = settings.optimizations
+        selector = settings.search.selector
+        main = control = None
+        if settings.optimization in names:
+            main = Arm(
+                name=settings.optimization,
+                strategy=self.make(settings.optimization, selector=selector, keeps=True),
+            )
+        if settings.control in names:
+            control = Arm(name=settings.control, strategy=self.make(settings.control, keeps=True))
+        known = {arm.name for arm in (main, control) if arm is not None}
+        others = [
+            Arm(name=name, strategy=self.make(name, selector=selector, setting="a project"))
+            for name in settings.project_optimizations
+            if name not in known
+        ]
+        return Arms(main=main, control=control, share_percent=share, others=others)
+
+    def embedder(self) -> Embedder:
+        """What gives texts their vectors.
+
+        Raises:
+            ConfigError: There is no such embedder, or its options are wrong.
+        """
+        if self._embedder is None:
+            spec = PluginSpec(
+                name=self._settings.embedder,
+                setting="search.embedder",
+                options=self._settings.embedder_options,
+                options_at="search.embedder_options",
+            )
+            self._embedder = Proven(make("embedder", Embedder, spec, {}))
+        return self._embedder
+
+    def vectors(self) -> VectorStore | None:
+        """Where vectors are kept; None: nowhere.
+
+        Raises:
+            ConfigError: There is no such place, or its options are wrong.
+        """
+        store, name = self._services.get("store"), self._settings.vectors
+        if self._vectors is None and name != "off" and isinstance(store, SqlAccess):
+            if name == "auto":
+                assert isinstance(store, Store)
+                name = _PLACES[kind_of(store.url)]
+            spec = PluginSpec(
+                name=name, setting="search.vectors", options=self._settings.vector_options
+            )
+            self._vectors = make("vectors", VectorStore, spec, {"store": store})
+        return self._vectors
+
+    def index_file(self) -> Path | None:
+        """The path beside the store to whose name searches add what they keep; None: nowhere."""
+        store = self._services.get("store")
+        if self._settings.vectors == "off" or not isinstance(store, Store):
+            return None
+        if kind_of(store.url) != "sqlite":
+            return data_dir() / f"store-{crc32(store.url.encode()):08x}"
+        path = store.url.removeprefix("sqlite:///")
+        return Path(path) if path != store.url else None  # one in memory
+
+    async def aclose(self) -> None:
+        """End the embedder."""
+        await end(self._embedder)
+
+
+def _wanted(settings: Settings) -> tuple[object, ...]:
+    return (
+        settings.optimization,
+        settings.optimization_share,
+        settings.project_optimizations,
+        settings.search,
+        settings.catalog_search,
+    )
+
+
+class _Services(Mapping[str, object]):
+    """What a search may ask for."""
+
+    def __init__(
+        self, strategies: Strategies, others: Mapping[str, object], *, keeps: bool
+    ) -> None:
+        self._strategies = strategies
+        self._others = others
+        self._keeps = keeps
+
+    def __getitem__(self, name: str) -> object:
+        match name:
+            case "embedder":
+                return self._strategies.embedder()
+            case "make_search":
+                return partial(self._strategies.make, keeps=self._keeps)
+            case "vectors":
+                return self._strategies.vectors() if self._keeps else None
+            case "index_file":
+                return self._strategies.index_file() if self._keeps else None
+            case _:
+                return self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("embedder", "make_search", "vectors", "index_file", *self._others))
+
+    def __len__(self) -> int:
+        return 4 + len(self._others)

@@ -1,0 +1,66 @@
+"""A server tried on its own: started, greeted, listed, timed, ended."""
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from toolgate.app.app import open_app
+from toolgate.settings import AuditSettings, Settings, StoreSettings
+from toolgate.types import Caller, ServerSpec, ServerStatus
+
+__all__ = ["WAIT_S", "Trial", "try_server"]
+
+WAIT_S = 30.0
+"""Seconds that a server gets to answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """How a server did."""
+
+    ok: bool
+    """Whether it can be used."""
+
+    ready_s: float
+    """Seconds until it was listed, or given up."""
+
+    error: str
+    """Why it cannot be used; empty when it can."""
+
+    status: ServerStatus
+    """What is known of it."""
+
+    tools: tuple[str, ...]
+    """Names of its tools."""
+
+
+async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
+    """Start a server beside everything else, look at it, and end it; nothing is kept."""
+    with tempfile.TemporaryDirectory(prefix="toolgate-") as folder:
+        alone = replace(
+            settings,
+            servers=(replace(spec, enabled=True, source="trial"),),
+            store=StoreSettings(url=f"sqlite:///{Path(folder).as_posix()}/trial.db"),
+            audit=AuditSettings(enabled=False),
+            project={},
+            permission=(),
+            pinned=(),
+            files=(),
+        )
+        began = perf_counter()
+        async with open_app(alone, wait_s=WAIT_S) as app:
+            ready_s = perf_counter() - began
+            status = app.gateway.servers(Caller())[0]
+            tools = tuple(
+                tool.name for tool in app.gateway.reach.tools(Caller()) if tool.server == spec.name
+            )
+    is_ok = status.state in {"ready", "degraded"}
+    error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds."
+    return Trial(
+        ok=is_ok,
+        ready_s=round(ready_s, 3),
+        error="" if is_ok else error,
+        status=status,
+        tools=tools,
+    )

@@ -1,0 +1,241 @@
+"""Where servers are kept: those of files belong to whoever wrote them, the rest is in the store."""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from toolgate.base.ids import new_id
+from toolgate.catalog import Catalog
+from toolgate.errors import SettingError, StoreError, UnknownServerError
+from toolgate.packs import Packs
+from toolgate.security.credentials import SealedConfigs, is_open
+from toolgate.settings import (
+    Settings,
+    add_server_to_file,
+    is_toolgate,
+    remove_server_from_file,
+    server_spec,
+)
+from toolgate.store import Store, StoredServer
+from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
+
+__all__ = ["Keeper"]
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Where servers are kept: files belong to their owner, the rest is in the store."""
+
+    def __init__(
+        self, settings: Settings, store: Store, catalog: Catalog, sealed: SealedConfigs
+    ) -> None:
+        self.settings = settings
+        self._sealed = sealed
+        self.packs: Packs | None = None
+        """Bring servers of their own along."""
+        self._store = store
+        self._catalog = catalog
+        self._rows: list[StoredServer] = []
+        self._lock = anyio.Lock()
+
+    async def specs(self, settings: Settings) -> list[ServerSpec]:
+        """The servers of the settings and of the store.
+
+        Raises:
+            SettingError: A name is in both.
+        """
+        specs = list(settings.servers)
+        places = {spec.name: spec.source for spec in specs}
+        try:
+            stored = self._rows = await self._store.servers(None)
+        except StoreError as error:
+            log.warning("stored servers cannot be read", extra={"error": str(error)})
+            stored = []
+        for row in stored:
+            if row.name in places:
+                raise SettingError(
+                    f"Server {row.name!r} is configured twice: in {places[row.name]} and in the "
+                    "store.",
+                    hint=f"Remove it from the file, or run: toolgate servers remove {row.name}",
+                )
+            specs.append(await self._opened_spec(row))
+        if self.packs is not None and settings.expose != "flat":
+            names = [spec.name for spec in specs]
+            specs += self.packs.specs(names, has_connections=bool(settings.connections))
+        if settings.expose == "flat" and len(specs) != 1:
+            raise SettingError(
+                f'expose = "flat" serves exactly one server; {len(specs)} are configured.',
+                hint='Configure one server, or set expose = "prefixed".',
+            )
+        return specs
+
+    async def follow(self, settings: Settings) -> None:
+        """Take over what other processes have changed in the store.
+
+        Raises:
+            ConfigError: The servers do not fit together any more.
+            StoreError: The store cannot be read.
+        """
+        known = {row.server_id: row for row in self._rows}
+        if known != {row.server_id: row for row in await self._store.servers(None)}:
+            async with self._lock:
+                await self._catalog.become(await self.specs(settings))
+
+    @asynccontextmanager
+    async def _change(self, name: str) -> AsyncGenerator[None]:
+        """A change of our own of one server, which is not one to follow afterwards."""
+        async with self._lock:
+            yield
+            now = [row for row in await self._store.servers(None) if row.name == name]
+            self._rows = [row for row in self._rows if row.name != name] + now
+
+    async def _opened_spec(self, row: StoredServer) -> ServerSpec:
+        """The server of a row; one whose secrets cannot be read is disabled, and says why."""
+        try:
+            if is_open(row):  # written before there was encryption
+                await self._store.save_server(await self._sealed.closed(row))
+            return _stored_spec(await self._sealed.opened(row))
+        except (SettingError, StoreError) as error:
+            log.warning("server cannot be used", extra={"server": row.name, "error": str(error)})
+            shown = {name: value for name, value in row.config.items() if name != "sealed"}
+            spec = _stored_spec(replace(row, config=shown, enabled=False))
+            return replace(spec, problem=f"server {row.name!r}: {error}")
+
+    async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
+        """Add a server and start it."""
+        async with self._change(name):
+            await self._add(project_id, name, config, save=save)
+
+    async def _add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
+        if is_toolgate(config, port=self.settings.serve.port):
+            raise SettingError(
+                f"Server {name!r} is Toolgate itself.",
+                hint="Add the servers that stand behind it.",
+            )
+        if name in {spec.name for spec in self._catalog.specs}:
+            raise SettingError(
+                f"There is a server {name!r} already.",
+                hint="Choose another name, or remove that one first: "
+                f"toolgate servers remove {name}",
+            )
+        if save:
+            path = self.settings.config_file
+            if path is None:
+                raise SettingError(
+                    "There is no toolgate.toml to save the server in.",
+                    hint="Run: toolgate init, or add it without --save.",
+                )
+            spec = server_spec(name, config, source=str(path), folder=path.parent)
+            await asyncio.to_thread(add_server_to_file, path, name, config)
+            await self._catalog.add(spec)
+            return
+        server_id = new_id()
+        spec = server_spec(name, config, server_id=server_id)
+        await self._catalog.add(spec)
+        row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
+        try:
+            await self._store.add_project(project_id)  # one that stands in a file has no row yet
+            await self._store.save_server(await self._sealed.closed(row))
+        except (StoreError, SettingError):
+            await self._catalog.remove(name)
+            raise
+
+    async def remove(self, project_id: str, name: str) -> None:
+        """Remove a server where it is kept, and end it; of a file, a copy is left beside it."""
+        async with self._change(name):
+            row = await self._stored(project_id, name)
+            if row is not None:
+                await self._store.delete_server(row.server_id)
+                await self._store.delete_credentials(name)
+            else:
+                path = self._file_of(name)
+                await asyncio.to_thread(_remove_from_file, path, name)
+            await self._catalog.remove(name)
+
+    async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
+        """Switch a server on or off where it is kept."""
+        async with self._change(name):
+            row = await self._stored(project_id, name)
+            if row is not None:
+                changed = replace(row, enabled=enabled)
+                await self._store.save_server(await self._sealed.closed(changed))
+                await self._catalog.replace(_stored_spec(changed))
+                return
+            source = self._spec(name).source
+            raise SettingError(
+                f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
+                hint=f"Set enabled = {str(enabled).lower()} under [server.{name}] there.",
+            )
+
+    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
+        """Take a tool away from everybody, or give it back, where its server is kept."""
+        async with self._change(name):
+            row = await self._stored(project_id, name)
+            if row is None:
+                source = self._spec(name).source
+                raise SettingError(
+                    f"Server {name!r} is configured in {source}, which stays as its owner wrote"
+                    " it.",
+                    hint=f"Write there: [server.{name}.tool_permissions] and below it"
+                    f' "{tool}" = {str(allowed).lower()}',
+                )
+            switches = {**json_object(row.config.get("tool_permissions")), tool: allowed}
+            if allowed:
+                del switches[tool]
+            config = {k: v for k, v in row.config.items() if k != "tool_permissions"}
+            changed = replace(
+                row, config={**config, "tool_permissions": switches} if switches else config
+            )
+            await self._store.save_server(await self._sealed.closed(changed))
+            await self._catalog.replace(_stored_spec(changed))
+
+    async def _stored(self, project_id: str, name: str) -> StoredServer | None:
+        del project_id  # a name is taken once among all servers of a gateway
+        rows = await self._store.servers(None)
+        row = next((row for row in rows if row.name == name), None)
+        return None if row is None else await self._sealed.opened(row)
+
+    def _spec(self, name: str) -> ServerSpec:
+        for spec in self._catalog.specs:
+            if spec.name == name:
+                return spec
+        raise UnknownServerError(f"There is no server {name!r}.", hint="See: toolgate servers list")
+
+    def _file_of(self, name: str) -> Path:
+        source = self._spec(name).source
+        path = self.settings.config_file
+        if path is None or str(path) != source:
+            raise SettingError(
+                f"Server {name!r} is configured in {source}, which Toolgate does not write.",
+                hint="Change it there, or move it into toolgate.toml with: toolgate init",
+            )
+        return path
+
+
+def _remove_from_file(path: Path, name: str) -> None:
+    """Take a server out of a file, of which a copy with a free name is kept beside it."""
+    copy, number = path.with_name(f"{path.name}.toolgate-backup"), 2
+    while copy.exists():
+        copy = path.with_name(f"{path.name}.toolgate-backup-{number}")
+        number += 1
+    try:
+        shutil.copy2(path, copy)
+    except OSError as error:
+        raise SettingError(
+            f"{path} cannot be copied to {copy}: {error.strerror}.",
+            hint="Make the folder writable for this user.",
+        ) from error
+    remove_server_from_file(path, name)
+
+
+def _stored_spec(row: StoredServer) -> ServerSpec:
+    spec = server_spec(row.name, row.config, server_id=row.server_id)
+    project_id = spec.project_id if row.project_id == DEFAULT_PROJECT else row.project_id
+    return replace(spec, enabled=spec.enabled and row.enabled, project_id=project_id)

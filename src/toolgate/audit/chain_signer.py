@@ -1,0 +1,316 @@
+"""Proof that the audit is whole: signed places of its chain, and the check of all of it.
+
+Each record carries a hash over itself and the one before, so who changes, removes or moves one has
+to compute all later ones anew. From time to time the end of the chain is signed with a key that
+does not lie in the database, so who computes them anew is found out too.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+import anyio.to_thread
+
+from toolgate.base.ids import utc_now
+from toolgate.errors import StoreError
+from toolgate.store import AuditAnchor, AuditEnds, AuditLink, Store
+
+__all__ = ["Fault", "Sealer", "Verification", "keep_sealed", "seal", "verify_audit"]
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 5_000
+_MOST_FAULTS: Final = 100
+
+
+class Sealer:
+    """Signs places of the chain."""
+
+    def __init__(
+        self, key: bytes, *, file: Path | None = None, max_bytes: int = 16 * 2**20
+    ) -> None:
+        """Make one.
+
+        Args:
+            key: 32 secret bytes that do not lie in the database.
+            file: Where signed places are written a second time, a line each: who removes them from
+                the database does not remove them there.
+            max_bytes: Largest size of that file. Places of records that a clean-up has removed go
+                first, then every second one of the older half.
+        """
+        self._key = key
+        self._file = file
+        self._max_bytes = max_bytes
+        self.key_id = hashlib.sha256(b"toolgate audit" + key).hexdigest()[:16]
+
+    def sign_end(self, seq: int, chain: str) -> AuditAnchor:
+        """The end of the chain, signed."""
+        return self._signed("end", seq, chain)
+
+    def sign_cut(self, seq: int, chain: str) -> AuditAnchor:
+        """The last record that a clean-up is to remove, signed."""
+        return self._signed("cut", seq, chain)
+
+    def _signed(self, kind: Literal["end", "cut"], seq: int, chain: str) -> AuditAnchor:
+        at = utc_now()
+        anchor = AuditAnchor(
+            seq=seq,
+            kind=kind,
+            chain=chain,
+            at=at,
+            key_id=self.key_id,
+            signature=self._mac(kind, seq, chain, at),
+        )
+        self._write(anchor)
+        return anchor
+
+    def is_mine(self, anchor: AuditAnchor) -> bool:
+        """Whether a place was signed with this key, or claims so."""
+        return anchor.key_id == self.key_id
+
+    def is_genuine(self, anchor: AuditAnchor) -> bool:
+        """Whether the signature is right."""
+        expected = self._mac(anchor.kind, anchor.seq, anchor.chain, anchor.at)
+        return self.is_mine(anchor) and hmac.compare_digest(expected, anchor.signature)
+
+    def written(self) -> list[AuditAnchor]:
+        """The places in the file; lines that are none are left out."""
+        if self._file is None or not self._file.is_file():
+            return []
+        found: list[AuditAnchor] = []
+        for line in self._file.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                found.append(AuditAnchor(**json.loads(line)))
+            except (ValueError, TypeError):
+                continue
+        return found
+
+    def _mac(self, kind: str, seq: int, chain: str, at: str) -> str:
+        text = f"{kind}\n{seq}\n{chain}\n{at}".encode()
+        return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+
+    def _write(self, anchor: AuditAnchor) -> None:
+        if self._file is None:
+            return
+        try:
+            with self._file.open("a", encoding="utf-8") as opened:
+                opened.write(json.dumps(asdict(anchor)) + "\n")
+                is_full = opened.tell() > self._max_bytes
+            if is_full:
+                self._thin_out(self._file)
+        except OSError as error:
+            log.warning("signed place not written", extra={"error": str(error)})
+
+    def _thin_out(self, file: Path) -> None:
+        """Keep the file within its size; every place that stays proves all before it."""
+        anchors = self.written()
+        cut = max((one.seq for one in anchors if one.kind == "cut"), default=0)
+        kept = [one for one in anchors if one.seq >= cut]
+        half = len(kept) // 2
+        kept = [*kept[:half:2], *kept[half:]]
+        text = "".join(json.dumps(asdict(anchor)) + "\n" for anchor in kept)
+        partial = file.with_name(f"{file.name}.partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.chmod(0o600)
+        partial.replace(file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """Something that is not as it was written."""
+
+    kind: str
+    """`changed`, `missing`, `rewritten`, `cut` or `forged`."""
+
+    seq: int
+    """Place in the chain, from 1."""
+
+    record_id: str
+    """The record; empty where none is left."""
+
+    text: str
+    """A sentence for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What the check of the audit found."""
+
+    records: int
+    """Records that were checked."""
+
+    first: int
+    """Place of the first; 0 where there is none."""
+
+    last: int
+    """Place of the last."""
+
+    unchained: int
+    """Records from before there was a chain, which nothing proves."""
+
+    signed: int
+    """Signed places that are right."""
+
+    signed_through: int
+    """The last place that a signature proves; 0: none."""
+
+    foreign: int
+    """Signed places of other keys, which cannot be checked here."""
+
+    faults: tuple[Fault, ...]
+    """What is wrong, at most 100."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+
+async def verify_audit(store: Store, sealer: Sealer) -> Verification:
+    """Check every record and every signed place, while others write.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    while True:
+        began = await store.audit_ends()
+        found = await _verify(store, sealer, began)
+        if (await store.audit_ends()).removed_through == began.removed_through:
+            return found
+        # A clean-up has removed records that were to be checked.
+
+
+async def _verify(store: Store, sealer: Sealer, ends: AuditEnds) -> Verification:
+    anchors = {anchor for anchor in sealer.written() if sealer.is_genuine(anchor)}
+    kept = await store.audit_anchors()
+    check = _Check(ends.removed_through, ends.removed_chain)
+    for anchor in kept:
+        if sealer.is_mine(anchor) and not sealer.is_genuine(anchor):
+            check.fault("forged", anchor.seq, "", "The signature of this place is not genuine.")
+        elif sealer.is_mine(anchor):
+            anchors.add(anchor)
+    check.expect(anchors)
+    while links := await store.audit_links(check.seq, limit=_PAGE):
+        await anyio.to_thread.run_sync(check.go, links)
+    # Records that were written while the check ran are none of its business.
+    check.end(ends.last, ends.last_chain)
+    return Verification(
+        records=check.records,
+        first=check.first,
+        last=check.seq,
+        unchained=ends.unchained,
+        signed=check.signed,
+        signed_through=check.signed_through,
+        foreign=sum(not sealer.is_mine(anchor) for anchor in kept),
+        faults=tuple(sorted(check.faults, key=lambda fault: fault.seq)[:_MOST_FAULTS]),
+    )
+
+
+class _Check:
+    """The state of a walk along the chain."""
+
+    def __init__(self, removed_through: int, removed_chain: str) -> None:
+        self.seq = removed_through
+        self.first = 0
+        self.records = 0
+        self.signed = 0
+        self.signed_through = 0
+        self.faults: list[Fault] = []
+        self._chain = removed_chain
+        self._removed = (removed_through, removed_chain)
+        self._anchors: dict[int, list[AuditAnchor]] = {}
+
+    def fault(self, kind: str, seq: int, record_id: str, text: str) -> None:
+        """Note what is wrong."""
+        if len(self.faults) < _MOST_FAULTS:
+            self.faults.append(Fault(kind=kind, seq=seq, record_id=record_id, text=text))
+
+    def expect(self, anchors: Iterable[AuditAnchor]) -> None:
+        """Signed places that have to be met."""
+        through, chain = self._removed
+        covered = through == 0
+        for anchor in anchors:
+            self._anchors.setdefault(anchor.seq, []).append(anchor)
+            # A clean-up signs the last record that it removes before it removes any.
+            covered = covered or (anchor.kind == "cut" and anchor.seq >= through)
+        if not covered:
+            said = f"Records up to {through} were removed, and no signature says by a clean-up."
+            self.fault("cut", through, "", said)
+        elif any(anchor.chain != chain for anchor in self._anchors.get(through, ())):
+            self.fault("cut", through, "", "The beginning is not what a clean-up has left.")
+
+    def go(self, links: list[AuditLink]) -> None:
+        """Walk along records."""
+        for link in links:
+            self._step(link)
+
+    def _step(self, link: AuditLink) -> None:
+        self.first = self.first or link.seq
+        self.records += 1
+        gap = link.seq - self.seq - 1
+        if gap:
+            said = f"{gap} records are missing" if gap > 1 else "One record is missing"
+            where = f"after place {self.seq}" if self.seq else "at the beginning"
+            self.fault("missing", self.seq + 1, "", f"{said} {where}.")
+        else:
+            expected = hashlib.sha256(self._chain.encode() + link.content).hexdigest()
+            if expected != link.chain:
+                self.fault(
+                    "changed",
+                    link.seq,
+                    link.record_id,
+                    f"Record {link.record_id} of {link.at} is not what was written, or stands in"
+                    " another place.",
+                )
+        for anchor in self._anchors.get(link.seq, ()):
+            if anchor.chain == link.chain:
+                self.signed, self.signed_through = self.signed + 1, link.seq
+            else:
+                self.fault(
+                    "rewritten",
+                    link.seq,
+                    link.record_id,
+                    f"What was signed at {anchor.at} is another chain: records up to here were"
+                    " written anew.",
+                )
+        self.seq, self._chain = link.seq, link.chain
+
+    def end(self, last: int, chain: str) -> None:
+        """Look whether the end is where it was."""
+        expected = max([last, *self._anchors])
+        if self.seq < expected:
+            lost = expected - self.seq
+            said = f"The last {lost} records are" if lost > 1 else "The last record is"
+            self.fault("missing", self.seq + 1, "", f"{said} missing.")
+        elif self.seq == last and self._chain != chain and self.records:
+            self.fault("rewritten", last, "", "The end is not what the store noted of it.")
+
+
+async def seal(store: Store, sealer: Sealer, *, after: int) -> int:
+    """Sign the end of the chain, if it is beyond a place; gives the signed place.
+
+    Raises:
+        StoreError: The store does not work.
+    """
+    ends = await store.audit_ends()
+    if ends.last <= after:
+        return after
+    await store.save_audit_anchor(sealer.sign_end(ends.last, ends.last_chain))
+    return ends.last
+
+
+async def keep_sealed(store: Store, sealer: Sealer, *, every_s: float = 300.0) -> None:
+    """Sign the end of the chain from time to time, until cancelled."""
+    through = 0
+    while True:
+        await anyio.sleep(every_s)
+        try:
+            through = await seal(store, sealer, after=through)
+        except StoreError as error:
+            log.warning("audit not signed", extra={"reason": str(error)})

@@ -1,0 +1,434 @@
+"""Receipts: what was found, what was about to run, how it ended. Hashes and sizes, no content."""
+
+import hashlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+import anyio.to_thread
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id, utc_now
+from toolgate.base.logs import REQUEST_ID
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.base.tracing import current_trace
+from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
+from toolgate.types import AuditRecord, Caller, Json, ServerSpec, json_object
+
+__all__ = ["AuditSink", "Receipts"]
+
+_REMEMBERED = 1000
+"""Conversations whose discoveries are known."""
+_DISCOVERIES = 20
+"""Discoveries of a conversation to which a call may point."""
+_QUERY_CHARS = 2000
+_LARGE_BYTES = 2**18
+_MOST_KEPT = 32_768
+_MOST_NAMES = 20
+_LONGEST_NAME = 32
+
+
+class AuditSink(Protocol):
+    """Where records go."""
+
+    def record(self, record: AuditRecord) -> None:
+        """Take a record; never waits, never fails."""
+        ...
+
+    async def record_durable(self, record: AuditRecord) -> None:
+        """Take a record and wait until it is kept.
+
+        Raises:
+            StoreError: It could not be kept now.
+        """
+        ...
+
+    async def settle(self) -> None:
+        """Wait until everything taken so far is kept.
+
+        Raises:
+            StoreError: It could not be kept now.
+        """
+        ...
+
+
+class Done(Protocol):
+    """Takes the result of what a receipt is about."""
+
+    def __call__(self, answer: Json, detail: Json | None = None) -> None:
+        """Remember it, with what there is to say about it."""
+        ...
+
+
+class Receipts:
+    """Writes the records of a gateway: a call points to the discovery that showed its tool."""
+
+    def __init__(
+        self,
+        sink: AuditSink,
+        *,
+        keep_queries: Callable[[], bool],
+        is_closed: Callable[[str], bool] = lambda _: False,
+        server: Callable[[str], ServerSpec | None] = lambda _: None,
+        mask: Callable[[object], object] = lambda value: value,
+    ) -> None:
+        """Write to a sink.
+
+        Args:
+            sink: Where records go.
+            keep_queries: Whether the texts of discoveries are kept.
+            is_closed: Whether nothing may happen in a project that cannot be recorded.
+            server: How a server is configured.
+            mask: A value without the secrets in it.
+        """
+        self._sink = sink
+        self._keep_queries = keep_queries
+        self._is_closed = is_closed
+        self._server = server
+        self._mask = mask
+        self._found: dict[tuple[str, str, str], deque[tuple[str, frozenset[str]]]] = {}
+
+    def discovery(
+        self,
+        caller: Caller,
+        queries: Sequence[str],
+        shown: Sequence[tuple[str, float]],
+        *,
+        tokens: int,
+        began: float,
+        searched_by: str,
+        fallback: str = "",
+        withheld: Json | None = None,
+    ) -> None:
+        """Record an answered search: which tools were shown, how relevant, what searched.
+
+        Args:
+            caller: Who asked.
+            queries: What for; kept where the settings allow it.
+            shown: Keys of the tools and their relevance.
+            tokens: Estimated tokens of the answer.
+            began: Reading of `perf_counter` when the request came.
+            searched_by: The search that the conversation gets.
+            fallback: Why another one answered in its place; empty when none did.
+            withheld: What the caller did not get, and why: counts by reason, and the first of them.
+        """
+        number = self.simple(
+            caller,
+            "discover",
+            began=began,
+            query="\n".join(queries)[:_QUERY_CHARS] if self._keep_queries() else None,
+            detail={
+                "shown": [[key, round(relevance, 3)] for key, relevance in shown],
+                "tokens": tokens,
+                "search": searched_by,
+                **({"fallback": fallback} if fallback else {}),
+                **({"withheld": withheld} if withheld else {}),
+            },
+        )
+        found = self._found.pop(caller.thread, None) or deque(maxlen=_DISCOVERIES)
+        found.appendleft((number, frozenset(key for key, _ in shown)))
+        self._found[caller.thread] = found
+        if len(self._found) > _REMEMBERED:
+            del self._found[next(iter(self._found))]
+
+    def simple(
+        self,
+        caller: Caller,
+        action: str,
+        *,
+        began: float,
+        query: str | None = None,
+        target: str | None = None,
+        detail: Json | None = None,
+        parent: str = "",
+        record_id: str = "",
+        status: str = "ok",
+    ) -> str:
+        """Record something that reached no server; gives the id of the record."""
+        fields = _of(caller, action)
+        if record_id:
+            fields["record_id"] = record_id
+        record = AuditRecord(
+            **fields,
+            query=query,
+            target=target,
+            parent_id=parent or self._discovery_of(caller, target),
+            status=status,
+            duration_ms=_elapsed_ms(began),
+            detail=_traced(detail or {}),
+        )
+        self._sink.record(record)
+        return record.record_id
+
+    @asynccontextmanager
+    async def change(self, caller: Caller, action: str, detail: Json) -> AsyncGenerator[None]:
+        """Record what somebody changes in the block.
+
+        In a project where nothing goes unrecorded the intention is kept before the block begins,
+        and the outcome is a record of its own.
+
+        Raises:
+            StoreError: It could not be kept, so the block was not begun.
+        """
+        if not self._is_closed(caller.project_id):
+            began = perf_counter()
+            yield
+            self.simple(caller, action, began=began, detail=detail)
+            return
+        fields = _of(caller, action) | {"phase": "intent", "detail": _traced(detail)}
+        async with _Receipt(self._sink, fields, None, must_be_kept=True, keeps=None):
+            yield
+
+    async def note(
+        self, caller: Caller, action: str, detail: Json, *, began: float | None = None
+    ) -> None:
+        """Record what somebody has changed, and wait for it where nothing goes unrecorded.
+
+        Raises:
+            StoreError: It could not be kept: what was changed must not be answered.
+        """
+        self.simple(caller, action, began=perf_counter() if began is None else began, detail=detail)
+        await self.settle(caller)
+
+    def approval(
+        self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
+    ) -> str:
+        """Record a step of an approval; gives the id of the record."""
+        return self.simple(
+            caller,
+            "approval",
+            began=perf_counter(),
+            target=target,
+            detail=detail,
+            parent=parent,
+            record_id=record_id,
+        )
+
+    @contextmanager
+    def refusals(self, caller: Caller, action: str, target: str) -> Generator[None]:
+        """Record what ends in an error inside the block: it reached no server."""
+        began = perf_counter()
+        try:
+            yield
+        except ToolgateError as error:
+            record = AuditRecord(
+                **_of(caller, action),
+                target=target[:_QUERY_CHARS],
+                parent_id=self._discovery_of(caller, target),
+                status=error.code,
+                duration_ms=_elapsed_ms(began),
+                detail=_traced(_why(error)),
+            )
+            self._sink.record(record)
+            raise
+
+    def around(
+        self,
+        caller: Caller,
+        action: str,
+        server: str,
+        target: str,
+        *,
+        digest: str | None = None,
+        arguments: object = None,
+        detail: Json | None = None,
+    ) -> "_Receipt":
+        """Record the intention before the block and the outcome after, whatever it is.
+
+        `async with` gives a function that takes the result; without it the outcome says how the
+        block ended.
+        """
+        fields = _of(caller, action) | {
+            "phase": "intent",
+            "parent_id": self._discovery_of(caller, target),
+            "server": server,
+            "target": target,
+            "digest": digest,
+        }
+        about = fields["detail"] = _traced(detail or {})
+        spec = self._server(server)
+        if spec is not None and spec.server_id:
+            about["server_id"] = spec.server_id
+        is_full = spec is not None and spec.audit == "full"
+        return _Receipt(
+            self._sink,
+            fields,
+            arguments,
+            must_be_kept=self._is_closed(caller.project_id),
+            keeps=self._mask if is_full else None,
+        )
+
+    async def settle(self, caller: Caller) -> None:
+        """Wait until what was recorded is kept, in a project where nothing goes unrecorded.
+
+        Raises:
+            StoreError: It could not be kept: what was recorded must not be given away.
+        """
+        if self._is_closed(caller.project_id):
+            await self._sink.settle()
+
+    def _discovery_of(self, caller: Caller, target: str | None) -> str | None:
+        """The last discovery of a conversation that showed this tool."""
+        found = self._found.get(caller.thread, ())
+        return next((number for number, shown in found if target in shown), None)
+
+
+class _Receipt:
+    """One intention and its outcome."""
+
+    def __init__(
+        self,
+        sink: AuditSink,
+        fields: dict[str, Any],
+        arguments: object,
+        *,
+        must_be_kept: bool,
+        keeps: Callable[[object], object] | None,
+    ) -> None:
+        self._sink = sink
+        self._fields = fields
+        self._arguments = arguments
+        self._must_be_kept = must_be_kept
+        self._keeps = keeps
+        self._began = perf_counter()
+        self._answer: Json | None = None
+        self._detail: Json = {}
+
+    async def __aenter__(self) -> Done:
+        if self._arguments is not None:
+            body = json_text.dumps(self._arguments)
+            self._fields["request_bytes"] = len(body)
+            self._fields["arguments_sha256"] = await _hash(body)
+            self._fields["detail"]["shape"] = _shape(self._arguments)
+            if self._keeps is not None:
+                self._fields["detail"]["arguments"] = _kept(self._keeps(self._arguments))
+        record = AuditRecord(**self._fields)
+        if not self._must_be_kept:
+            self._sink.record(record)
+            return self._take
+        try:
+            await self._sink.record_durable(record)
+        except StoreError as error:  # written once the store works again: it was not begun
+            self._sink.record(AuditRecord(**self._outcome(error)))
+            raise
+        return self._take
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        answer = self._answer
+        fields = self._outcome(error)
+        try:
+            if answer is not None:
+                body = json_text.dumps(answer)
+                fields["response_bytes"] = len(body)
+                fields["response_sha256"] = await _hash(body)
+                fields["detail"]["tokens"] = estimate_tokens(body)
+                if self._keeps is not None:
+                    fields["detail"]["result"] = _kept(self._keeps(answer))
+        finally:  # who is cancelled meanwhile loses the hash, not the record
+            self._sink.record(AuditRecord(**fields))
+
+    def _outcome(self, error: BaseException | None) -> dict[str, Any]:
+        return self._fields | {
+            "record_id": new_id(),
+            "at": utc_now(),
+            "phase": "outcome",
+            "parent_id": self._fields["record_id"],
+            "status": _ended(error) if error is not None else _status(self._answer),
+            "duration_ms": _elapsed_ms(self._began),
+            "detail": _traced(self._detail),
+        }
+
+    def _take(self, answer: Json, detail: Json | None = None) -> None:
+        self._answer = answer
+        self._detail = detail or {}
+
+
+def _shape(arguments: object) -> Json:
+    """What arguments look like, without what they say: kinds and sizes by name."""
+    found: Json = {}
+    for name, value in json_object(arguments).items():
+        if len(found) == _MOST_NAMES:
+            break
+        found[name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"] = (
+            f"text {len(value)}"
+            if isinstance(value, str)
+            else f"list {len(cast('list[object]', value))}"
+            if isinstance(value, list)
+            else f"object {len(cast('Json', value))}"
+            if isinstance(value, dict)
+            else "null"
+            if value is None
+            else "truth"
+            if isinstance(value, bool)
+            else "number"
+        )
+    return found
+
+
+def _kept(value: object) -> object:
+    """A value as the record has it: whole, or the beginning of its text."""
+    body = json_text.dumps(value)
+    if len(body) <= _MOST_KEPT:
+        return value
+    return {"cut": body[:_MOST_KEPT].decode("utf-8", "replace"), "bytes": len(body)}
+
+
+def _of(caller: Caller, action: str) -> dict[str, Any]:
+    """The fields that every record has."""
+    return {
+        "record_id": new_id(),
+        "at": utc_now(),
+        "action": action,
+        "project_id": caller.project_id,
+        "caller_id": caller.caller_id,
+        "client": caller.client,
+        "conversation": caller.conversation,
+        "request_id": REQUEST_ID.get(),
+    }
+
+
+def _traced(detail: Json) -> Json:
+    """What there is to say, with the trace that it belongs to."""
+    trace = current_trace()
+    return dict(detail) if trace is None else {**detail, "trace_id": trace.trace_id}
+
+
+def _why(error: ToolgateError) -> Json:
+    """What is kept of a refusal by a guard; its texts hold nothing of arguments."""
+    if isinstance(error, ApprovalError):
+        return {"approval": error.approval_id, "state": error.state}
+    return {"reason": error.failed} if isinstance(error, GuardError) else {}
+
+
+def _elapsed_ms(began: float) -> float:
+    return round((perf_counter() - began) * 1000, 3)
+
+
+async def _hash(body: bytes) -> str:
+    """SHA-256 in hex; of a large text in a thread, so that other calls go on."""
+    if len(body) < _LARGE_BYTES:
+        return hashlib.sha256(body).hexdigest()
+    digest = await anyio.to_thread.run_sync(hashlib.sha256, body)
+    return digest.hexdigest()
+
+
+def _ended(error: BaseException) -> str:
+    if isinstance(error, ToolgateError):
+        return error.code
+    return "internal" if isinstance(error, Exception) else "cancelled"
+
+
+def _status(result: Json | None) -> str:
+    if result is None:
+        return "ok"
+    if result.get("resultType") == "input_required":
+        return "input_required"
+    return "tool_error" if result.get("isError") is True else "ok"

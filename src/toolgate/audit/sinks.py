@@ -1,0 +1,250 @@
+"""Places beside the store that the audit can be written to: a file, syslog, OpenTelemetry."""
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+
+from toolgate.audit.export_formats import FORMS
+from toolgate.base.installation import install_hint
+from toolgate.errors import MissingExtraError, SettingError, StoreError
+from toolgate.settings import AuditSettings, expand_home, service_attributes
+from toolgate.types import AuditRecord
+
+__all__ = ["FilePlace", "Place", "SyslogPlace", "places_of"]
+
+_FACILITY: Final = 13  # log audit, RFC 5424 section 6.2.1
+_NOTICE: Final = 5
+_INFO: Final = 6
+_LONGEST_DATAGRAM: Final = 60_000
+_CONNECT_S: Final = 5.0
+
+
+class Place(Protocol):
+    """Where records are written in batches."""
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Write records; all or none.
+
+        Raises:
+            StoreError: They could not be written now.
+        """
+        ...
+
+
+def places_of(settings: AuditSettings) -> list[Place]:
+    """The places beside the store that the settings name.
+
+    Raises:
+        SettingError: One of them is not said where.
+        MissingExtraError: The library of OpenTelemetry is not installed.
+    """
+    makers: dict[str, Callable[[], Place]] = {
+        "file": lambda: FilePlace(settings),
+        "syslog": lambda: SyslogPlace(settings.syslog),
+        "otel": lambda: _OtelPlace(settings.otel_endpoint),
+    }
+    return [makers[name]() for name in settings.sinks if name != "store"]
+
+
+class FilePlace:
+    """A file with a line for each record, put aside when it is large."""
+
+    def __init__(self, settings: AuditSettings) -> None:
+        """Write where the settings say.
+
+        Raises:
+            SettingError: They do not.
+        """
+        if not settings.file:
+            raise SettingError(
+                'audit.sinks has "file", and audit.file does not say which.',
+                hint='Set audit.file = "/var/log/toolgate/audit.jsonl".',
+            )
+        self._path = Path(expand_home(settings.file))
+        self._head, self._line = FORMS[settings.file_format]
+        self._most = settings.file_max_mb * 2**20
+        self._kept = settings.file_kept
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Write lines, on disk when it returns; all or none."""
+        await anyio.to_thread.run_sync(self._write, records)
+
+    def _write(self, records: Sequence[AuditRecord]) -> None:
+        text = "".join(map(self._line, records)).encode("utf-8", "replace")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._put_aside(len(text))
+            handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+            try:
+                _append(handle, text, self._head.encode())
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StoreError(
+                f"The audit file {self._path} cannot be written: {error.strerror}.",
+                hint="Make room, or make the file and its folder writable for this user.",
+            ) from error
+
+    def _put_aside(self, coming: int) -> None:
+        """Number the old files on when the present one is full."""
+        if not self._path.exists() or self._path.stat().st_size + coming <= self._most:
+            return
+        for number in range(self._kept, 0, -1):
+            old = self._numbered(number - 1) if number > 1 else self._path
+            if old.exists():
+                old.replace(self._numbered(number))
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _append(handle: int, text: bytes, head: bytes) -> None:
+    """Write all or nothing: what a full disk has cut is taken back."""
+    size = os.fstat(handle).st_size
+    wanted = text if size else head + text
+    try:
+        written = os.write(handle, wanted)
+        while written < len(wanted):
+            written += os.write(handle, wanted[written:])
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, size)
+        raise
+
+
+class SyslogPlace:
+    """A syslog server, by RFC 5424: `unix:/dev/log`, `udp://HOST:PORT`, `tcp://HOST:PORT`."""
+
+    def __init__(self, address: str) -> None:
+        """Write to an address.
+
+        Raises:
+            SettingError: It is none.
+        """
+        place = urlsplit(address)
+        try:
+            is_network = place.scheme in {"udp", "tcp"} and bool(place.hostname and place.port)
+        except ValueError:
+            is_network = False
+        if not is_network and not (place.scheme == "unix" and place.path):
+            raise SettingError(
+                f"audit.syslog is {address[:80]!r}.",
+                allowed="Allowed: unix:/dev/log, udp://HOST:PORT, tcp://HOST:PORT.",
+                hint="Correct it.",
+            )
+        self._address = address
+        self._place = place
+        self._socket: socket.socket | None = None
+        self._host = socket.gethostname() or "-"
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Send a message for each record."""
+        await anyio.to_thread.run_sync(self._send, records)
+
+    def _send(self, records: Sequence[AuditRecord]) -> None:
+        try:
+            if self._socket is None:
+                self._socket = self._connected()
+            for record in records:
+                message = self._message(record)
+                if self._socket.type == socket.SOCK_STREAM:  # counted: RFC 6587 section 3.4.1
+                    message = str(len(message)).encode() + b" " + message
+                self._socket.sendall(message)
+        except OSError as error:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+            raise StoreError(
+                f"The syslog at {self._address} does not take the audit: {error}.",
+                hint="Look whether it runs, and correct audit.syslog.",
+            ) from error
+
+    def _connected(self) -> socket.socket:
+        place = self._place
+        if place.scheme == "unix":
+            found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            found.settimeout(_CONNECT_S)
+            found.connect(place.path)
+            return found
+        address = (place.hostname or "", place.port or 0)
+        if place.scheme == "tcp":
+            return socket.create_connection(address, timeout=_CONNECT_S)
+        family, kind, protocol, _, where = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
+        found = socket.socket(family, kind, protocol)
+        found.connect(where)
+        return found
+
+    def _message(self, record: AuditRecord) -> bytes:
+        level = _INFO if record.status == "ok" else _NOTICE
+        head = (
+            f"<{_FACILITY * 8 + level}>1 {record.at or '-'} {self._host} toolgate {os.getpid()}"
+            f" {record.action or '-'} - "
+        )
+        text = head.encode("ascii", "replace") + FORMS["jsonl"][1](record).rstrip().encode()
+        return text[:_LONGEST_DATAGRAM] if self._place.scheme != "tcp" else text
+
+
+class _OtelPlace:
+    """A collector of OpenTelemetry logs, over HTTP."""
+
+    def __init__(self, endpoint: str) -> None:
+        try:
+            exporting = import_module("opentelemetry.exporter.otlp.proto.http._log_exporter")
+            self._logs: Any = import_module("opentelemetry._logs")
+            self._sdk: Any = import_module("opentelemetry.sdk._logs")
+            self._results: Any = import_module("opentelemetry.sdk._logs.export")
+            resources: Any = import_module("opentelemetry.sdk.resources")
+            self._scopes: Any = import_module("opentelemetry.sdk.util.instrumentation")
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                'audit.sinks has "otel", which needs a library that is not installed.',
+                hint=install_hint("otel"),
+            ) from error
+        options = {"endpoint": endpoint} if endpoint else {}
+        self._exporter: Any = exporting.OTLPLogExporter(**options)
+        self._resource = resources.Resource.create(service_attributes())
+        self._endpoint = endpoint or "the collector of the environment"
+
+    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Send them as log records."""
+        await anyio.to_thread.run_sync(self._send, records)
+
+    def _send(self, records: Sequence[AuditRecord]) -> None:
+        result = self._exporter.export([self._log_record(record) for record in records])
+        if getattr(result, "name", "") != "SUCCESS":
+            raise StoreError(
+                f"The audit could not be sent to {self._endpoint}.",
+                hint="Look whether the collector runs, and correct audit.otel_endpoint.",
+            )
+
+    def _log_record(self, record: AuditRecord) -> Any:
+        at = round(datetime.fromisoformat(record.at).timestamp() * 1e9)
+        is_fine = record.status in {"ok", "input_required"}
+        severity = self._logs.SeverityNumber.INFO if is_fine else self._logs.SeverityNumber.WARN
+        trace = str(record.detail.get("trace_id") or "0")
+        made = self._logs.LogRecord(
+            timestamp=at,
+            observed_timestamp=at,
+            trace_id=int(trace, 16) if trace.isalnum() else 0,
+            span_id=0,
+            severity_number=severity,
+            severity_text=severity.name,
+            body=FORMS["jsonl"][1](record).rstrip(),
+            attributes={
+                "event.name": f"toolgate.audit.{record.action}",
+                "toolgate.record_id": record.record_id,
+                "toolgate.status": record.status,
+                "toolgate.project": record.project_id,
+                "toolgate.target": record.target or "",
+                "enduser.id": record.caller_id,
+            },
+        )
+        scope = self._scopes.InstrumentationScope("toolgate.audit")
+        return self._sdk.ReadableLogRecord(made, self._resource, instrumentation_scope=scope)

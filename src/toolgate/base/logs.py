@@ -1,0 +1,229 @@
+"""Logging: one set-up for the processes that serve, one form of a line.
+
+Called by the command line when a gateway starts; importing a module of Toolgate sets up nothing.
+"""
+
+import json
+import logging
+import logging.handlers
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from toolgate.base.tracing import current_trace
+from toolgate.errors import SettingError
+
+__all__ = ["REQUEST_ID", "set_up", "tail", "take_over"]
+
+REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
+"""Id of the request that is being worked on; log lines, audit, errors and answers carry it."""
+
+ROTATE_BYTES = 10 * 2**20
+"""Size at which a log file is put aside."""
+
+ROTATE_KEPT = 5
+"""Files put aside that are kept."""
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""Attributes that every record has; the rest are the fields of the event."""
+
+
+class LogOptions(Protocol):
+    """What `set_up` reads of the table `[log]`."""
+
+    @property
+    def level(self) -> str:
+        """`debug`, `info`, `warning` or `error`."""
+        ...
+
+    @property
+    def format(self) -> str:
+        """`text` or `json`."""
+        ...
+
+    @property
+    def path(self) -> Path | None:
+        """The file to write to; None for the stream."""
+        ...
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """Level by server name."""
+        ...
+
+
+def set_up(settings: LogOptions, *, verbose: int = 0, stream: TextIO | None = None) -> Path | None:
+    """Send the log where the settings say; gives the file, None for standard error.
+
+    Args:
+        settings: Table `[log]`.
+        verbose: 1 and more lower the level to debug.
+        stream: Where to write when there is no file; standard error by default.
+
+    Raises:
+        SettingError: The file cannot be written.
+    """
+    level = logging.DEBUG if verbose else _LEVELS[settings.level]
+    path = settings.path
+    handler = _file_handler(path) if path else logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines() if settings.format == "json" else TextLines())
+    by_server = {name: _LEVELS.get(word, level) for name, word in settings.servers.items()}
+    handler.addFilter(ByServer(level, by_server))
+
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("toolgate").setLevel(min([level, *by_server.values()]))
+    logging.captureWarnings(True)
+    return path
+
+
+def take_over(library: str) -> None:
+    """Have the log of a library that writes one of its own go where that of the gateway goes.
+
+    Call it after the library was imported: FastMCP then sends its log to standard error, in colours
+    and columns, whatever `[log]` says (fastmcp 4.1.2). Without `set_up` nothing is done: in a
+    program of somebody else that program decides.
+    """
+    ours = (JsonLines, TextLines)
+    if not any(isinstance(each.formatter, ours) for each in logging.getLogger().handlers):
+        return
+    logger = logging.getLogger(library)
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+        handler.close()
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
+
+
+def tail(path: Path, *, lines: int = 200, most_bytes: int = 256 * 2**10) -> list[str]:
+    """The last lines of a log file; none when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - most_bytes))
+            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
+class ByServer(logging.Filter):
+    """Lets a record pass by the level of the server it speaks of, else by the general one."""
+
+    def __init__(self, level: int, by_server: Mapping[str, int]) -> None:
+        super().__init__()
+        self._level = level
+        self._by_server = by_server
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is written."""
+        server = getattr(record, "server", None)
+        level = self._by_server.get(server, self._level) if isinstance(server, str) else self._level
+        return record.levelno >= level
+
+
+class PrivateFile(logging.handlers.RotatingFileHandler):
+    """A log file that its user alone may read: it names servers, programs and paths."""
+
+    def _open(self) -> TextIOWrapper:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o600)
+
+        # the opener hides from the type checker that the file is one of text
+        file: Any = open(  # noqa: SIM115 - the handler closes it
+            self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=private
+        )
+        return file
+
+
+class TextLines(logging.Formatter):
+    """`2026-01-31 10:00:00.000+01:00 warning upstream down  server=github after_s=5.0`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, with the traceback below it where there is one."""
+        at = _at(record).astimezone().isoformat(sep=" ", timespec="milliseconds")
+        fields = "".join(f" {name}={_word(value)}" for name, value in _fields(record).items())
+        line = f"{at} {record.levelname.lower():<7} {_one_line(record.getMessage())}"
+        line += f" {fields}" if fields else ""
+        return f"{line}\n{_traceback(record)}" if record.exc_info else line
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: `at`, `level`, `logger`, `event`, the fields, `traceback`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        entry: dict[str, Any] = {
+            "at": _at(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        entry |= _fields(record)
+        if record.exc_info:
+            entry["traceback"] = _traceback(record)
+        return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def _file_handler(path: Path) -> logging.Handler:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return PrivateFile(
+            path,
+            maxBytes=ROTATE_BYTES,
+            backupCount=ROTATE_KEPT,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+    except OSError as error:
+        raise SettingError(
+            f"Log file {str(path)!r} cannot be written: {error.strerror or error}.",
+            hint="Set log.file to a file in a folder that you may write, or remove it.",
+        ) from error
+
+
+def _at(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, tz=UTC)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    found = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    request_id = REQUEST_ID.get()
+    if request_id:
+        found.setdefault("request_id", request_id)
+    trace = current_trace()
+    if trace is not None:
+        found.setdefault("trace_id", trace.trace_id)
+    return found
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    assert record.exc_info
+    return "".join(traceback.format_exception(*record.exc_info)).rstrip()
+
+
+def _word(value: object) -> str:
+    text = str(value)
+    plain = text and not any(char.isspace() or char in '"=' for char in text) and text.isprintable()
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _one_line(text: str) -> str:
+    """A text of others cannot start a line of its own in the log."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")

@@ -1,0 +1,238 @@
+"""Implementations by name: `search/strategies/bm25.py` is the search that settings call `bm25`.
+
+In the folder of a kind every module without a leading underscore, other than `base`, is an
+implementation. It exports `Options`, a frozen keyword-only dataclass, and `build(options, *,
+<services that it names>)`. Installed packages add names through the entry point group
+`toolgate.<kind>`; they never replace one of ours.
+
+Knows no seam: what an implementation must be able to do is the contract that `make` is given.
+"""
+
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, TypeGuard, TypeVar, cast, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from toolgate.base.installation import install_hint
+from toolgate.errors import (
+    BrokenPluginError,
+    MissingExtraError,
+    OptionError,
+    UnknownPluginError,
+)
+from toolgate.types import PluginSpec
+
+__all__ = ["FOLDERS", "available", "make"]
+
+FOLDERS = {
+    "authenticator": "security.authn",
+    "embedder": "models.embedders",
+    "engine": "chat.engines",
+    "llm": "models.llm",
+    "passages": "store.passages",
+    "search": "search.strategies",
+    "store": "store",
+    "transport": "upstream.transports",
+    "vectors": "store.vectors",
+}
+"""Package below `toolgate` that has the implementations of each kind."""
+
+ContractT = TypeVar("ContractT")
+
+_EXTRAS = {"pgvector": "postgres"}
+"""Extras of implementations whose name is not that of their extra."""
+
+
+def available(kind: str) -> list[str]:
+    """Names that the settings may use for a seam, sorted; none of them is imported."""
+    return sorted({*_shipped(kind), *_installed(kind)})
+
+
+def make(
+    kind: str, contract: type[ContractT], spec: PluginSpec, services: Mapping[str, object]
+) -> ContractT:
+    """The implementation that `spec` names, built with its options and the services it asks for.
+
+    Args:
+        kind: One of `FOLDERS`; from our own code, never from a request.
+        contract: Protocol of the kind, which the built object must satisfy.
+        spec: Name and options from the settings.
+        services: All that can be handed over; `build` gets those that it names.
+
+    Raises:
+        UnknownPluginError: No file of the folder and no entry point has this name.
+        MissingExtraError: The module needs a library that is not installed.
+        OptionError: An option is unknown, of the wrong type or out of range.
+        BrokenPluginError: The module breaks the rules above, or wants a service that nobody has.
+    """
+    label = f"{kind} {spec.name!r}"
+    module = _import(kind, spec)
+    options_type, build = _halves(module, label)
+    options = _read_options(options_type, spec, label)
+    built = build(options, **_pick_services(build, services, label))
+    if not _satisfies(built, contract):
+        raise BrokenPluginError(
+            f"{label} built a {type(built).__name__!r}, which is no {contract.__name__!r}.",
+            hint=f"Run the suite in toolgate.testing.contracts on {module.__name__}.",
+        )
+    return built
+
+
+def _satisfies(built: object, contract: type[ContractT]) -> TypeGuard[ContractT]:
+    """Whether it has all that a contract asks for, none of which is called.
+
+    `isinstance` reads properties before Python 3.12, and what a property tells may have to be read
+    from a file first, which is not there or takes its time.
+    """
+    if not getattr(contract, "_is_protocol", False):
+        return isinstance(built, contract)
+    asked = {
+        name
+        for kind in contract.__mro__
+        if getattr(kind, "_is_protocol", False)
+        for name in (*vars(kind), *inspect.get_annotations(kind))
+        if not name.startswith("_")
+    }
+    return all(inspect.getattr_static(built, name, None) is not None for name in asked)
+
+
+@cache
+def _shipped(kind: str) -> frozenset[str]:
+    folder = import_module(f"toolgate.{FOLDERS.get(kind, kind)}")
+    found = {module.name for module in pkgutil.iter_modules(folder.__path__) if not module.ispkg}
+    return frozenset(name for name in found if name != "base" and not name.startswith("_"))
+
+
+@cache
+def _installed(kind: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"toolgate.{kind}")}
+
+
+def _import(kind: str, spec: PluginSpec) -> ModuleType:
+    shipped = spec.name in _shipped(kind)
+    # Looking for entry points reads the metadata of every installed package: only when needed.
+    if not shipped and spec.name not in _installed(kind):
+        names = available(kind)
+        raise UnknownPluginError(
+            f"{kind} {spec.name!r} does not exist.",
+            allowed=f"Available: {', '.join(names) or 'none'}.",
+            hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
+        )
+    path = (
+        f"toolgate.{FOLDERS.get(kind, kind)}.{spec.name}"
+        if shipped
+        else _installed(kind)[spec.name].module
+    )
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in {"", "toolgate", path.partition(".")[0]}:
+            raise  # our own module is missing: a bug, not a library to install
+        raise MissingExtraError(
+            f"{kind} {spec.name!r} needs the library {missing!r}, which is not installed.",
+            hint=install_hint(_EXTRAS.get(spec.name, spec.name))
+            if shipped
+            else f"Install {missing!r}.",
+        ) from error
+
+
+def _halves(module: ModuleType, label: str) -> tuple[type[Any], Callable[..., object]]:
+    options_type: object = getattr(module, "Options", None)
+    build: object = getattr(module, "build", None)
+    if isinstance(options_type, type) and is_dataclass(options_type) and callable(build):
+        return options_type, build
+    raise BrokenPluginError(
+        f"{label} is not an implementation.",
+        allowed=f"{module.__name__} needs a dataclass Options and a function build.",
+        hint="Add both, or let the file name start with an underscore if it is a helper.",
+    )
+
+
+def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
+    # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
+    # would be ignored in silence; names are compared first.
+    _refuse_unknown(options_type, spec.options, spec, label)
+    try:
+        return TypeAdapter(options_type).validate_python(dict(spec.options))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        own = first.get("ctx", {}).get("error")
+        nested = [str(part) for part in first["loc"]]
+        if isinstance(own, OptionError) and own.option:
+            raise OptionError(
+                f"Option {'.'.join([*nested, own.option])!r} of {label} is {own.came}.",
+                allowed=own.allowed,
+                hint=own.hint or f"Correct it under {_table_of(spec, nested)}.",
+            ) from None
+        where = ".".join(nested) or "as a whole"
+        table = _table_of(spec, nested[:-1])
+        if first["type"] == "missing":
+            raise OptionError(
+                f"Option {where} of {label} is missing.",
+                hint=f"Set it under {table}.",
+            ) from error
+        raise OptionError(
+            f"Option {where} of {label} is not valid: got {_shown(first['input'])}.",
+            allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",
+            hint=f"Correct it under {table}.",
+        ) from error
+
+
+def _refuse_unknown(
+    options_type: type[Any],
+    options: Mapping[str, object],
+    spec: PluginSpec,
+    label: str,
+    within: Sequence[str] = (),
+) -> None:
+    """Refuse names that the options do not have, those of tables in them included."""
+    allowed = sorted(field.name for field in fields(options_type))
+    kinds = get_type_hints(options_type)
+    for name, value in options.items():
+        if name not in allowed:
+            raise OptionError(
+                f"Option {'.'.join([*within, name])!r} of {label} does not exist.",
+                allowed=f"Allowed: {', '.join(allowed) or 'none'}.",
+                hint=f"Correct or remove it under {_table_of(spec, within)}.",
+            )
+        if is_dataclass(kinds[name]) and isinstance(value, Mapping):
+            own = cast("Mapping[str, object]", value)
+            _refuse_unknown(cast("type[Any]", kinds[name]), own, spec, label, [*within, name])
+
+
+def _table_of(spec: PluginSpec, within: Sequence[str]) -> str:
+    """Where options stand in the settings."""
+    return ".".join([spec.options_at or spec.setting, *within])
+
+
+def _shown(value: object) -> str:
+    """A value for a message: options hold secrets (environment, headers), so only plain numbers."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return f"a value of type {type(value).__name__}"
+
+
+def _pick_services(
+    build: Callable[..., object], services: Mapping[str, object], label: str
+) -> dict[str, object]:
+    named = [
+        parameter
+        for parameter in inspect.signature(build).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for parameter in named:
+        if parameter.name not in services and parameter.default is inspect.Parameter.empty:
+            raise BrokenPluginError(
+                f"{label} asks for the service {parameter.name!r}, which does not exist.",
+                allowed=f"Services: {', '.join(sorted(services)) or 'none'}.",
+                hint="Correct the parameter of build, or give it a default.",
+            )
+    return {p.name: services[p.name] for p in named if p.name in services}

@@ -1,0 +1,71 @@
+"""What is different between two definitions of one tool, for people who have to say yes."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from toolgate.base import json_text
+from toolgate.types import Json, json_object
+
+__all__ = ["Difference", "differences"]
+
+_MOST_LINES: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One place that is not as it was."""
+
+    where: str
+    """Path in the definition: `description`, `inputSchema.properties.to`."""
+
+    kind: str
+    """`added`, `removed` or `changed`."""
+
+    before: str = ""
+    """The old text; JSON where it is no text."""
+
+    after: str = ""
+    """The new text."""
+
+    def lines(self) -> list[str]:
+        """The difference as lines that begin with `-` or `+`, long texts line by line."""
+        old, new = self.before.splitlines(), self.after.splitlines()
+        if not old or not new:
+            return [*(f"- {line}" for line in old), *(f"+ {line}" for line in new)][:_MOST_LINES]
+        compared = difflib.ndiff(old, new)
+        return [line for line in compared if line[:2] in ("- ", "+ ")][:_MOST_LINES]
+
+
+def differences(before: Json, after: Json) -> tuple[Difference, ...]:
+    """Every place in which two definitions differ, in the order of the new one."""
+    return tuple(_compare("", before, after))
+
+
+def new_parameters(before: Json, after: Json) -> tuple[str, ...]:
+    """Names of parameters that a tool did not have before."""
+    old = json_object(json_object(before.get("inputSchema")).get("properties"))
+    new = json_object(json_object(after.get("inputSchema")).get("properties"))
+    return tuple(name for name in new if name not in old)
+
+
+def _compare(where: str, before: object, after: object) -> Iterator[Difference]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        old, new = cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", after)
+        for key in [*new, *(key for key in old if key not in new)]:
+            path = f"{where}.{key}" if where else key
+            if key not in old:
+                yield Difference(where=path, kind="added", after=_text(new[key]))
+            elif key not in new:
+                yield Difference(where=path, kind="removed", before=_text(old[key]))
+            else:
+                yield from _compare(path, old[key], new[key])
+        return
+    was, now = _text(cast("object", before)), _text(after)
+    if was != now:
+        yield Difference(where=where, kind="changed", before=was, after=now)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json_text.dumps(value).decode()

@@ -1,0 +1,374 @@
+"""Quarantine: what was accepted of each tool, and which ones wait until a person decides.
+
+A server that changes a tool after people have come to trust it ("rug pull") is the attack that a
+look at the first definition cannot see. So the accepted definition is kept, and a changed one is
+looked over against it.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal, cast
+
+from toolgate.base import json_text
+from toolgate.base.ids import utc_now
+from toolgate.catalog.scanner.definition_diff import Difference, differences, new_parameters
+from toolgate.catalog.scanner.scanner import Finding, Neighbours, Scanner, weighs
+from toolgate.errors import StoreError, UnknownToolError
+from toolgate.store import SeenTool, Store
+from toolgate.types import Json, json_object
+
+__all__ = ["Held", "Quarantine", "QuarantineMode", "Version"]
+
+log = logging.getLogger(__name__)
+
+QuarantineMode = Literal["off", "suspicious", "changed", "new"]
+"""What is held back: nothing; what the scanner finds suspicious; every change, too; every new tool,
+too."""
+
+_NEW_PARAMETER: Final = 0.4
+_NEEDED: Final = 0.7
+"""Weights of parameters that came with a change, all optional or some required: alone they are
+growth, beside another finding they are not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A tool that is held back, with all that a person needs to decide."""
+
+    server: str
+    """Its server."""
+
+    tool: str
+    """Its name on that server."""
+
+    reason: str
+    """Why, as a sentence."""
+
+    state: Literal["held", "rejected"]
+    """Whether somebody has said no already."""
+
+    seen_at: str
+    """When this definition was seen first; UTC, ISO 8601."""
+
+    findings: tuple[Finding, ...]
+    """What the scanner says."""
+
+    differences: tuple[Difference, ...]
+    """Against the definition that was accepted; everything, where none was."""
+
+    definition: Json
+    """As the server sent it."""
+
+    @property
+    def key(self) -> str:
+        """`server:tool`."""
+        return f"{self.server}:{self.tool}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A definition of a tool that its server has replaced."""
+
+    seen_at: str
+    """When it was seen first; UTC, ISO 8601."""
+
+    replaced_at: str
+    """When the next one came; UTC, ISO 8601."""
+
+    state: Literal["accepted", "held", "rejected"]
+    """What held for it last."""
+
+    definition: Json
+    """As the server sent it."""
+
+    differences: tuple[Difference, ...]
+    """What the next one changed."""
+
+
+class Quarantine:
+    """Looks at what servers list, and keeps what was seen and decided."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        project_id: str,
+        mode: Callable[[], QuarantineMode],
+        scanner: Scanner | None = None,
+    ) -> None:
+        """Make one; it reads the store when it is first asked.
+
+        Args:
+            store: Where tools are kept as they were seen.
+            project_id: Of the gateway.
+            mode: Says what is held back now; settings may change.
+            scanner: Its rules; None: those that come with Toolgate.
+        """
+        self._store = store
+        self._project_id = project_id
+        self._mode = mode
+        self._scanner = scanner
+        self._known: dict[str, dict[str, SeenTool]] | None = None
+        self._lock = asyncio.Lock()
+
+    async def look(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
+        """Which tools of a listing are to be held back: name and why.
+
+        What cannot be read from the store counts as never seen, and is looked over.
+
+        Raises:
+            StoreError: A tool has changed, and what was accepted of it cannot be read.
+        """
+        async with self._lock:
+            known = (await self._all()).setdefault(server, {})
+            if self._mode() == "off":
+                return {}
+            listed = {str(tool.get("name") or ""): tool for tool in tools}
+            new = {name: tool for name, tool in listed.items() if _differs(known.get(name), tool)}
+            if new:
+                before, around = await self._with_texts(server, known, new), self._neighbours()
+                seen = await asyncio.to_thread(self._judge_all, server, before, new, around)
+                is_kept = await self._save(seen, changed={one for one in new if one in known})
+                known.update({one.tool: _without_texts(one) if is_kept else one for one in seen})
+            return {name: _reason(known[name]) for name in listed if self._holds(known[name])}
+
+    async def held(self) -> list[Held]:
+        """All that is held back now, by server and name."""
+        async with self._lock:
+            everything = await self._all()
+            rows = [one for of in everything.values() for one in of.values() if self._holds(one)]
+        return [_shown(one) for one in sorted(rows, key=lambda one: (one.server, one.tool))]
+
+    async def decide(self, server: str, tool: str, *, accept: bool, by: str) -> Held:
+        """Let a tool through from now on, or keep it held; until it changes again.
+
+        Raises:
+            UnknownToolError: No such tool is held back.
+            StoreError: The decision could not be kept; nothing has changed.
+        """
+        async with self._lock:
+            known = (await self._all()).get(server, {})
+            row = known.get(tool)
+            if row is None or row.state == "accepted":
+                raise UnknownToolError(
+                    f"No tool {tool!r} of the server {server!r} is held back.",
+                    hint="See what is: toolgate servers approve",
+                )
+            decided = replace(
+                row,
+                state="accepted" if accept else "rejected",
+                accepted=row.definition if accept else row.accepted,
+                accepted_digest=row.digest if accept else row.accepted_digest,
+                decided_at=utc_now(),
+                decided_by=by,
+            )
+            await self._store.save_seen_tools([decided])
+            known[tool] = _without_texts(decided)
+            return _shown(row)
+
+    async def versions(self, server: str, tool: str, now: Json) -> list[Version]:
+        """What a tool was before, the last first, each with what is different from the next.
+
+        Args:
+            server: Its server.
+            tool: Its name on that server.
+            now: Its definition as callers see it.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        found: list[Version] = []
+        after = now
+        for one in await self._store.tool_versions(self._project_id, server, tool):
+            before = json_object(json_text.loads(one.definition))
+            changes = differences(before, after)
+            if changes:
+                found.append(
+                    Version(
+                        seen_at=one.seen_at,
+                        replaced_at=one.replaced_at,
+                        state=one.state,
+                        definition=before,
+                        differences=changes,
+                    )
+                )
+            after = before
+        return found
+
+    async def forget(self, server: str) -> None:
+        """A server is removed: nothing of it is known any more."""
+        async with self._lock:
+            (await self._all()).pop(server, None)
+            try:
+                await self._store.forget_seen_tools(self._project_id, server)
+            except StoreError as error:
+                log.warning("tools seen not forgotten", extra={"error": str(error)})
+
+    def _holds(self, row: SeenTool) -> bool:
+        """A decision holds in every mode but `off`; the modes differ in what they ask about."""
+        return row.state != "accepted" and self._mode() != "off"
+
+    async def _all(self) -> dict[str, dict[str, SeenTool]]:
+        if self._known is None:
+            try:
+                rows = await self._store.seen_tools(self._project_id)
+            except StoreError as error:
+                log.warning("tools seen cannot be read", extra={"error": str(error)})
+                return {}
+            self._known = {}
+            for row in rows:
+                self._known.setdefault(row.server, {})[row.tool] = _without_texts(row)
+        return self._known
+
+    async def _with_texts(
+        self, server: str, known: Mapping[str, SeenTool], tools: Collection[str]
+    ) -> Mapping[str, SeenTool]:
+        """What is known of a server, with the texts of those of these tools that were accepted."""
+        if not any(name in known and known[name].accepted_digest for name in tools):
+            return known
+        rows = await self._store.seen_tools(self._project_id, server)
+        whole = {name: row for name, row in known.items() if row.accepted}
+        return {**known, **{row.tool: row for row in rows}, **whole}
+
+    def _neighbours(self) -> Neighbours:
+        everything = self._known or {}
+        return Neighbours.of(
+            (one.server, one.tool) for of in everything.values() for one in of.values()
+        )
+
+    async def _save(self, rows: Sequence[SeenTool], *, changed: Collection[str]) -> bool:
+        """Whether they are in the store now."""
+        try:
+            await self._store.save_seen_tools(rows, changed=changed)
+        except StoreError as error:
+            log.warning("tools seen not stored", extra={"error": str(error)})
+            return False
+        return True
+
+    def _judge_all(
+        self,
+        server: str,
+        known: Mapping[str, SeenTool],
+        tools: Mapping[str, Json],
+        around: Neighbours,
+    ) -> list[SeenTool]:
+        if self._scanner is None:
+            self._scanner = Scanner()
+        return [
+            self._judge(self._scanner, server, known.get(name), name, tool, around)
+            for name, tool in tools.items()
+        ]
+
+    def _judge(
+        self,
+        scanner: Scanner,
+        server: str,
+        old: SeenTool | None,
+        name: str,
+        tool: Json,
+        around: Neighbours,
+    ) -> SeenTool:
+        body = json_text.dumps(tool)
+        digest = _digest(body)
+        try:
+            findings = scanner.scan(tool, server=server, neighbours=around)
+        except Exception as error:  # what makes the scanner fail may be made for that
+            log.exception("a tool could not be looked over", extra={"server": server, "tool": name})
+            findings = (_not_read(error),)
+        before = old.accepted if old is not None else b""
+        if before:
+            findings = (*findings, *_growth(json_object(json_text.loads(before)), tool))
+        mode = self._mode()
+        hold = (
+            mode == "new"
+            or (mode == "changed" and bool(before))
+            or weighs(findings)
+            # What was held and changes again is no first sight: somebody has to look at it still.
+            or (old is not None and old.state != "accepted" and not before and bool(findings))
+        )
+        if old is not None and digest == old.accepted_digest:
+            hold = False  # It is again as it was accepted.
+        return SeenTool(
+            project_id=self._project_id,
+            server=server,
+            tool=name,
+            digest=digest,
+            definition=body,
+            accepted_digest=(old.accepted_digest if old else "") if hold else digest,
+            accepted=before if hold else body,
+            state="held" if hold else "accepted",
+            findings=json.dumps([asdict(each) for each in findings], ensure_ascii=False),
+            seen_at=utc_now(),
+        )
+
+
+def _without_texts(row: SeenTool) -> SeenTool:
+    """The row as it is remembered: of thousands of accepted tools the digests do."""
+    return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
+
+
+def _not_read(error: Exception) -> Finding:
+    return Finding(
+        rule="not-read",
+        where="",
+        reason="It could not be looked over.",
+        excerpt=type(error).__name__,
+    )
+
+
+def _differs(row: SeenTool | None, tool: Json) -> bool:
+    return row is None or row.digest != _digest(json_text.dumps(tool))
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _growth(before: Json, after: Json) -> list[Finding]:
+    """Parameters that a tool did not have when it was accepted."""
+    added = new_parameters(before, after)
+    if not added:
+        return []
+    required = json_object(after.get("inputSchema")).get("required")
+    needed = [name for name in added if isinstance(required, list) and name in required]
+    return [
+        Finding(
+            rule="new-parameter",
+            where=f"inputSchema.properties.{(needed or list(added))[0]}",
+            reason=f"It has new parameters: {', '.join(map(repr, added[:8]))}.",
+            excerpt=", ".join(added)[:160],
+            weight=_NEEDED if needed else _NEW_PARAMETER,
+        )
+    ]
+
+
+def _reason(row: SeenTool) -> str:
+    if row.state == "rejected":
+        return f"{row.decided_by or 'Somebody'} said no to it."
+    findings = _findings(row)
+    if findings:
+        return findings[0].reason
+    return "It has changed." if row.accepted else "It is new."
+
+
+def _findings(row: SeenTool) -> tuple[Finding, ...]:
+    return tuple(Finding(**each) for each in cast("list[dict[str, Any]]", json.loads(row.findings)))
+
+
+def _shown(row: SeenTool) -> Held:
+    definition = json_object(json_text.loads(row.definition))
+    before = json_object(json_text.loads(row.accepted)) if row.accepted else {}
+    return Held(
+        server=row.server,
+        tool=row.tool,
+        reason=_reason(row),
+        state="rejected" if row.state == "rejected" else "held",
+        seen_at=row.seen_at,
+        findings=_findings(row),
+        differences=differences(before, definition),
+        definition=definition,
+    )

@@ -1,0 +1,105 @@
+"""The rules of the scanner, read from `rules.toml` beside this file."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Final, cast
+
+from toolgate.errors import SettingError
+
+__all__ = ["Rule", "expression", "load_rules", "may_hold"]
+
+_KEYS: Final = frozenset({"id", "says", "weight", "any", "unless", "needs", "in_names"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Something that a tool's text does not say for its own sake."""
+
+    id: str
+    """Stable; findings and settings name it."""
+
+    says: str
+    """What the text does, as the end of a sentence that begins with "It"."""
+
+    weight: float
+    """How much it counts; findings of 1 together hold a tool back."""
+
+    patterns: tuple[re.Pattern[str], ...]
+    """One of them is in the text."""
+
+    unless: tuple[re.Pattern[str], ...] = ()
+    """And none of these within the same sentence."""
+
+    needs: tuple[str, ...] = ()
+    """One of these is in every text, in small letters, in which it can hold; empty: unknown."""
+
+    in_names: bool = False
+    """Whether names of parameters are looked at, too."""
+
+    def search(self, text: str, lowered: str) -> re.Match[str] | None:
+        """The first place where it holds in a plain text; `lowered` is that in small letters."""
+        if not may_hold(lowered, self.needs):
+            return None
+        for pattern in self.patterns:
+            for match in pattern.finditer(text):
+                if not any(each.search(_sentence(text, match)) for each in self.unless):
+                    return match
+        return None
+
+
+def may_hold(lowered: str, needs: tuple[str, ...]) -> bool:
+    """Whether a text in small letters has one of the words that are needed, if any are; quick."""
+    # A loop, as this is asked very often: `any` with a generator takes twice the time.
+    for word in needs:
+        if word in lowered:
+            return True
+    return not needs
+
+
+def _sentence(text: str, match: re.Match[str]) -> str:
+    begin = max(text.rfind(mark, 0, match.start()) for mark in (".", "\n", "!", "?")) + 1
+    ends = [at for mark in (". ", "\n", "!", "?") if (at := text.find(mark, match.end())) >= 0]
+    return text[begin : min(ends, default=len(text))]
+
+
+@lru_cache(maxsize=1)
+def load_rules() -> tuple[Rule, ...]:
+    """The rules that come with Toolgate.
+
+    Raises:
+        SettingError: The file of rules is damaged.
+    """
+    text = files("toolgate.catalog.scanner").joinpath("rules.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    phrases = cast("dict[str, str]", table["phrases"])
+    return tuple(_rule(each, phrases) for each in cast("list[dict[str, Any]]", table["rule"]))
+
+
+def _rule(row: dict[str, Any], phrases: dict[str, str]) -> Rule:
+    unknown = row.keys() - _KEYS
+    if unknown:
+        raise SettingError(
+            f"Rule {row.get('id')!r} of the scanner has no key {min(unknown)!r}.",
+            allowed=f"Allowed: {', '.join(sorted(_KEYS))}.",
+            hint="Install Toolgate again; its file of rules is damaged.",
+        )
+    return Rule(
+        id=row["id"],
+        says=row["says"],
+        weight=float(row.get("weight", 1)),
+        patterns=tuple(expression(each, phrases) for each in row["any"]),
+        unless=tuple(expression(each, phrases) for each in row.get("unless", ())),
+        needs=tuple(row.get("needs", ())),
+        in_names=bool(row.get("in_names", False)),
+    )
+
+
+def expression(source: str, phrases: dict[str, str]) -> re.Pattern[str]:
+    """A rule's expression; `{name}` stands for a phrase, a blank for any space."""
+    full = source
+    while match := re.search(r"\{([a-z_]+)\}", full):
+        full = full[: match.start()] + f"(?:{phrases[match[1]]})" + full[match.end() :]
+    return re.compile(full.replace(" ", r"\s+"), re.IGNORECASE)

@@ -1,0 +1,397 @@
+"""The scanner: a tool's definition in, what is suspicious about it out.
+
+It reads everything that a model would read: name, title, description, and every text and name of
+the schemas. It decides nothing: whoever asked holds back what has findings that weigh 1 together.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final, cast
+
+from toolgate.catalog.scanner.normalize import (
+    MOST_CHARS,
+    decoded_parts,
+    hidden_kinds,
+    plain,
+    skeleton,
+)
+from toolgate.catalog.scanner.rules import Rule, load_rules
+from toolgate.catalog.scanner.sentences import (
+    ENOUGH,
+    SOME,
+    Sentence,
+    steering,
+    told_apart,
+    with_signals,
+)
+from toolgate.catalog.scanner.signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
+from toolgate.types import Json
+
+__all__ = ["Finding", "Neighbours", "Scanner", "weighs"]
+
+_EXCERPT: Final = 160
+_MOST_DEPTH: Final = 40
+_NAME: Final = " (name)"
+"""End of the path of a name, beside that of its value."""
+_SHORT: Final = 8
+"""Characters in which nothing can be said: `string`, `object`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something suspicious in a tool's definition."""
+
+    rule: str
+    """Id of the rule."""
+
+    where: str
+    """Path in the definition: `description`, `inputSchema.properties.path.description`."""
+
+    reason: str
+    """A sentence for people."""
+
+    excerpt: str
+    """The place, with invisible characters made visible; at most 160 characters."""
+
+    weight: float = 1.0
+    """How much it counts; 1 is enough to hold a tool back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """The tools of other servers, as far as the scanner has to know them."""
+
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Servers by bare tool name."""
+
+    looks: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Name and server by how a name looks."""
+
+    folded: frozenset[str] = frozenset()
+    """Names of the servers, in small letters."""
+
+    @classmethod
+    def of(cls, tools: Iterable[tuple[str, str]]) -> "Neighbours":
+        """From pairs of server and tool name."""
+        pairs = list(tools)
+        names: dict[str, frozenset[str]] = {}
+        for server, name in pairs:
+            names[name] = names.get(name, frozenset()) | {server}
+        return cls(
+            names=names,
+            looks={skeleton(name): (name, server) for server, name in pairs},
+            folded=frozenset(server.casefold() for server, _ in pairs),
+        )
+
+
+class Scanner:
+    """Looks tool definitions over."""
+
+    def __init__(self, rules: Iterable[Rule] | None = None) -> None:
+        self._rules = tuple(rules) if rules is not None else load_rules()
+        # Parameters of one server are described in the same words again and again.
+        self._suspicions = lru_cache(maxsize=256)(self._look)
+        self._sentences = lru_cache(maxsize=256)(_sentences)
+
+    def scan(
+        self, definition: Json, *, server: str = "", neighbours: Neighbours | None = None
+    ) -> tuple[Finding, ...]:
+        """What is suspicious, the heaviest first; nothing for a tool that describes itself.
+
+        Args:
+            definition: As its server sent it.
+            server: Name of its server; it may speak of its own tools.
+            neighbours: The tools of all servers.
+        """
+        found: dict[tuple[str, str], Finding] = {}
+        texts, is_all = _texts(definition)
+        if not is_all:
+            reason = f"It is nested deeply, or has more than {MOST_CHARS:,} characters of text."
+            found["too-long", ""] = Finding(rule="too-long", where="", reason=reason, excerpt="")
+        for where, text in texts:
+            if len(text) < _SHORT and text.isascii() and text.isprintable():
+                continue
+            for finding in self._suspicions(text, where.endswith(_NAME)):
+                found.setdefault((finding.rule, where), replace(finding, where=where))
+        others = neighbours or Neighbours()
+        for finding in _shadowing(definition, texts, server, others):
+            found.setdefault((finding.rule, finding.where), finding)
+        words = {where.rpartition(".")[2] for where, _ in texts}
+        own = _Own(server=server, words=frozenset(words), others=others)
+        for where, text in _said(texts):
+            if finding := _steering(where, self._sentences(text), own):
+                found.setdefault((finding.rule, where), finding)
+        for finding in _contradiction(definition):
+            found[finding.rule, finding.where] = finding
+        return tuple(sorted(found.values(), key=lambda each: -each.weight))
+
+    def _look(self, text: str, is_name: bool) -> tuple[Finding, ...]:  # noqa: FBT001
+        """What is suspicious about one text, wherever it stands."""
+        return tuple(self._in_text(text, is_name=is_name))
+
+    def _in_text(self, text: str, *, is_name: bool) -> Iterator[Finding]:
+        kinds = hidden_kinds(text)
+        if kinds:
+            yield Finding(
+                rule="hidden-text",
+                where="",
+                reason=f"It has {', '.join(kinds)}.",
+                excerpt=_visible(text),
+            )
+        yield from self._by_rules(plain(text), "", is_name=is_name)
+        for encoding, content in decoded_parts(text):
+            inside = list(self._by_rules(plain(content), f" in {encoding}", is_name=False))
+            yield from inside
+            if not inside:
+                yield Finding(
+                    rule="encoded-text",
+                    where="",
+                    reason=f"It has sentences in {encoding}, which people do not read.",
+                    excerpt=_visible(content),
+                )
+
+    def _by_rules(self, text: str, hidden: str, *, is_name: bool) -> Iterator[Finding]:
+        lowered = text.lower()
+        for rule in self._rules:
+            if is_name and not rule.in_names:
+                continue
+            match = rule.search(text, lowered)
+            if match is not None:
+                yield Finding(
+                    rule=rule.id,
+                    where="",
+                    reason=f"It {rule.says}{hidden}.",
+                    excerpt=_around(text, match),
+                    weight=1.0 if hidden else rule.weight,
+                )
+
+
+def weighs(findings: Iterable[Finding]) -> bool:
+    """Whether findings are enough to hold a tool back; each rule counts once."""
+    by_rule: dict[str, float] = {}
+    for each in findings:
+        by_rule[each.rule] = max(by_rule.get(each.rule, 0.0), each.weight)
+    return sum(by_rule.values()) >= 1
+
+
+def _texts(definition: Json) -> tuple[list[tuple[str, str]], bool]:
+    """Every text of a definition that a model may be shown, with its path; and whether that is all.
+
+    A tool has no need for more than `MOST_CHARS`, and who hides something behind them is found so.
+    """
+    texts: list[tuple[str, str]] = []
+    stack: list[tuple[str, object, int]] = [("", definition, 0)]
+    left, is_all = MOST_CHARS, True
+    while stack and left > 0:
+        where, value, depth = stack.pop()
+        if isinstance(value, str):
+            left -= len(value)
+            texts.append((where, value))
+        elif depth >= _MOST_DEPTH:
+            is_all = False
+        elif isinstance(value, Mapping):
+            for key, inner in reversed(list(cast("Mapping[str, object]", value).items())):
+                path = f"{where}.{key}" if where else key
+                if where.endswith("properties") or not re.fullmatch(r"[$\w./ -]{1,40}", key):
+                    left -= len(key)
+                    stack.append((path + _NAME, key, depth + 1))
+                if key not in ("$schema", "$id", "$ref"):
+                    stack.append((path, inner, depth + 1))
+        elif isinstance(value, list):
+            for at, inner in reversed(list(enumerate(cast("list[object]", value)))):
+                stack.append((f"{where}[{at}]", inner, depth + 1))
+    return texts, is_all and not stack and left >= 0
+
+
+_CLAIMS: Final = re.compile(
+    r"(?:instead of|in place of|replaces?|supersedes?|deprecat\w+|overrides?|rather than|"
+    r"do not use|don't use|never use|stop using|(?:before|after) (?:using|calling|invoking)|"
+    r"(?:when|whenever|if|each time|every time)(?:\W+\w+){0,4}\W+"
+    r"(?:calls?|uses?|invokes?|runs?|is called|is used))"
+    r"(?:\s+(?:the|any|tool|function|server|of|call|to))*\s*[`'\"*]*$",
+    re.IGNORECASE,
+)
+_BEHIND: Final = re.compile(
+    r"^[`'\"*]*\s*(?:tool|function)?\s*(?:is|are|was|has been)?\s*"
+    r"(?:deprecated|replaced|broken|unsafe|obsolete|disabled|no longer|must (?:first|always)|"
+    r"should (?:not|never))",
+    re.IGNORECASE,
+)
+
+_IDENTIFIER: Final = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*+(?:[_.-][A-Za-z0-9]++)++"
+    r"|\b[a-z]++[A-Z][A-Za-z0-9]*+"
+)
+"""Names of tools that are no words of the language, as `search` is. Each character is looked at
+once: a word of 100,000 letters is no name, and takes no time."""
+
+
+def _shadowing(
+    definition: Json, texts: Iterable[tuple[str, str]], server: str, others: Neighbours
+) -> Iterator[Finding]:
+    """A name made to be taken for another server's tool, or a text about another server's tool."""
+    name = str(definition.get("name") or "")
+    known = others.looks.get(skeleton(name))
+    if known is not None and known[1] != server and _is_fake(name, known[0]):
+        yield Finding(
+            rule="look-alike-name",
+            where="name",
+            reason=f"Its name looks like {known[0]!r} of the server {known[1]!r}.",
+            excerpt=_visible(name),
+        )
+    for where, text in texts:
+        if where.endswith(_NAME) or len(text) < _SHORT:
+            continue
+        said = plain(text)
+        for match in _IDENTIFIER.finditer(said):
+            word = match[0]
+            owners = others.names.get(word, frozenset())
+            if not owners or server in owners or word == name:
+                continue
+            before, after = (
+                said[max(0, match.start() - 90) : match.start()],
+                said[match.end() :][:60],
+            )
+            if _CLAIMS.search(before) or _BEHIND.search(after):
+                yield Finding(
+                    rule="other-tool",
+                    where=where,
+                    reason=f"It speaks of the tool {word!r} of the server {min(owners)!r}.",
+                    excerpt=_around(said, match),
+                )
+                break
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Own:
+    """What a tool may name, as against what only other servers have."""
+
+    server: str
+    words: frozenset[str]
+    others: Neighbours
+
+    def signals(self, text: str) -> Iterator[Signal]:
+        """The signals of a sentence that depend on the servers there are."""
+        # `name=value` is a parameter.
+        if any(
+            self._is_foreign(match[0]) and text[match.end() : match.end() + 1] != "="
+            for match in _IDENTIFIER.finditer(text)
+        ):
+            yield OTHER_TOOL
+        for match in _SERVER.finditer(text):
+            name = match[1].casefold()
+            if name != self.server.casefold() and name in self.others.folded:
+                yield OTHER_SERVER
+                break
+
+    def _is_foreign(self, word: str) -> bool:
+        owners = self.others.names.get(word)
+        if not owners or self.server in owners or word in self.words:
+            return False
+        # Servers name their tools with a prefix and without: `jira_add_comment`, `add_comment`.
+        return not any(word in name for name, of in self.others.names.items() if self.server in of)
+
+
+_SERVER: Final = re.compile(
+    r"\b([\w-]{2,40})(?:['’]s)?[`'\"]? (?:mcp )?(?:server|connector)\b", re.IGNORECASE
+)
+_ASIDE: Final = re.compile(
+    r"(?:^|\.)(?:\$comment|enum\[|enumNames|examples?\b|default\b|const\b|annotations\b|_meta\b|title\b)"
+)
+"""Places in a definition that hold values or labels, and no advice."""
+
+
+def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding | None:
+    """A text that steers in words of its own."""
+    known = list(sentences)
+    for at, one in enumerate(sentences):
+        if more := tuple(own.signals(one.text)):
+            known[at] = with_signals(one, more)
+        if _ASIDE.search(where):
+            known[at] = replace(known[at], signals=(*known[at].signals, ASIDE))
+    found = steering(known)
+    if found is None or found.weight < SOME:
+        return None
+    return Finding(
+        rule="steering",
+        where=where,
+        reason=f"One of its sentences speaks of {_listed(found.says)}.",
+        excerpt=_visible(found.sentence.text),
+        weight=1.0 if found.weight >= ENOUGH else 0.35,
+    )
+
+
+def _listed(says: Sequence[str]) -> str:
+    return f"{', '.join(says[:-1])} and {says[-1]}" if len(says) > 1 else says[0]
+
+
+def _sentences(text: str) -> tuple[Sentence, ...]:
+    return told_apart(plain(text))
+
+
+_CHANGES: Final = re.compile(
+    r"(?:^|[_-])(?:delete|drop|remove|apply|write|update|insert|publish|deploy|overwrite|purge)(?:$|[_-])",
+    re.IGNORECASE,
+)
+
+
+def _contradiction(definition: Json) -> Iterator[Finding]:
+    """A hint that clients trust, on a tool whose name says something else."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(definition.get("name") or "")[:200])
+    hints = definition.get("annotations")
+    if not isinstance(hints, Mapping) or not _CHANGES.search(name):
+        return
+    if cast("Mapping[str, object]", hints).get("readOnlyHint") is True:
+        yield Finding(
+            rule="contradiction",
+            where="annotations.readOnlyHint",
+            reason="It says that it changes nothing, and its name says that it does.",
+            excerpt=_visible(name),
+            weight=0.7,
+        )
+
+
+def _said(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Texts in which sentences are looked for; a parameter's name is said with what it is for."""
+    for where, text in texts:
+        path = where.removesuffix(".description")
+        begin, _, name = path.rpartition(".properties.")
+        if where.endswith(_NAME):
+            yield where, _spelled(text)
+        elif path != where and begin and "." not in name:
+            yield where, f"{_spelled(name)}: {text}"
+        elif len(text) >= _SHORT:
+            yield where, text
+
+
+def _spelled(name: str) -> str:
+    """The words of a name: `content_from_reading`, `contentFromReading`."""
+    return re.sub(r"[_-]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:200]))
+
+
+def _is_fake(name: str, known: str) -> bool:
+    """Whether a name was made to look like another; other case or separators are no fake."""
+
+    def simple(text: str) -> str:
+        return re.sub(r"[\W_]+", "", text).casefold()
+
+    return simple(name) != simple(known) or any(not c.isascii() for c in name + known if c in name)
+
+
+def _around(text: str, match: re.Match[str]) -> str:
+    begin = max(0, match.start() - 30)
+    end = min(len(text), max(match.end(), begin + _EXCERPT - 2))
+    part = text[begin:end][: _EXCERPT - 2]
+    said = ("…" if begin else "") + part + ("…" if begin + len(part) < len(text) else "")
+    return _visible(said)
+
+
+def _visible(text: str) -> str:
+    """A text for a terminal: nothing in it is invisible or moves the cursor."""
+    shown = "".join(
+        char if char.isprintable() else f"\\u{{{ord(char):x}}}" if char not in "\n\t" else " "
+        for char in text[: _EXCERPT * 2]
+    )
+    return shown if len(shown) <= _EXCERPT else shown[: _EXCERPT - 1] + "…"

@@ -1,0 +1,136 @@
+"""Sentences that steer a model, in words of their own.
+
+Rules know phrases; who writes a poisoned text takes others. What such a sentence is made of is
+harder to leave out: something worth having, somebody told to do something with it, and often a
+reason to keep quiet. Each is in the descriptions of honest tools as well, seldom together.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from toolgate.catalog.scanner.signals import Group, Signal, load_signals
+
+__all__ = ["ENOUGH", "SOME", "Sentence", "Steering", "steering", "told_apart", "with_signals"]
+
+ENOUGH: Final = 1.0
+"""Weights of a sentence that make it suspicious."""
+
+SOME: Final = 0.85
+"""And those that do so beside another finding."""
+
+_BESIDE: Final = 0.5
+"""Share of its weight with which a signal counts for the sentences beside it."""
+
+_MORE: Final = 0.3
+"""The same for further signals of a group."""
+
+_MOST: Final = 3
+"""Signals of a group that count."""
+
+_LEAST: Final = 8
+"""Characters of a sentence that can say something."""
+
+_WITHOUT: Final = 0.3
+"""What the signals that are not directives have to weigh, for directives to be looked for."""
+
+_END: Final = re.compile(
+    r"(?<=[.!?])[\"')]{0,2}\s{1,40}(?=[\"'`(\[<]?[A-Z0-9`(<\[])|\n{1,40}|(?<=[。！？])"
+)
+"""Where a sentence ends; `.env` and `e.g. this` have no end in them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence:
+    """A sentence and its signals."""
+
+    text: str
+    """As it stands in the plain text."""
+
+    signals: tuple[Signal, ...] = ()
+    """What is in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steering:
+    """A sentence that steers."""
+
+    sentence: Sentence
+    """The one that weighs most."""
+
+    weight: float
+    """All together; `ENOUGH` or more is suspicious."""
+
+    says: tuple[str, ...]
+    """What speaks against it, the heaviest first."""
+
+
+def told_apart(text: str) -> tuple[Sentence, ...]:
+    """The sentences of a plain text, with their signals."""
+    lowered = text.lower()
+    signals = load_signals()
+    things = [each for each in signals if each.group != "directive" and each.may_be_in(lowered)]
+    parts = [part for part in _END.split(text) if len(part) >= _LEAST]
+    found = [_signals(things, part, first=at == 0) for at, part in enumerate(parts)]
+    if any(found):
+        directives = [
+            each for each in signals if each.group == "directive" and each.may_be_in(lowered)
+        ]
+        heavy = [sum(each.weight for each in one) >= _WITHOUT for one in found]
+        for at, part in enumerate(parts):
+            if any(heavy[max(0, at - 1) : at + 2]):
+                found[at] = [*found[at], *_signals(directives, part, first=at == 0)]
+    return tuple(
+        Sentence(text=part, signals=tuple(each)) for part, each in zip(parts, found, strict=True)
+    )
+
+
+def with_signals(sentence: Sentence, more: Iterable[Signal]) -> Sentence:
+    """A sentence in which there is more than expressions can tell: directives count there, too."""
+    known = {each.id for each in sentence.signals}
+    directives = [
+        each for each in load_signals() if each.group == "directive" and each.id not in known
+    ]
+    # Whether it is the first sentence of its text is not known any more; a tool that names another
+    # server's in it does not say what it does.
+    found = _signals(directives, sentence.text, first=False)
+    return replace(sentence, signals=(*sentence.signals, *more, *found))
+
+
+def steering(sentences: Sequence[Sentence]) -> Steering | None:
+    """The sentence of a text that steers most; None where none has more than a thing."""
+    best: Steering | None = None
+    for at, one in enumerate(sentences):
+        if not one.signals:
+            continue
+        groups: dict[Group, dict[str, float]] = {}
+        says: dict[str, float] = {}
+        beside = (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])
+        for share, each in ((1.0, one), *((_BESIDE, other) for other in beside)):
+            for signal in each.signals:
+                weights = groups.setdefault(signal.group, {})
+                weights[signal.id] = max(weights.get(signal.id, 0.0), share * signal.weight)
+                says[signal.says] = max(says.get(signal.says, 0.0), share * signal.weight)
+        if len(groups) < 2:
+            continue
+        weight = _weight(groups)
+        if best is None or weight > best.weight:
+            ranked = sorted(says, key=lambda words: -says[words])
+            best = Steering(sentence=one, weight=weight, says=tuple(ranked[:3]))
+    return best
+
+
+def _weight(groups: Mapping[Group, Mapping[str, float]]) -> float:
+    total = 0.0
+    for weights in groups.values():
+        ranked = sorted(weights.values(), reverse=True)[:_MOST]
+        total += ranked[0] + _MORE * sum(ranked[1:])
+    return total
+
+
+def _signals(signals: Iterable[Signal], sentence: str, *, first: bool) -> list[Signal]:
+    lowered = sentence.lower()
+    return [
+        each for each in signals if not (first and each.later) and each.is_in(sentence, lowered)
+    ]

@@ -1,0 +1,335 @@
+"""What all servers offer at one moment: frozen, versioned, ready to be sent."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import Any
+
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.catalog.exposed_names import exposed_names
+from toolgate.types import Json, json_object
+
+__all__ = ["Entry", "ServerEntries", "Snapshot", "build_entries"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A tool, prompt, resource or template of a server.
+
+    Its definition is kept as bytes and parsed where it is used: a catalog is mostly listed.
+    """
+
+    key: str
+    """`server:name`; for resources and templates `server:uri`."""
+
+    server: str
+    """Name of its server."""
+
+    name: str
+    """Its name on that server; for resources the URI, for templates the URI template."""
+
+    exposed: str
+    """The name (or URI) that clients use."""
+
+    raw: bytes
+    """The definition as clients see it: as the server sent it, under its exposed name."""
+
+    digest: str
+    """SHA-256 of what the server sent; changes when anything of it changes."""
+
+    repeatable: bool = False
+    """Marked read-only or idempotent: a call that was cut off may be sent again."""
+
+    read_only: bool = False
+    """Marked so that it changes nothing."""
+
+    destructive: bool = True
+    """Whether it may destroy something: what is not marked otherwise is taken for that."""
+
+    internal: bool = False
+    """Whether it is part of others, and hidden from who has no right to such tools."""
+
+    @property
+    def definition(self) -> Json:
+        """The definition as clients see it, parsed anew each time."""
+        return json_object(json_text.loads(self.raw))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerEntries:
+    """What one server offers."""
+
+    tools: tuple[Entry, ...] = ()
+    """Tools, in the server's order."""
+
+    prompts: tuple[Entry, ...] = ()
+    """Prompts."""
+
+    resources: tuple[Entry, ...] = ()
+    """Resources."""
+
+    templates: tuple[Entry, ...] = ()
+    """Resource templates."""
+
+    capabilities: Json = field(default_factory=dict[str, Any])
+    """What the server declared."""
+
+    instructions: str = ""
+    """What the server says about its use."""
+
+    listed_at: str | None = None
+    """When it was listed, UTC, ISO 8601; None: never."""
+
+    left_out: tuple[str, ...] = ()
+    """Sentences about entries that could not be used."""
+
+    held: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that are held back until somebody decides: name and why."""
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Entry]:
+        """Its tools by key."""
+        return {tool.key: tool for tool in self.tools}
+
+    @cached_property
+    def menu_tokens(self) -> int:
+        """Estimated tokens of its tool definitions."""
+        return sum(estimate_tokens(tool.raw) + 1 for tool in self.tools)
+
+
+_TOOLS = attrgetter("tools")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All servers at one moment. Snapshots share the entries of servers that did not change."""
+
+    version: int = 0
+    """Grows with every change."""
+
+    servers: Mapping[str, ServerEntries] = field(default_factory=dict[str, ServerEntries])
+    """By server name, in the order of the servers; disabled servers are not in it."""
+
+    @property
+    def tools(self) -> tuple[Entry, ...]:
+        """All tools, in the order of servers and of their lists."""
+        return self._tools
+
+    @cached_property
+    def _tools(self) -> tuple[Entry, ...]:
+        return tuple(chain.from_iterable(map(_TOOLS, self.servers.values())))
+
+    def span(self, server: str) -> slice:
+        """Where a server's tools are in `tools`; empty for one that is not there."""
+        end = self._ends.get(server)
+        return slice(0, 0) if end is None else slice(end - len(self.servers[server].tools), end)
+
+    @cached_property
+    def _ends(self) -> Mapping[str, int]:
+        """Where the tools of each server end. Numbers alone: there may be 200,000 of them."""
+        counts = map(len, map(_TOOLS, self.servers.values()))
+        return dict(zip(self.servers, accumulate(counts), strict=True))
+
+    @cached_property
+    def held(self) -> Mapping[str, str]:
+        """Tools that are held back until somebody decides: key and why."""
+        return {
+            f"{server}:{name}": why
+            for server, entries in self.servers.items()
+            if entries.held
+            for name, why in entries.held.items()
+        }
+
+    def tool(self, key: str) -> Entry | None:
+        """A tool by its key, as cheap right after a change as at any other time."""
+        entries = self.servers.get(key.partition(":")[0])
+        return entries.by_key.get(key) if entries is not None else None
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Entry]:
+        """Tools by key."""
+        return {tool.key: tool for tool in self.tools}
+
+    @cached_property
+    def by_exposed(self) -> Mapping[str, Entry]:
+        """Tools by exposed name."""
+        return {tool.exposed: tool for tool in self.tools}
+
+    @cached_property
+    def prompts(self) -> Mapping[str, Entry]:
+        """Prompts by exposed name."""
+        return {p.exposed: p for entries in self.servers.values() for p in entries.prompts}
+
+    @cached_property
+    def resources(self) -> Mapping[str, Entry]:
+        """Resources by the URI that clients use.
+
+        A URI that two servers offer stays with the first; the others' is `toolgate://SERVER/URI`.
+        """
+        found: dict[str, Entry] = {}
+        for entries in self.servers.values():
+            for entry in entries.resources:
+                found[_free_uri(entry, found)] = entry
+        return {
+            uri: entry if entry.exposed == uri else _renamed(entry, "uri", uri)
+            for uri, entry in found.items()
+        }
+
+    @cached_property
+    def templates(self) -> Mapping[str, Entry]:
+        """Resource templates by the URI template that clients use; as for `resources`."""
+        found: dict[str, Entry] = {}
+        for entries in self.servers.values():
+            for entry in entries.templates:
+                found[_free_uri(entry, found)] = entry
+        return {
+            uri: entry if entry.exposed == uri else _renamed(entry, "uriTemplate", uri)
+            for uri, entry in found.items()
+        }
+
+    @cached_property
+    def menu_tokens(self) -> int:
+        """Estimated tokens of all tool definitions."""
+        return sum(entries.menu_tokens for entries in self.servers.values())
+
+    def resource_of(
+        self, uri: str, *, allowed: Callable[[str, str], bool] | None = None
+    ) -> tuple[str, str] | None:
+        """Server and its own URI for a URI that a client reads; None when nobody offers it.
+
+        Listed resources first, then templates that match, then the explicit form
+        `toolgate://SERVER/URI`.
+
+        Args:
+            uri: As the client writes it.
+            allowed: Whether a resource (server and its own URI) counts; None: all do.
+        """
+        for server, own in self._offers(uri):
+            if allowed is None or allowed(server, own):
+                return server, own
+        return None
+
+    def _offers(self, uri: str) -> Iterator[tuple[str, str]]:
+        listed = self.resources.get(uri)
+        if listed is not None:
+            yield listed.server, listed.name
+        explicit = re.fullmatch(r"toolgate://([A-Za-z0-9_.-]{1,32})/(.+)", uri, re.DOTALL)
+        if explicit and explicit[1] in self.servers:
+            yield explicit[1], explicit[2]
+        for server, entries in self.servers.items():
+            if any(_template_pattern(t.name).fullmatch(uri) for t in entries.templates):
+                yield server, uri
+
+
+def build_entries(
+    server: str,
+    *,
+    tools: Sequence[Json] = (),
+    prompts: Sequence[Json] = (),
+    resources: Sequence[Json] = (),
+    templates: Sequence[Json] = (),
+    capabilities: Json | None = None,
+    instructions: str = "",
+    listed_at: str | None = None,
+    left_out: tuple[str, ...] = (),
+    held: Mapping[str, str] | None = None,
+    name_limit: int = 48,
+    flat: bool = False,
+) -> ServerEntries:
+    """Entries from definitions as the server sent them; each has a usable `name` or `uri`."""
+    return ServerEntries(
+        tools=_named_entries(server, tools, name_limit=name_limit, flat=flat),
+        prompts=_named_entries(server, prompts, name_limit=name_limit, flat=flat),
+        resources=tuple(_uri_entry(server, item, "uri") for item in resources),
+        templates=tuple(_uri_entry(server, item, "uriTemplate") for item in templates),
+        capabilities=capabilities or {},
+        instructions=instructions,
+        listed_at=listed_at,
+        left_out=left_out,
+        held=held or {},
+    )
+
+
+def _named_entries(
+    server: str, definitions: Sequence[Json], *, name_limit: int, flat: bool
+) -> tuple[Entry, ...]:
+    names = [str(definition["name"]) for definition in definitions]
+    shown = names if flat else exposed_names(server, names, limit=name_limit)
+    return tuple(
+        Entry(
+            key=f"{server}:{name}",
+            server=server,
+            name=name,
+            exposed=exposed,
+            raw=json_text.dumps_to_keep({**definition, "name": exposed}),
+            digest=_digest(definition),
+            **_hints(definition),
+        )
+        for definition, name, exposed in zip(definitions, names, shown, strict=True)
+    )
+
+
+def _uri_entry(server: str, definition: Json, member: str) -> Entry:
+    uri = str(definition[member])
+    return Entry(
+        key=f"{server}:{uri}",
+        server=server,
+        name=uri,
+        exposed=uri,
+        raw=json_text.dumps_to_keep(definition),
+        digest=_digest(definition),
+    )
+
+
+def _free_uri(entry: Entry, taken: Mapping[str, Entry]) -> str:
+    return entry.name if entry.name not in taken else f"toolgate://{entry.server}/{entry.name}"
+
+
+def _renamed(entry: Entry, member: str, uri: str) -> Entry:
+    return Entry(
+        key=entry.key,
+        server=entry.server,
+        name=entry.name,
+        exposed=uri,
+        raw=json_text.dumps_to_keep({**entry.definition, member: uri}),
+        digest=entry.digest,
+    )
+
+
+def _digest(definition: Json) -> str:
+    return hashlib.sha256(json_text.dumps(definition)).hexdigest()
+
+
+def _hints(definition: Json) -> dict[str, bool]:
+    """What a definition says of itself in its annotations, and that it is internal."""
+    hints = json_object(definition.get("annotations"))
+    read_only = hints.get("readOnlyHint") is True
+    return {
+        "repeatable": read_only or hints.get("idempotentHint") is True,
+        "read_only": read_only,
+        "destructive": not read_only and hints.get("destructiveHint") is not False,
+        "internal": json_object(definition.get("_meta")).get("toolgate/internal") is True,
+    }
+
+
+def _template_pattern(template: str) -> re.Pattern[str]:
+    """What a URI template (RFC 6570) can expand to, loosely.
+
+    An expression is anything non-empty without `/`, or anything at all where it starts with an
+    operator or explodes.
+    """
+    parts = re.split(r"(\{[^{}]*\})", template[:2000])
+    return re.compile(
+        "".join(
+            (".*" if part[1:2] in ("+", "#", "/", "?", "&", ";", ".") or "*" in part else "[^/]+")
+            if part.startswith("{") and part.endswith("}")
+            else re.escape(part)
+            for part in parts
+        ),
+        re.DOTALL,
+    )

@@ -1,0 +1,53 @@
+"""Whole turns: from a message of the user to the answer of the model, tools included.
+
+Steps are plain functions; an engine by file name goes from one to the next. `Chat` is what doors
+use.
+"""
+
+from toolgate.chat.base import (
+    DOCUMENTS,
+    KINDS,
+    SQL,
+    Choices,
+    Engine,
+    Event,
+    Outcome,
+    Policy,
+    TurnRequest,
+    TurnState,
+    TurnStatus,
+    Update,
+)
+from toolgate.chat.runs import Run, Runs
+from toolgate.chat.service import Chat
+from toolgate.chat.transcript import FORGOTTEN, NOTHING
+from toolgate.chat.turns.failure import friendly
+from toolgate.chat.turns.messages import clean_messages, repair, unanswered, without_internal
+from toolgate.chat.turns.turn import Services, Turn
+
+__all__ = [
+    "DOCUMENTS",
+    "FORGOTTEN",
+    "KINDS",
+    "NOTHING",
+    "SQL",
+    "Chat",
+    "Choices",
+    "Engine",
+    "Event",
+    "Outcome",
+    "Policy",
+    "Run",
+    "Runs",
+    "Services",
+    "Turn",
+    "TurnRequest",
+    "TurnState",
+    "TurnStatus",
+    "Update",
+    "clean_messages",
+    "friendly",
+    "repair",
+    "unanswered",
+    "without_internal",
+]

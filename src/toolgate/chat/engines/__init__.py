@@ -1,0 +1,1 @@
+"""Engines that run the steps of a turn. One file per engine."""

@@ -1,0 +1,92 @@
+"""The steps as a graph of LangGraph, which shows, draws and resumes it.
+
+Nothing is kept between turns: what a thread remembers is in the transcript. A checkpointer can be
+given for looking into a turn; documents are in a channel that no checkpoint has.
+https://docs.langchain.com/oss/python/langgraph/graph-api
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from operator import add
+from typing import Annotated, Any, cast
+
+# The library brings its types in parts of its folders only.
+# pyright: reportMissingTypeStubs=false
+from langgraph.channels import UntrackedValue
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from toolgate.chat.base import Engine, Node, TurnState
+from toolgate.chat.turns.steps import NODES, merged, route
+from toolgate.chat.turns.turn import Turn
+from toolgate.models.llm import Message
+from toolgate.types import Json
+
+__all__ = ["GraphEngine", "GraphState", "Options", "build"]
+
+_STEPS_A_NODE = 3
+"""Steps of the graph for one answer of the model, at most: complete, retrieve, tools."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """None."""
+
+
+class GraphState(TypedDict, total=False):
+    """The channels of the graph: those of `TurnState`."""
+
+    messages: Annotated[list[Message], add]
+    """Only ever added to."""
+    cleaned_messages: Annotated[list[Message], UntrackedValue]
+    """What the model was sent last, documents included; in this run alone."""
+    context_input: str
+    """What was searched for."""
+    documents: Annotated[str, UntrackedValue]
+    """In this run alone, and in no checkpoint."""
+    vs_metadata: Json
+    """What was searched."""
+    final_response: Json
+    """The answer."""
+
+
+def build(options: Options) -> "GraphEngine":
+    """The engine."""
+    del options
+    return GraphEngine()
+
+
+class GraphEngine:
+    """A compiled graph, the same for all turns."""
+
+    def __init__(self, *, checkpointer: Any = None) -> None:
+        graph: Any = StateGraph(cast("Any", GraphState), context_schema=cast("Any", Turn))
+        following = ("complete", "retrieve", "tools", END)
+        for name, node in NODES.items():
+            graph.add_node(name, _step(node), destinations=following)
+        graph.add_edge(START, "initialise")
+        self.graph: Any = graph.compile(checkpointer=checkpointer)
+        """The graph itself, for whoever wants to draw it or to look into a turn."""
+
+    async def run(self, turn: Turn, state: TurnState) -> TurnState:
+        """Run a turn to its end."""
+        most = turn.settings.max_steps * _STEPS_A_NODE + 10
+        config = {"recursion_limit": most, "configurable": {"thread_id": turn.turn_id}}
+        found = await self.graph.ainvoke(state, config=config, context=turn)
+        return cast("TurnState", found)
+
+
+def _step(node: Node) -> Callable[[TurnState, Runtime[Turn]], Awaitable[Command[str]]]:
+    """The step, which says itself what follows: an edge that asks is a thread's work each time."""
+
+    async def run(state: TurnState, runtime: Runtime[Turn]) -> Command[str]:
+        update = await node(runtime.context, state)
+        following = route(runtime.context, merged(state, update))
+        return Command(update=update, goto=END if following == "end" else following)
+
+    return run
+
+
+_: type[Engine] = GraphEngine

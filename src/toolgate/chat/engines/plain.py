@@ -1,0 +1,34 @@
+"""Steps one after another, without any library."""
+
+from dataclasses import dataclass
+
+from toolgate.chat.base import Engine, TurnState
+from toolgate.chat.turns.steps import NODES, merged, route
+from toolgate.chat.turns.turn import Turn
+
+__all__ = ["Options", "PlainEngine", "build"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """None."""
+
+
+def build(options: Options) -> "PlainEngine":
+    """The engine."""
+    del options
+    return PlainEngine()
+
+
+class PlainEngine:
+    """A loop."""
+
+    async def run(self, turn: Turn, state: TurnState) -> TurnState:
+        """Run a turn to its end."""
+        state = merged(state, await NODES["initialise"](turn, state))
+        while (step := route(turn, state)) != "end":
+            state = merged(state, await NODES[step](turn, state))
+        return state
+
+
+_: type[Engine] = PlainEngine

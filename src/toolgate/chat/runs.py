@@ -1,0 +1,174 @@
+"""Turns that run, and those that ended a while ago: what happened in each, to be read by many."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+import anyio
+
+from toolgate.chat.base import Event, Outcome
+from toolgate.types import Caller
+
+__all__ = ["Run", "Runs"]
+
+_KEPT_S = 600.0
+"""Seconds that a run can be read after its end."""
+_MOST = 200
+_MOST_EVENTS = 20_000
+
+
+@dataclass
+class Run:
+    """A turn, as those see it who listen."""
+
+    run_id: str
+    """Opaque."""
+
+    caller: Caller
+    """Whose it is."""
+
+    thread: str | None
+    """Name of its thread."""
+
+    began: float
+    """By the clock of the runs."""
+
+    task: "asyncio.Task[Outcome] | None" = None
+    """Runs it."""
+
+    outcome: Outcome | None = None
+    """What came of it; None while it runs, and when it failed."""
+
+    error: Exception | None = None
+    """Why it failed."""
+
+    ended: float | None = None
+    """When it ended, by the clock of the runs."""
+
+    first: int = 1
+    """Number of the first event that is still here."""
+
+    _events: list[Event] = field(default_factory=list[Event])
+    _waiting: "list[asyncio.Future[None]]" = field(
+        default_factory=list["asyncio.Future[None]"], repr=False
+    )
+    ended_event: anyio.Event = field(default_factory=anyio.Event)
+    """Set once it is over."""
+    wants_rollback: bool = False
+    """Whether what it said is to be taken back: another turn took its place."""
+
+    def emit(self, event: Event) -> None:
+        """Note what happened; never waits."""
+        self._events.append(event)
+        if len(self._events) > _MOST_EVENTS:
+            del self._events[: _MOST_EVENTS // 2]
+            self.first += _MOST_EVENTS // 2
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            _let_go(one)
+
+    def end(self, *, at: float) -> None:
+        """Nothing more will happen."""
+        self.ended = at
+        self.ended_event.set()
+        self._wake()
+
+    @property
+    def last(self) -> int:
+        """Number of the last event."""
+        return self.first + len(self._events) - 1
+
+    def since(self, number: int) -> list[tuple[int, Event]]:
+        """Events after the one of this number, with their numbers."""
+        start = max(number + 1, self.first)
+        return list(enumerate(self._events[start - self.first :], start))
+
+    async def wait(self, after: int, *, within_s: float | None = None) -> bool:
+        """Wait for an event after the one of this number, or for the end; False: none in time.
+
+        A future and a timer for each piece of an answer: scopes around events cost several times
+        as much.
+        """
+        if self.last > after or self.ended is not None:
+            return True
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(woken)
+        timer = None if within_s is None else loop.call_later(within_s, _let_go, woken)
+        try:
+            await woken
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if woken in self._waiting:
+                self._waiting.remove(woken)
+        return self.last > after or self.ended is not None
+
+    async def events(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
+        """Events after the one of this number, as they come, until the run is over."""
+        while True:
+            for number, event in self.since(after):
+                yield number, event
+                after = number
+            if self.last > after:
+                continue
+            if self.ended is not None:
+                return
+            await self.wait(after)
+
+    def cancel(self) -> None:
+        """End it."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+def _let_go(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)
+
+
+class Runs:
+    """All of one process."""
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+
+    def now(self) -> float:
+        """Seconds of the clock."""
+        return self._clock()
+
+    def begin(self, run_id: str, caller: Caller, thread: str | None) -> Run:
+        """A new run."""
+        self._tidy()
+        run = Run(run_id=run_id, caller=caller, thread=thread, began=self.now())
+        self._runs[run_id] = run
+        return run
+
+    def find(self, caller: Caller, run_id: str) -> Run | None:
+        """A run of this caller; None: there is none, or it is somebody else's."""
+        run = self._runs.get(run_id)
+        if run is None or (run.caller.project_id, run.caller.caller_id) != (
+            caller.project_id,
+            caller.caller_id,
+        ):
+            return None
+        return run
+
+    @property
+    def running(self) -> list[Run]:
+        """Those that are not over."""
+        return [run for run in self._runs.values() if run.ended is None]
+
+    def _tidy(self) -> None:
+        oldest = self.now() - _KEPT_S
+        while self._runs:
+            run = next(iter(self._runs.values()))
+            if run.ended is None or (run.ended > oldest and len(self._runs) < _MOST):
+                break
+            self._runs.popitem(last=False)

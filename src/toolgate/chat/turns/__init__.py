@@ -1,0 +1,1 @@
+"""The steps of one turn and what they work with."""

@@ -1,0 +1,171 @@
+"""Long threads made short enough: oldest results first, then a summary. The history keeps all."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from toolgate.chat.turns.budget import SpentError
+from toolgate.chat.turns.messages import POLICY, clean_messages, repair
+from toolgate.chat.turns.turn import Turn
+from toolgate.errors import ModelError
+from toolgate.models.llm import Message, estimate_request
+from toolgate.types import Json
+
+__all__ = ["Compaction", "compacted"]
+
+log = logging.getLogger(__name__)
+
+_MARGIN_TOKENS = 4_000
+"""Left for the system message, tools and the question."""
+_DOWN_TO = 0.6
+"""Of the limit: going well below it, so that not every turn begins differently."""
+_SUMMARY_WORDS = 400
+_SUMMARY_TOKENS = 1_200
+_LINE = 300
+_SUMMED_CHARS = 60_000
+_HEAD = "[The earlier conversation, summed up]\n"
+_WITHOUT = "[The earlier conversation is left out. Its questions were:]\n"
+
+
+@dataclass
+class Compaction:
+    """What of a thread is not sent whole any more."""
+
+    stub_before: int = 0
+    """Results of tools in messages before this number are one line."""
+
+    summed_to: int = 0
+    """Messages up to this number are in the summary."""
+
+    summary: str = ""
+    """What stands in their place."""
+
+    @classmethod
+    def from_state(cls, state: Json) -> "Compaction":
+        """As it was kept."""
+        return cls(
+            stub_before=int(state.get("stub_before", 0)),
+            summed_to=int(state.get("from", 0)),
+            summary=str(state.get("summary", "")),
+        )
+
+    def state(self) -> Json:
+        """As it is kept."""
+        found: Json = {}
+        if self.stub_before:
+            found["stub_before"] = self.stub_before
+        if self.summed_to:
+            found |= {"from": self.summed_to, "summary": self.summary}
+        return found
+
+    def applied(self, history: Sequence[Message]) -> tuple[Message, ...]:
+        """The history as it is sent."""
+        left = [one for one in history if _number(one) > self.summed_to]
+        stubbed = tuple(
+            replace(one, notes={**one.notes, POLICY: "stub"})
+            if one.role == "tool" and _number(one) < self.stub_before and POLICY not in one.notes
+            else one
+            for one in left
+        )
+        if not self.summary:
+            return stubbed
+        return (Message(role="user", content=_HEAD + self.summary), *stubbed)
+
+
+async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
+    """The history of a turn, within what its model takes; what is decided stays decided."""
+    models = turn.services.models
+    table = models.tables[models.name_of(turn.choices.model or None)]
+    limit = int(table.context_tokens * turn.settings.compact_share) - _MARGIN_TOKENS
+    limit = max(limit, table.context_tokens // 4)
+    # One message alone must not fill what the model takes: of a text this leaves a quarter of it.
+    history = tuple(_shortened(one, limit) for one in turn.history)
+    applied = compaction.applied(history)
+    if not turn.choices.history or _size(turn, applied) <= limit:
+        return applied
+    boundary = _boundary(history, turn.settings.keep_turns)
+    before = _size(turn, applied)
+    for message in history:
+        number = _number(message)
+        if message.role != "tool" or not compaction.stub_before <= number < boundary:
+            continue
+        compaction.stub_before = number + 1
+        if _size(turn, compaction.applied(history)) <= limit * _DOWN_TO:
+            break
+    if _size(turn, compaction.applied(history)) > limit:
+        await _sum_up(turn, compaction, history, boundary)
+    applied = compaction.applied(history)
+    after = _size(turn, applied)
+    turn.emit({"compaction": {"tokens_before": before, "tokens_after": after}})
+    log.info(
+        "thread made shorter",
+        extra={"turn": turn.turn_id, "tokens_before": before, "tokens_after": after},
+    )
+    return applied
+
+
+async def _sum_up(
+    turn: Turn, compaction: Compaction, history: Sequence[Message], boundary: int
+) -> None:
+    old = [one for one in compaction.applied(history) if _number(one) < boundary]
+    if not old:
+        return
+    lines: list[str] = []
+    for one in clean_messages(repair(old), policy_of=turn.policy_of):
+        text = " ".join(one.text.split())
+        if text:
+            lines.append(f"{one.role}: {text[: _LINE * 4]}")
+    prompt = await turn.services.prompts.render(
+        turn.caller.project_id,
+        "summary",
+        {"conversation": "\n".join(lines)[-_SUMMED_CHARS:], "max_words": str(_SUMMARY_WORDS)},
+    )
+    try:
+        summary = (await turn.ask(prompt, "summary", _SUMMARY_TOKENS)).strip()
+    except (ModelError, SpentError) as error:
+        log.warning("thread not summed up", extra={"turn": turn.turn_id, "reason": str(error)})
+        summary = ""
+    if not summary:
+        asked = [" ".join(one.text.split())[:_LINE] for one in old if one.role == "user"]
+        summary = _WITHOUT + "\n".join(f"- {one}" for one in asked[-40:])
+    compaction.summary = summary
+    compaction.summed_to = boundary - 1
+
+
+def _shortened(message: Message, most_chars: int) -> Message:
+    """The message, with the middle of a text left out that is longer than that."""
+    if isinstance(message.content, str):
+        if len(message.content) <= most_chars:
+            return message
+        return replace(message, content=_cut(message.content, most_chars))
+    parts = tuple(
+        {**part, "text": _cut(str(part["text"]), most_chars)} if "text" in part else part
+        for part in message.content
+    )
+    return message if parts == message.content else replace(message, content=parts)
+
+
+def _cut(text: str, most_chars: int) -> str:
+    if len(text) <= most_chars:
+        return text
+    half = most_chars // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half:,} characters are left out here]\n{text[-half:]}"
+
+
+def _boundary(history: Sequence[Message], keep_turns: int) -> int:
+    """Number of the first message that stays whole."""
+    turns: dict[object, int] = {}
+    for one in history:
+        turns.setdefault(one.notes.get("turn"), _number(one))
+    firsts = sorted(turns.values())
+    return firsts[-keep_turns] if len(firsts) > keep_turns else (firsts[0] if firsts else 0)
+
+
+def _size(turn: Turn, messages: Sequence[Message]) -> int:
+    sent = clean_messages(messages, policy_of=turn.policy_of)
+    return estimate_request(sent, ())
+
+
+def _number(message: Message) -> int:
+    found: object = message.notes.get("number", 0)
+    return found if isinstance(found, int) else 0

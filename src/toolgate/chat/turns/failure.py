@@ -1,0 +1,35 @@
+"""What a user is told when a turn cannot go on."""
+
+from toolgate.errors import (
+    ContextTooLongError,
+    ModelError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    ToolgateError,
+)
+from toolgate.models.llm import said_by
+
+__all__ = ["NO_ANSWER", "friendly"]
+
+NO_ANSWER = "I'm sorry, I was unable to produce a response."
+"""Said where a model answers nothing."""
+
+
+def friendly(error: Exception, *, issue_url: str = "") -> str:
+    """One sentence for the user: what went wrong, without a traceback and without secrets."""
+    match error:
+        case ContextTooLongError():
+            context = " with the length of our conversation"
+        case ModelUnavailableError() | ModelTimeoutError():
+            context = " connecting to LLM API"
+        case ModelError():
+            context = " generating completion"
+        case _:
+            context = ""
+    said = said_by(error.failed if isinstance(error, ToolgateError) else str(error))
+    if not isinstance(error, ToolgateError) or not said:
+        said = "an internal error; the log of the gateway says more."
+    text = f"I'm sorry, I've run into a problem{context}: {said}"
+    if issue_url:
+        text = f"{text.rstrip('.')}. If it happens again, please report it: {issue_url}"
+    return text

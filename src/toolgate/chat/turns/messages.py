@@ -1,0 +1,190 @@
+"""From what was said to what a model is sent. Pure functions: nothing here changes a message.
+
+Every request goes through `repair`, which makes any list of messages one that services accept.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from toolgate.base import json_text
+from toolgate.chat.base import Policy
+from toolgate.models.llm import Message, ToolCall
+from toolgate.types import json_array, json_object
+
+__all__ = [
+    "INTERRUPTED",
+    "POLICY",
+    "clean_messages",
+    "last_question",
+    "repair",
+    "stub_of",
+    "unanswered",
+    "without_internal",
+]
+
+INTERRUPTED = "[interrupted: this call has no result]"
+"""What a call without a result is answered with."""
+
+POLICY = "policy"
+"""Member of `Message.notes` that has the `Policy` of a result."""
+
+_ABOUT = 160
+
+
+def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same conversation in a form that every service accepts.
+
+    One system message at most, first. Behind each assistant message with calls stands exactly one
+    result for each of them, in their order; a call without one is answered as interrupted, a result
+    without a call is left out. Answers are matched within their own step, since services use ids
+    again. What is right already stays as it is, so repairing twice changes nothing.
+    """
+    found: list[Message] = []
+    system = [message for message in messages if message.role == "system"]
+    if system:
+        text = "\n\n".join(message.text for message in system if message.text)
+        found.append(system[0] if len(system) == 1 else Message(role="system", content=text))
+    rest = [message for message in messages if message.role != "system"]
+    at = 0
+    while at < len(rest):
+        message = rest[at]
+        at += 1
+        if message.role == "tool":
+            continue
+        message = _with_own_ids(message)
+        found.append(message)
+        if not message.calls:
+            continue
+        results: dict[str, Message] = {}
+        # Results of a step come before anybody else speaks of it; those behind a message of the
+        # user that came in between belong here too, those behind further calls do not.
+        look = at
+        while look < len(rest) and not (rest[look].role == "assistant" and rest[look].calls):
+            if rest[look].role == "tool":
+                results.setdefault(rest[look].call_id, rest[look])
+            look += 1
+        found += [results.get(call.call_id) or _interrupted(call) for call in message.calls]
+    return tuple(found)
+
+
+def _with_own_ids(message: Message) -> Message:
+    """The message without calls that say an id again."""
+    ids = [call.call_id for call in message.calls]
+    if len(set(ids)) == len(ids):
+        return message
+    return replace(
+        message, calls=tuple({call.call_id: call for call in message.calls[::-1]}.values())[::-1]
+    )
+
+
+def _interrupted(call: ToolCall) -> Message:
+    return Message(role="tool", content=INTERRUPTED, call_id=call.call_id, name=call.name)
+
+
+def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """Calls of the last assistant message that has some, which nothing after it answers."""
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role == "assistant":
+            answered = {one.call_id for one in messages[at + 1 :] if one.role == "tool"}
+            return tuple(call for call in messages[at].calls if call.call_id not in answered)
+    return ()
+
+
+def without_internal(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Without results that are marked as internal; all others stay. Their calls stay too.
+
+    By mark and never by name. What is sent to a model needs whole pairs: see `clean_messages`.
+    """
+    return tuple(
+        message
+        for message in messages
+        if message.role != "tool" or message.notes.get("internal_vs") is not True
+    )
+
+
+def clean_messages(
+    messages: Sequence[Message],
+    *,
+    this_turn: str = "",
+    policy_of: Callable[[str], Policy] | None = None,
+) -> tuple[Message, ...]:
+    """What later requests have of results, by their policies; pairs stay pairs.
+
+    Args:
+        messages: Oldest first.
+        this_turn: The turn that runs: its results stay whole, unless they were found to be of no
+            use.
+        policy_of: The policy of a tool by the key in the notes of its result; None: as the result
+            says.
+    """
+    dropped: set[int] = set()
+    found: list[Message] = []
+    results = _results_of(messages)
+    gone: dict[int, set[str]] = {}
+    for place, (call_place, call) in results.items():
+        policy = _policy(messages[place], this_turn, policy_of)
+        if policy == "drop_pair":
+            dropped.add(place)
+            gone.setdefault(call_place, set()).add(call.call_id)
+    for place, message in enumerate(messages):
+        if place in dropped:
+            continue
+        if place in gone:
+            left = tuple(call for call in message.calls if call.call_id not in gone[place])
+            if not left and not message.text:
+                continue
+            found.append(replace(message, calls=left))
+        elif message.role == "tool" and _policy(message, this_turn, policy_of) == "stub":
+            found.append(replace(message, content=stub_of(message)))
+        else:
+            found.append(message)
+    return tuple(found)
+
+
+def _results_of(messages: Sequence[Message]) -> dict[int, tuple[int, ToolCall]]:
+    """Place of each result, with the place of the message that has its call, and the call."""
+    found: dict[int, tuple[int, ToolCall]] = {}
+    at, calls = -1, cast("Mapping[str, ToolCall]", {})
+    for place, message in enumerate(messages):
+        if message.role == "assistant" and message.calls:
+            at, calls = place, {call.call_id: call for call in message.calls}
+        elif message.role == "tool" and message.call_id in calls:
+            found[place] = (at, calls[message.call_id])
+    return found
+
+
+def _policy(message: Message, this_turn: str, policy_of: Callable[[str], Policy] | None) -> Policy:
+    own = cast("Policy", message.notes.get(POLICY, "keep"))
+    if own == "drop_pair":
+        return own  # what was of no use is of none in its own turn either
+    if this_turn and message.notes.get("turn") == this_turn:
+        return "keep"
+    if own == "keep" and policy_of is not None:
+        return policy_of(str(message.notes.get("tool") or message.name))
+    return own
+
+
+def stub_of(message: Message) -> str:
+    """One line in place of a result: what was asked, what came of it, where it can be had again."""
+    notes = message.notes
+    if isinstance(stub := notes.get("stub"), str):
+        return stub
+    size = len(message.text)
+    first = " ".join(message.text.split())[:_ABOUT]
+    handle = f", kept as {notes['artifact']}" if "artifact" in notes else ""
+    return f"[result of {message.name or 'a tool'}, {size:,} characters{handle}] {first}…"
+
+
+def last_question(messages: Sequence[Message]) -> str:
+    """Text of the last message of the user; empty without one."""
+    return next((one.text for one in reversed(messages) if one.role == "user"), "")
+
+
+def documents_in(message: Message) -> list[object]:
+    """Raw documents in the stored result of an internal call."""
+    try:
+        body = json_object(json_text.loads(message.text))
+    except ValueError:
+        return []
+    return list(json_array(body.get("documents")))

@@ -1,0 +1,191 @@
+"""One answer of the model: asked for, passed on while it comes, and made a message."""
+
+import re
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import replace
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id
+from toolgate.base.tracing import observe
+from toolgate.chat.turns.turn import Turn
+from toolgate.models.llm import (
+    Asking,
+    CallArguments,
+    CallStart,
+    ChatRequest,
+    Message,
+    Reasoning,
+    Text,
+    ToolCall,
+)
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["BETWEEN", "answer"]
+
+BETWEEN = "\n\n"
+"""Stands between the texts of two answers in one turn."""
+
+_HELD_CHARS = 400
+"""Of a text that may be a call in disguise, before it is decided that it is none."""
+
+_BEGINS_LIKE_CALL = re.compile(r"\s*(?:```(?:json)?\s*)?[\[{]")
+_NAME = re.compile(r'"(?:name|function|tool)"\s*:\s*(?:\{\s*"name"\s*:\s*)?"([^"]{1,128})"')
+
+NOT_SUPPORTED = (
+    "Function Calling Not Supported: the model {model!r} wrote a call of the tool {tool!r} as text "
+    "instead of making it. Choose a model that can call tools, or switch tools off for this thread."
+)
+
+
+async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
+    """The next answer of the model, told piece by piece.
+
+    Raises:
+        ModelError: There is none.
+    """
+    definitions = turn.offers.definitions(without_retrieval=turn.is_without_retrieval)
+    name = turn.services.models.name_of(turn.choices.model or None)
+    request = ChatRequest(
+        messages=messages, tools=definitions, parameters=_parameters(turn, definitions)
+    )
+    asking = turn.services.models.ask(name, request, notice=turn.retried)
+    passing = _Passing(turn, asking)
+    turn.partial = lambda: asking.gathering.message if asking.gathering.has_begun else None
+    try:
+        with observe("model", model=name, purpose="answer"):
+            async with aclosing(asking.deltas()) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case Text(text):
+                            passing.text(text)
+                        case Reasoning(text):
+                            turn.reasoning.append(text)
+                            turn.emit({"reasoning": text})
+                        case CallStart() | CallArguments():
+                            passing.call(delta)
+                        case _:
+                            pass
+        passing.end()
+    finally:
+        # What was spent counts, however it ended.
+        if asking.asked:
+            turn.spent("answer", asking.model, asking.usage)
+        turn.model = asking.model
+    reply = asking.gathering.reply
+    message = _with_ids(reply.message)
+    if passing.replaced is not None:
+        message = replace(message, content=passing.replaced)
+    turn.finish = reply.finish_reason or "stop"
+    turn.partial = lambda: None
+    return turn.note(message, model=asking.model)
+
+
+def _parameters(turn: Turn, definitions: Iterable[Json]) -> dict[str, object]:
+    """What the client wants passed on; what forces a call counts for the first answer alone."""
+    parameters = dict(turn.request.parameters)
+    if turn.budget.steps > 1 and parameters.get("tool_choice") not in {None, "auto", "none"}:
+        parameters["tool_choice"] = "auto"
+    if not any(True for _ in definitions):
+        parameters.pop("tool_choice", None)
+        parameters.pop("parallel_tool_calls", None)
+    return parameters
+
+
+class _Passing:
+    """Passes pieces on to who listens; holds a text back that may be a call in disguise."""
+
+    def __init__(self, turn: Turn, asking: Asking) -> None:
+        self._turn = turn
+        self._asking = asking
+        self._held = ""
+        self._is_decided = not turn.offers.by_name or "response_format" in turn.request.parameters
+        self._has_text = False
+        self._theirs: dict[int, int] = {}
+        self.replaced: str | None = None
+        """What stands in place of the text; None: the text."""
+
+    def text(self, text: str) -> None:
+        """Pass a piece on, or hold it."""
+        if self._is_decided:
+            self._tell(text)
+            return
+        self._held += text
+        if not self._held.strip():
+            return
+        named = _NAME.search(self._held)
+        if not _BEGINS_LIKE_CALL.match(self._held):
+            self._release()
+        elif named is not None:
+            if named[1] not in self._turn.offers.by_name:
+                self._release()
+        elif len(self._held) > _HELD_CHARS:
+            self._release()
+
+    def call(self, delta: CallStart | CallArguments) -> None:
+        """Tell of a call, if the client runs its tool."""
+        if isinstance(delta, CallStart):
+            offer = self._turn.offer(delta.name)
+            if offer is not None and offer.source == "client":
+                self._theirs[delta.index] = len(self._turn.client_calls) + len(self._theirs)
+
+    def end(self) -> None:
+        """Decide about what is still held."""
+        if not self._held:
+            return
+        named = _NAME.search(self._held)
+        if (
+            named is not None
+            and named[1] in self._turn.offers.by_name
+            and _is_call(self._held, named[1])
+            and not self._asking.gathering.message.calls
+        ):
+            self.replaced = NOT_SUPPORTED.format(model=self._asking.model, tool=named[1])
+            self._held = self.replaced
+        self._release()
+
+    def _release(self) -> None:
+        held, self._held, self._is_decided = self._held, "", True
+        self._tell(held)
+
+    def _tell(self, text: str) -> None:
+        if not text:
+            return
+        turn = self._turn
+        if not self._has_text:
+            self._has_text = True
+            if turn.texts:
+                turn.emit({"stream": BETWEEN})
+            turn.texts.append("")
+        turn.texts[-1] += text
+        turn.emit({"stream": text})
+
+
+def _is_call(text: str, name: str) -> bool:
+    """Whether a text is nothing but a call: JSON that names a tool."""
+    stripped = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    try:
+        value: object = json_text.loads(stripped)
+    except ValueError:
+        # Several calls one after another, or one that was cut off.
+        return stripped.startswith("{") and f'"{name}"' in stripped[:_HELD_CHARS]
+    several = json_array(value)
+    body = json_object(several[0] if several else value)
+    return name in {
+        body.get("name"),
+        json_object(body.get("function")).get("name"),
+        body.get("tool"),
+    } or (body.get("function") == name)
+
+
+def _with_ids(message: Message) -> Message:
+    """The message with an id of its own for every call: some services give none, or one twice."""
+    seen: set[str] = set()
+    calls: list[ToolCall] = []
+    for call in message.calls:
+        call_id = call.call_id
+        if not call_id or call_id in seen:
+            call_id = f"call_{new_id()}"
+        seen.add(call_id)
+        calls.append(replace(call, call_id=call_id))
+    return replace(message, calls=tuple(calls))

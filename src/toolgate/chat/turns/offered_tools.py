@@ -1,0 +1,268 @@
+"""Which tools a model is offered in a turn, and what is behind each name."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from toolgate.catalog import Entry
+from toolgate.chat.base import DOCUMENTS, SQL
+from toolgate.errors import ToolgateError
+from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest
+from toolgate.search import Found
+from toolgate.types import Caller, Json, json_array, json_object
+
+__all__ = ["ENOUGH", "META", "Offer", "Offers", "family_of", "find_tools", "offer_of"]
+
+log = logging.getLogger(__name__)
+
+ENOUGH = 0.9
+"""Summed relevance from which on no further tool is offered."""
+
+META = ("tool_discovery", "tool_execute")
+"""Meta-tools that a model gets, to find what it was not offered."""
+
+_FOUND_AT_MOST = 8
+
+_FAMILIES: Mapping[str, str] = {"documents": DOCUMENTS, "sql": SQL, "sqlcl": SQL}
+"""Kinds of the tools of the packs that ship, by the server they are on."""
+
+KIND_MARK = "toolgate/kind"
+"""Member of a tool's `_meta` that says of which kind it is, `Vector Search` or `NL2SQL`."""
+
+INTERNAL_MARK = "toolgate/internal"
+"""Member of a tool's `_meta`: true where it is never offered to a model."""
+
+RETRIEVES_MARK = "toolgate/retrieves"
+"""Member of a tool's `_meta`: true where a turn looks documents up itself in place of a call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """One tool that a model may call."""
+
+    name: str
+    """As the model sees it."""
+
+    definition: Json
+    """In OpenAI's form."""
+
+    key: str = ""
+    """`server:tool`; empty for meta-tools and those of the client."""
+
+    source: Literal["server", "meta", "client"] = "server"
+    """Who runs it."""
+
+    family: str = ""
+    """`Vector Search`, `NL2SQL`, or nothing."""
+
+    retrieves: bool = False
+    """Whether the turn looks documents up itself in place of a call."""
+
+    destructive: bool = False
+    """Whether it may destroy; those run one after another."""
+
+    injected: tuple[str, ...] = ()
+    """Parameters that are not shown, and set here."""
+
+    required: tuple[str, ...] = ()
+    """Parameters that a call must have, those that are set here left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offers:
+    """All that a model is offered, by name, in the order in which it is told."""
+
+    by_name: Mapping[str, Offer]
+    """Offers by name."""
+
+    fallback: str = ""
+    """Why tools could not be searched; empty: they were."""
+
+    fits: bool = True
+    """Whether the search thought that anything fits."""
+
+    def definitions(self, *, without_retrieval: bool = False) -> tuple[Json, ...]:
+        """What goes into a request."""
+        return tuple(
+            offer.definition
+            for offer in self.by_name.values()
+            if not (without_retrieval and offer.retrieves)
+        )
+
+    def families(self) -> set[str]:
+        """The kinds that are among them."""
+        return {offer.family for offer in self.by_name.values() if offer.family}
+
+
+def family_of(entry: Entry) -> str:
+    """`Vector Search`, `NL2SQL`, or nothing, by mark, else by server."""
+    if b'"toolgate/kind"' in entry.raw:
+        return str(_meta(entry.definition).get(KIND_MARK, ""))
+    return _FAMILIES.get(entry.server.partition("-")[0], "")  # sqlcl-NAME is one for a database
+
+
+def offer_of(entry: Entry, hidden: Collection[str]) -> Offer | None:
+    """The offer of a tool; None where it is never offered.
+
+    Args:
+        entry: The tool.
+        hidden: Parameters that are never shown and set by the gateway.
+    """
+    definition = entry.definition
+    meta = _meta(definition)
+    if meta.get(INTERNAL_MARK) is True:
+        return None
+    schema = json_object(definition.get("inputSchema")) or {"type": "object", "properties": {}}
+    properties = json_object(schema.get("properties"))
+    injected = tuple(name for name in hidden if name in properties)
+    required = [str(name) for name in json_array(schema.get("required")) if name not in injected]
+    if injected:
+        shown = {name: one for name, one in properties.items() if name not in injected}
+        schema = {**schema, "properties": shown, "required": required}
+    function: Json = {
+        "name": entry.exposed,
+        "description": str(definition.get("description") or definition.get("title") or ""),
+        "parameters": schema,
+    }
+    return Offer(
+        name=entry.exposed,
+        definition={"type": "function", "function": function},
+        key=entry.key,
+        family=family_of(entry),
+        retrieves=meta.get(RETRIEVES_MARK) is True,
+        destructive=entry.destructive and not entry.read_only,
+        injected=injected,
+        required=tuple(required),
+    )
+
+
+async def find_tools(
+    gateway: Gateway,
+    caller: Caller,
+    query: str,
+    *,
+    families: Collection[str],
+    before: Sequence[str],
+    client_tools: Sequence[Json],
+    hidden: Collection[str],
+    max_tools: int,
+    thread_tools: int,
+    with_meta: bool,
+    raised: Sequence[str] = (),
+) -> tuple[Offers, list[str]]:
+    """What a turn offers, and the keys that its thread has offered by now.
+
+    The order is that of the thread: what was offered earlier stays in front, so that what services
+    have in their cache holds. The meta-tools come before all that grows, then kinds of tools that
+    are enabled, pinned ones next, then what was found.
+
+    Args:
+        gateway: Searches and knows the tools.
+        caller: Sees what it may.
+        query: What is asked for; empty: nothing is searched.
+        families: Kinds that are enabled.
+        before: Keys that the thread offered in earlier turns.
+        client_tools: The client's own, which win where names are the same.
+        hidden: Parameters that are never shown.
+        max_tools: Most tools of the search and of the pins together.
+        thread_tools: Most tools of a thread.
+        with_meta: Whether the meta-tools belong to it.
+        raised: Keys of tools of the intent that was found; they count as found.
+    """
+    wanted: list[str] = [*before]
+    fallback, fits = "", True
+    standing = _of_families(gateway, caller)
+    wanted += [entry.key for entry in standing]
+    try:
+        found = await gateway.discover(
+            caller,
+            DiscoverRequest(
+                queries=(query or " ",),
+                max_results=_FOUND_AT_MOST,
+                include_core=True,
+                as_text=False,
+            ),
+        )
+    except ToolgateError as error:
+        # Without the search a turn still has what is always there, and can look for more itself.
+        fallback = error.code
+        log.warning("turn without search", extra={"reason": error.code})
+        chosen: list[str] = list(raised)
+    else:
+        pinned = [one.tool_key for one in found.results if one.source == "core"]
+        chosen, fits = _fitting(found.results)
+        chosen = [*pinned, *raised, *chosen]
+    room = max_tools
+    for key in dict.fromkeys(chosen):
+        if key in wanted:
+            continue
+        if room <= 0 or len(wanted) >= thread_tools:
+            break
+        room -= 1
+        wanted.append(key)
+    offers: dict[str, Offer] = {name: _meta_offer(name) for name in META} if with_meta else {}
+    kept: list[str] = []
+    for key in dict.fromkeys(wanted):
+        entry = gateway.reach.known(caller, key)
+        if entry is None:
+            continue
+        kept.append(key)
+        family = family_of(entry)
+        if family and family not in families:
+            continue
+        offer = offer_of(entry, hidden)
+        if offer is not None:
+            offers[offer.name] = offer
+    theirs = {offer.name: offer for offer in map(_client_offer, client_tools)}
+    ours = {name: offer for name, offer in offers.items() if name not in theirs}
+    return Offers(by_name={**ours, **theirs}, fallback=fallback, fits=fits), kept
+
+
+def _of_families(gateway: Gateway, caller: Caller) -> list[Entry]:
+    """The tools of the packs `documents` and `sql`, which are always there."""
+    found: list[Entry] = []
+    for server in _FAMILIES:
+        found += gateway.reach.tools_of(caller, server)
+    return [
+        entry
+        for entry in found
+        if b'"toolgate/internal"' not in entry.raw
+        or _meta(entry.definition).get(INTERNAL_MARK) is not True
+    ]
+
+
+def _fitting(results: Iterable[Found]) -> tuple[list[str], bool]:
+    """Best first until they are likely to hold what is needed; nothing where nothing fits."""
+    keys: list[str] = []
+    summed = 0.0
+    for one in results:
+        if one.source == "core":
+            continue
+        if one.weak:
+            return keys, bool(keys)
+        if summed >= ENOUGH:
+            break
+        keys.append(one.tool_key)
+        summed += one.relevance
+    return keys, bool(keys)
+
+
+def _meta_offer(name: str) -> Offer:
+    definition = DEFINITIONS[name]
+    function = {
+        "name": name,
+        "description": definition["description"],
+        "parameters": definition["inputSchema"],
+    }
+    return Offer(name=name, definition={"type": "function", "function": function}, source="meta")
+
+
+def _client_offer(tool: Json) -> Offer:
+    function = json_object(tool.get("function"))
+    return Offer(name=str(function.get("name", "")), definition=tool, source="client")
+
+
+def _meta(definition: Json) -> Json:
+    return json_object(definition.get("_meta"))

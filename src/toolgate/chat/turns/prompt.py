@@ -1,0 +1,86 @@
+"""Puts together what a model is sent."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolgate.chat.base import DOCUMENTS, SQL, TurnState
+from toolgate.chat.turns.messages import clean_messages, repair
+from toolgate.chat.turns.turn import Turn
+from toolgate.models.llm import Message
+
+__all__ = ["prompt_of", "system_prompt"]
+
+_SAID_ABOVE = "[the documents that were found stand above]"
+
+
+async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
+    """The messages for the next answer: one system message, the history, this turn."""
+    system = await system_prompt(turn)
+    documents = state.get("documents", "")
+    if documents:
+        documents = await _render(turn, "documents", {"documents": documents})
+    if documents and turn.choices.inject == "system":
+        system = f"{system}\n\n{documents}"
+    now = _this_turn(turn, state.get("messages", []), documents)
+    everything = [*turn.history, *now]
+    cleaned = clean_messages(everything, this_turn=turn.turn_id, policy_of=turn.policy_of)
+    return repair((Message(role="system", content=system), *cleaned))
+
+
+async def system_prompt(turn: Turn) -> str:
+    """The system message: by the tools there are, and behind it what the client says itself."""
+    families = turn.offers.families()
+    others = any(
+        offer.source == "server" and not offer.family for offer in turn.offers.by_name.values()
+    )
+    if not turn.offers.by_name:
+        # A client that says itself what the model is needs no words of ours.
+        if turn.system:
+            return turn.system
+        name = "basic-default"
+    elif families == {DOCUMENTS} and not others:
+        name = "vs_tools-default"
+    elif families == {SQL} and not others:
+        name = "nl2sql_tools-default"
+    else:
+        name = "tools-default"
+    text = await _render(turn, name, {})
+    return f"{text}\n\n{turn.system}" if turn.system else text
+
+
+def _this_turn(turn: Turn, messages: Sequence[Message], documents: str) -> list[Message]:
+    """What this turn said, with what lives only in it: rules, context, documents."""
+    found: list[Message] = []
+    is_placed = turn.choices.inject == "system" or not documents
+    for message in messages:
+        if message.role == "user" and (turn.context or turn.rules):
+            found.append(_with_extras(turn, message))
+        elif message.notes.get("internal_vs") is True:
+            text = message.text
+            if message.notes.get("relevant") and not is_placed:
+                # Behind the line that stays, so that a cache holds as far as possible.
+                text, is_placed = f"{text}\n\n{documents}", True
+            elif message.notes.get("relevant") and turn.choices.inject == "tail":
+                text = _SAID_ABOVE
+            found.append(replace(message, content=text))
+        else:
+            found.append(message)
+    return found
+
+
+def _with_extras(turn: Turn, message: Message) -> Message:
+    """The question with the result of a tool before it and the rules for it behind it."""
+    before = f"Context: {turn.context}\n\nQuestion: " if turn.context else ""
+    behind = f"\n\n{turn.rules}" if turn.rules else ""
+    if isinstance(message.content, str):
+        return replace(message, content=f"{before}{message.content}{behind}")
+    parts = list(message.content)
+    if before:
+        parts.insert(0, {"type": "text", "text": before})
+    if behind:
+        parts.append({"type": "text", "text": behind})
+    return replace(message, content=tuple(parts))
+
+
+async def _render(turn: Turn, name: str, values: dict[str, str]) -> str:
+    return await turn.services.prompts.render(turn.caller.project_id, name, values)

@@ -1,0 +1,88 @@
+"""What a message asks for, as the search for tools and the choice of a path need it."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+
+from toolgate.models.llm import Message
+
+__all__ = ["query_of", "signals_of"]
+
+_LONG = 500
+"""Characters from which on a message is cut to its request."""
+
+_SHORT_WORDS = 4
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_REFERS = re.compile(
+    r"\b(it|its|that|this|those|these|them|they|their|he|she|his|her|there|the (?:first|second|"
+    r"third|last|other|same|previous) (?:one|\w+)|again|instead|also|too|more|above|both)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\?|^\s*(?:please\b|can you|could you|show|list|find|create|make|send|delete|remove|open|get|"
+    r"tell|give|write|add|update|change|search|look|check|run|call|explain|summari[sz]e|translate|"
+    r"compare|count|how|what|which|where|when|who|why)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def query_of(question: str, history: Sequence[Message]) -> str:
+    """What tools are searched by: the message, cut to its request, made whole where it refers back.
+
+    A message refers back when it says so by words such as "it" or is very short; the question
+    before it then stands in front.
+    """
+    cut = _request_in(question)
+    before = next((one.text for one in reversed(history) if one.role == "user"), "")
+    if not before.strip() or not cut:
+        return cut
+    if len(cut.split()) <= _SHORT_WORDS or _REFERS.search(cut):
+        return f"{_request_in(before)[: _LONG // 2]} {cut}".strip()
+    return cut
+
+
+def _request_in(text: str) -> str:
+    """Of a long message what is asked: pasted code and quotations are left out."""
+    if len(text) <= _LONG:
+        return text.strip()
+    plain = _CODE.sub(" ", text)
+    blocks = [block.strip() for block in re.split(r"\n\s*\n", plain) if block.strip()]
+    asking = [block for block in blocks if _ASKS.search(block) and not block.startswith(">")]
+    # People ask before what they paste, or behind it.
+    chosen = [block for block in blocks if block in {*asking[:1], *asking[-1:]}] or blocks[:1]
+    sentences = " ".join(chosen)
+    return sentences[:_LONG].strip() if sentences else text[:_LONG].strip()
+
+
+@cache
+def _signals() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    file = resources.files("toolgate.chat.turns") / "signals.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def signals_of(question: str) -> tuple[str, list[str]]:
+    """What the words of a question speak for: `vecsearch`, `nl2sql`, `both`, or nothing certain.
+
+    Gives the signals that were found too. A source that is named decides; words decide if they all
+    speak for the same.
+    """
+    low = " ".join(question.lower().split())
+    found: dict[str, list[str]] = {}
+    named: set[str] = set()
+    for path, kinds in _signals().items():
+        for kind, words in kinds.items():
+            hits = [word for word in words if re.search(rf"\b{re.escape(word)}\b", low)]
+            if hits:
+                found.setdefault(path, []).extend(f"{path}: {word}" for word in hits)
+                if kind == "sources":
+                    named.add(path)
+    signals = [signal for hits in found.values() for signal in hits]
+    if named == {"vecsearch", "nl2sql"}:
+        return "both", signals
+    if len(named) == 1:
+        return next(iter(named)), signals
+    if len(found) == 1:
+        return next(iter(found)), signals
+    return "", signals

@@ -1,0 +1,546 @@
+"""The steps of a turn, as plain functions: `initialise`, `complete`, `retrieve`, `tools`, `route`.
+
+Each takes the turn and the state and gives what changes; none knows what runs it.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import anyio
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id
+from toolgate.chat.base import DOCUMENTS, SQL, Node, Route, TurnState, Update
+from toolgate.chat.turns.messages import last_question, unanswered
+from toolgate.chat.turns.model_answer import answer
+from toolgate.chat.turns.offered_tools import Offer, find_tools
+from toolgate.chat.turns.prompt import prompt_of
+from toolgate.chat.turns.question import query_of, signals_of
+from toolgate.chat.turns.tool_results import text_of
+from toolgate.chat.turns.turn import Turn
+from toolgate.documents import Retrieval, RetrieveRequest, Said
+from toolgate.errors import (
+    ApprovalError,
+    ArgumentError,
+    ModelError,
+    ToolgateError,
+    UnknownToolError,
+)
+from toolgate.gateway.meta_tools import read_discover, read_execute
+from toolgate.intents.rules import PASS_THROUGH
+from toolgate.models.llm import Message, ToolCall
+from toolgate.store import StoredArtifact
+from toolgate.types import Json, json_object
+
+__all__ = ["NODES", "complete", "initialise", "merged", "retrieve", "route", "tools"]
+
+log = logging.getLogger(__name__)
+
+_RETRIEVER = "documents:retriever"
+_AGAIN = "[looked up already in this turn]"
+_SURE = 0.9
+
+
+async def initialise(turn: Turn, state: TurnState) -> Update:
+    """Find out what the question is about, and what the model is offered."""
+    question = last_question(state.get("messages", []))
+    query = query_of(question, turn.history)
+    turn.emit({"query": {"said": question[:2000], "searched": query}})
+    raised: list[str] = []
+    if question.strip() and not turn.request.resumes:
+        raised = await _look_for_intent(turn, question)
+    await _offer(turn, query, raised)
+    if turn.request.resumes or not question.strip():
+        return {}
+    return await _look_up_before(turn, state, question)
+
+
+async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
+    settings = turn.settings
+    if turn.request.parameters.get("tool_choice") == "none" and not turn.request.tools:
+        return
+    turn.offers, turn.thread_tools = await find_tools(
+        turn.gateway,
+        turn.caller,
+        query,
+        families=turn.choices.tools_enabled,
+        before=turn.thread_tools,
+        client_tools=turn.request.tools,
+        hidden=settings.injected,
+        max_tools=settings.max_tools,
+        thread_tools=settings.thread_tools,
+        with_meta=settings.meta_tools,
+        raised=raised,
+    )
+    turn.emit(
+        {
+            "tools": {
+                "offered": list(turn.offers.by_name),
+                "fits": turn.offers.fits,
+                "fallback": turn.offers.fallback,
+            }
+        }
+    )
+    log.info(
+        "tools offered",
+        extra={
+            "turn": turn.turn_id,
+            "tools": list(turn.offers.by_name),
+            "fallback": turn.offers.fallback,
+        },
+    )
+
+
+async def _look_for_intent(turn: Turn, question: str) -> list[str]:
+    """Rules for the question, and the call of its tool where that is certain."""
+    async with turn.services.beginning:
+        made = await turn.gateway.enrich(turn.caller, question)
+    found = made.detection
+    if made.text != PASS_THROUGH and made.rules:
+        rules = "\n\n".join(each.text for each in made.rules)
+        turn.rules = await turn.services.prompts.render(
+            turn.caller.project_id, "rules", {"rules": rules}
+        )
+        turn.emit({"intent": {"intent": found.intent, "rules": [r.intent for r in made.rules]}})
+    entry = turn.gateway.suggested(turn.caller, found)
+    if entry is None:
+        return []
+    how = turn.choices.call_before_model
+    is_exact = found.stage == "keyword" and found.confidence >= _SURE
+    if how == "any" or (how == "exact" and is_exact):
+        schema = json_object(entry.definition.get("inputSchema"))
+        needed = set(map(str, schema.get("required") or ())) - set(turn.settings.injected)
+        if how == "any" or needed <= set(found.arguments):
+            await _call_before(turn, entry.key, entry.exposed, dict(found.arguments))
+    return [entry.key]
+
+
+async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None:
+    """Call the tool of an intent before the model is asked; a failure changes nothing."""
+    _told(turn, "started", key, arguments)
+    if turn.budget.call(is_sql=False):
+        return
+    try:
+        result = await turn.gateway.execute(turn.caller, key, arguments)
+    except ToolgateError as error:
+        _told(turn, "failed", key, arguments, result=str(error))
+        log.info("call before the model failed", extra={"tool": key, "reason": error.code})
+        return
+    text = text_of(result)
+    if result.get("isError") is True:
+        _told(turn, "failed", key, arguments, result=text)
+        return
+    _told(turn, "completed", key, arguments, result=text)
+    turn.used_tools.append(key)
+    turn.context = text
+    turn.notes["called_before_model"] = name
+
+
+def _told(turn: Turn, status: str, tool: str, arguments: Json, **more: Any) -> None:
+    turn.emit({"mcp_tool": {"status": status, "tool": tool, "arguments": arguments, **more}})
+
+
+# Documents
+
+
+async def _look_up_before(turn: Turn, state: TurnState, question: str) -> Update:
+    """Look documents up without being asked, where that is the mode."""
+    if (
+        turn.choices.retrieval == "auto"
+        or DOCUMENTS not in turn.choices.tools_enabled
+        or not any(offer.retrieves for offer in turn.offers.by_name.values())
+    ):
+        return {}
+    if turn.choices.retrieval == "classifier":
+        wanted = await _classified(turn, question)
+        turn.emit({"route": {"classified": wanted}})
+        if wanted not in {"vecsearch", "both"}:
+            return {}
+    name = next(name for name, offer in turn.offers.by_name.items() if offer.retrieves)
+    call = ToolCall(
+        call_id=f"call_{new_id()}",
+        name=name,
+        arguments=json_text.dumps({"question": question[:2000]}).decode(),
+    )
+    asked = turn.note(Message(role="assistant", calls=(call,)), synthetic=True)
+    update = await _retrieved(turn, [*state.get("messages", []), asked], (call,))
+    return {**update, "messages": [asked, *update.get("messages", [])]}
+
+
+async def _classified(turn: Turn, question: str) -> str:
+    """`vecsearch`, `nl2sql`, `both` or `none`: by words where they decide, else by a model."""
+    decided, signals = signals_of(question)
+    if decided:
+        return decided
+    prompt = await turn.services.prompts.render(
+        turn.caller.project_id,
+        "classifier",
+        {"question": question[:4000], "signals": ", ".join(signals) or "none"},
+    )
+    try:
+        said = (await turn.ask(prompt, "classify", 8)).strip().lower()
+    except ModelError as error:
+        log.warning("question not classified", extra={"reason": error.code})
+        return "both"
+    return next((one for one in ("vecsearch", "nl2sql", "both", "none") if one in said), "both")
+
+
+async def retrieve(turn: Turn, state: TurnState) -> Update:
+    """Look documents up in place of the calls that ask for them."""
+    messages = state.get("messages", [])
+    calls = tuple(
+        call
+        for call in unanswered(messages)
+        if (offer := turn.offer(call.name)) is not None and offer.retrieves
+    )
+    return await _retrieved(turn, messages, calls)
+
+
+async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[ToolCall]) -> Update:
+    """Answer internal calls: the documents go beside the conversation, a line goes into it."""
+    if turn.notes.get("looked_up"):
+        again = [_internal(turn, call, _AGAIN, policy="drop_pair") for call in calls]
+        turn.is_without_retrieval = True
+        return {"messages": again}
+    turn.notes["looked_up"] = True
+    question = last_question(messages)
+    told: Json = {}
+
+    async def found(metadata: Json) -> None:
+        told.update(metadata)
+        turn.emit({"vs_metadata": metadata})
+
+    async def ask(
+        prompt: str,
+        *,
+        purpose: Literal["rephrase", "grade", "select"],
+        max_tokens: int,
+        timeout_s: float,
+    ) -> str:
+        with anyio.fail_after(timeout_s):
+            return await turn.ask(prompt, purpose, max_tokens)
+
+    request = RetrieveRequest(
+        question=question[:8000] or " ",
+        history=_said(turn, messages) if turn.choices.history else (),
+        top_k=turn.choices.top_k,
+        search_type=turn.choices.search_type,
+        rephrase=turn.choices.rephrase and turn.choices.history,
+        grade=turn.choices.grade,
+    )
+    try:
+        made = await turn.gateway.retrieve(turn.caller, request, ask=ask, on_found=found)
+    except ToolgateError as error:
+        log.warning("no documents", extra={"turn": turn.turn_id, "reason": error.code})
+        made = Retrieval(status="error", question=question, query=question, error=error.failed)
+    return _documents_update(turn, calls, made, told)
+
+
+def _documents_update(turn: Turn, calls: Sequence[ToolCall], made: Retrieval, told: Json) -> Update:
+    log.info(
+        "documents looked up",
+        extra={
+            "turn": turn.turn_id,
+            "rephrased": made.was_rephrased,
+            "documents": len(made.documents),
+            "collections": list(made.searched),
+            "failed": list(made.failed),
+            "grade": made.relevant if made.grading_performed else "",
+        },
+    )
+    metadata = made.metadata()
+    if not told:
+        turn.emit({"vs_metadata": metadata})
+    turn.emit({"grade": {"relevant": made.relevant, "performed": made.grading_performed}})
+    artifact_id = new_id()
+    turn.artifacts.append(
+        StoredArtifact(artifact_id=artifact_id, turn_id=turn.turn_id, body=made.artifact())
+    )
+    documents = made.injected
+    log.info(
+        "documents injected" if documents else "transparent completion",
+        extra={"turn": turn.turn_id, "chars": len(documents)},
+    )
+    turn.emit({"injected": {"documents": len(made.documents), "chars": len(documents)}})
+    results: list[Message] = []
+    for place, call in enumerate(calls):
+        if made.for_user:
+            # The user has to hear of it: the model gets it as the result, and it stays.
+            results.append(_internal(turn, call, made.for_user, artifact=artifact_id))
+        elif documents and place == 0:
+            stub = f"Relevant documents found for: {made.query!r} ({len(made.documents)} passages)"
+            results.append(
+                _internal(turn, call, stub, artifact=artifact_id, policy="stub", relevant=True)
+            )
+        else:
+            policy = "stub" if documents else "drop_pair"
+            results.append(_internal(turn, call, _AGAIN, artifact=artifact_id, policy=policy))
+    if made.for_user:
+        turn.notes["must_say"] = made.for_user
+    elif not documents:
+        # Without the pair the request is what it was before the call, and would be answered with
+        # the same call again.
+        turn.is_without_retrieval = True
+    return {
+        "messages": results,
+        "documents": documents,
+        "context_input": made.context_input,
+        "vs_metadata": metadata,
+    }
+
+
+def _internal(turn: Turn, call: ToolCall, text: str, **notes: Any) -> Message:
+    message = Message(role="tool", content=text, call_id=call.call_id, name=call.name)
+    return turn.note(message, internal_vs=True, stub=text, tool=_RETRIEVER, **notes)
+
+
+def _said(turn: Turn, messages: Sequence[Message]) -> tuple[Said, ...]:
+    """The conversation as rephrasing sees it: what people and models said."""
+    found: list[Said] = []
+    for message in (*turn.history, *messages):
+        if message.role == "user":
+            found.append(Said(role="user", text=message.text))
+        elif message.role == "assistant":
+            found.append(Said(role="assistant", text=message.text))
+    return tuple(found)
+
+
+# Answers
+
+
+async def complete(turn: Turn, state: TurnState) -> Update:
+    """The next answer of the model."""
+    turn.budget.step()
+    messages = await prompt_of(turn, state)
+    said = await answer(turn, messages)
+    return {"messages": [said], "cleaned_messages": list(messages)}
+
+
+def route(turn: Turn, state: TurnState) -> Route:
+    """What follows: calls are answered, internal ones first, and then the model goes on."""
+    messages = state.get("messages", [])
+    if not messages:
+        return "complete"
+    if turn.waiting or turn.client_calls:
+        return "end"
+    last = next((one for one in reversed(messages) if one.role == "assistant"), None)
+    if last is None or messages[-1].role == "user":
+        return "complete"
+    open_calls = unanswered(messages)
+    if open_calls:
+        internal = any(
+            (offer := turn.offer(call.name)) is not None and offer.retrieves for call in open_calls
+        )
+        return "retrieve" if internal else "tools"
+    return "complete" if messages[-1].role == "tool" else "end"
+
+
+def merged(state: TurnState, update: Update) -> TurnState:
+    """The state after a step."""
+    messages = [*state.get("messages", []), *update.get("messages", [])]
+    return {**state, **update, "messages": messages}
+
+
+# Tools
+
+
+async def tools(turn: Turn, state: TurnState) -> Update:
+    """Answer the calls of other tools: at the same time, those that may destroy in order."""
+    messages = state.get("messages", [])
+    calls = unanswered(messages)
+    theirs = [call for call in calls if _source(turn, call) == "client"]
+    ours = [call for call in calls if _source(turn, call) != "client"]
+    log.info(
+        "route",
+        extra={"turn": turn.turn_id, "route": "tools", "tools": [call.name for call in calls]},
+    )
+    turn.emit({"route": {"path": "tools", "tools": [call.name for call in calls]}})
+    if turn.flush is not None:
+        await turn.flush(messages)
+    results: dict[str, Message] = {}
+
+    async def run(call: ToolCall) -> None:
+        result = await _answered(turn, call)
+        if result is not None:
+            results[call.call_id] = result
+
+    limit = anyio.CapacityLimiter(turn.settings.parallel_calls)
+
+    async def run_limited(call: ToolCall) -> None:
+        async with limit:
+            await run(call)
+
+    in_order = [call for call in ours if _is_destructive(turn, call)]
+    together = [call for call in ours if not _is_destructive(turn, call)]
+    try:
+        if len(ours) == 1:
+            await run(ours[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for call in together:
+                    group.start_soon(run_limited, call)
+            for call in in_order:
+                await run(call)
+    except BaseException:
+        # What was done is done, and the thread has to know it.
+        turn.said += [results[call.call_id] for call in ours if call.call_id in results]
+        raise
+    for call in theirs:
+        turn.client_calls.append(
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+        )
+    return {"messages": [results[call.call_id] for call in ours if call.call_id in results]}
+
+
+def _source(turn: Turn, call: ToolCall) -> str:
+    offer = turn.offer(call.name)
+    return "unknown" if offer is None else offer.source
+
+
+def _is_destructive(turn: Turn, call: ToolCall) -> bool:
+    """Whether a call may destroy; what `tool_execute` runs counts as what it names."""
+    offer = turn.offer(call.name)
+    if offer is not None and offer.source == "meta":
+        if call.name != "tool_execute":
+            return False
+        try:
+            key = read_execute(call.read()).key
+        except ArgumentError:
+            return False
+        entry = turn.gateway.reach.known(turn.caller, key)
+        return entry is not None and entry.destructive and not entry.read_only
+    return offer is not None and offer.destructive
+
+
+async def _answered(turn: Turn, call: ToolCall) -> Message | None:
+    """The result of one call, whatever its tool does; None: a person has to say yes first."""
+    offer = turn.offer(call.name)
+    if offer is None:
+        _told(turn, "failed", call.name, {}, result="unknown tool")
+        return _result(turn, call, f"Unknown tool: {call.name}", is_error=True)
+    arguments = call.read()
+    if arguments is None:
+        log.info("arguments are no JSON", extra={"turn": turn.turn_id, "tool": call.name})
+        return _result(
+            turn,
+            call,
+            f"Error executing {call.name}: the arguments are not valid JSON. Send one JSON object.",
+            is_error=True,
+        )
+    if refusal := turn.budget.call(is_sql=offer.family == SQL):
+        turn.emit({"budget": {"tool": call.name, "refused": True}})
+        return _result(turn, call, refusal, is_error=True)
+    key = offer.key
+    try:
+        if offer.source == "meta" and call.name == "tool_discovery":
+            found = await turn.gateway.discover(turn.caller, read_discover(arguments))
+            return _result(turn, call, found.text)
+        if offer.source == "meta":
+            wanted = read_execute(arguments)
+            key, arguments = wanted.key, wanted.arguments
+        return await _executed(turn, call, offer, key, arguments)
+    except ApprovalError as error:
+        if error.state != "waiting":
+            text = f"Error executing {call.name}: {error}"
+            return _result(turn, call, text, is_error=True, key=key)
+        if not await _approved_meanwhile(turn, call, key, arguments, error):
+            return None
+        return await _answered(turn, call)
+    except UnknownToolError as error:
+        return _result(turn, call, f"Unknown tool: {key or call.name}. {error}", is_error=True)
+    except ToolgateError as error:
+        log.info(
+            "tool failed",
+            extra={"turn": turn.turn_id, "tool": key or call.name, "code": error.code},
+        )
+        return _result(turn, call, f"Error executing {call.name}: {error}", is_error=True, key=key)
+    except Exception as error:  # a tool in the process, or a fault of ours: the turn goes on
+        log.exception("tool failed", extra={"turn": turn.turn_id, "tool": key or call.name})
+        first = str(error).partition("\n")[0][:300]
+        return _result(turn, call, f"Error executing {call.name}: {first}", is_error=True, key=key)
+
+
+async def _executed(turn: Turn, call: ToolCall, offer: Offer, key: str, arguments: Json) -> Message:
+    sent = {**arguments, **_injected(turn, offer.injected)}
+    _told(turn, "started", key, arguments)
+    try:
+        result = await turn.gateway.execute(turn.caller, key, sent)
+    except ApprovalError:
+        raise
+    except ToolgateError as error:
+        _told(turn, "failed", key, arguments, result=str(error))
+        raise
+    text = text_of(result, most_chars=turn.settings.result_tokens * 4)
+    is_error = result.get("isError") is True
+    _told(turn, "failed" if is_error else "completed", key, arguments, result=text)
+    turn.used_tools.append(key)
+    return _result(turn, call, text, is_error=is_error, key=key)
+
+
+def _injected(turn: Turn, names: Sequence[str]) -> Json:
+    """Values that a model never sets: whatever it sent is replaced."""
+    known: Mapping[str, str] = {
+        "thread_id": turn.request.thread or turn.turn_id,
+        "project_id": turn.caller.project_id,
+        "caller_id": turn.caller.caller_id,
+        "turn_id": turn.turn_id,
+    }
+    return {name: known[name] for name in names if name in known}
+
+
+async def _approved_meanwhile(
+    turn: Turn, call: ToolCall, key: str, arguments: Json, error: ApprovalError
+) -> bool:
+    """Whether somebody decided while the turn waits; else the call is taken up later."""
+    waits: Json = {
+        "call_id": call.call_id,
+        "tool": key,
+        "name": call.name,
+        "arguments": arguments,
+        "approval_id": error.approval_id,
+        "expires_at": error.expires_at,
+    }
+    turn.emit({"approval": {**waits, "status": "waiting"}})
+    within_s = turn.settings.approval_wait_s
+    if within_s:
+        decided = await turn.gateway.manage.wait_approval(error.approval_id, within_s=within_s)
+        if decided.state != "waiting":
+            turn.emit({"approval": {**waits, "status": decided.state}})
+            return True
+    turn.waiting.append(waits)
+    return False
+
+
+def _result(
+    turn: Turn, call: ToolCall, text: str, *, is_error: bool = False, key: str = ""
+) -> Message:
+    message = Message(role="tool", content=text, call_id=call.call_id, name=call.name)
+    notes: Json = {"tool": key or call.name}
+    if is_error:
+        notes["is_error"] = True
+    return turn.note(message, **notes)
+
+
+def _noted(node: Node) -> Node:
+    """The step, which also tells the turn what was said: that is kept however the turn ends."""
+
+    async def run(turn: Turn, state: TurnState) -> Update:
+        update = await node(turn, state)
+        turn.said += update.get("messages", [])
+        return update
+
+    return run
+
+
+NODES: Mapping[str, Node] = {
+    "initialise": _noted(initialise),
+    "complete": _noted(complete),
+    "retrieve": _noted(retrieve),
+    "tools": _noted(tools),
+}
+"""The steps by name, without `route`."""

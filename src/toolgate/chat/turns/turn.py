@@ -1,0 +1,229 @@
+"""One turn while it runs: what its steps share."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from toolgate.chat.base import Choices, Event, Policy, TurnRequest
+from toolgate.chat.turns.budget import Budget
+from toolgate.chat.turns.offered_tools import Offer, Offers, family_of, offer_of
+from toolgate.gateway.gateway import Gateway
+from toolgate.models.llm import Attempt, ChatRequest, Message, Models, Purpose, Reply, Usage
+from toolgate.prompts import Prompts
+from toolgate.settings import ChatSettings
+from toolgate.store import StoredArtifact, StoredSpending
+from toolgate.types import Caller, Json
+
+__all__ = ["Services", "Turn", "policy_by_pattern"]
+
+_BEGIN_AT_ONCE = 4
+"""Turns that find out at the same time what they are about: a hundred that begin together would
+hold the loop, and with it every stream, for a hundred times as long as one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What turns use, of all of them."""
+
+    gateway: Gateway
+    """The verbs: the only way to tools."""
+
+    models: Models
+    """The chat models."""
+
+    prompts: Prompts
+    """Texts for them."""
+
+    settings: Callable[[], ChatSettings]
+    """Table `[chat]` as it is now."""
+
+    beginning: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(_BEGIN_AT_ONCE)
+    )
+    """Held while a turn finds out what it is about, which is work and no waiting."""
+
+
+@dataclass
+class Turn:
+    """One turn."""
+
+    services: Services
+    """What it uses."""
+
+    request: TurnRequest
+    """What was said."""
+
+    caller: Caller
+    """Who asks, with the conversation that this turn belongs to."""
+
+    turn_id: str
+    """Opaque; id of its run too."""
+
+    choices: Choices
+    """How it is answered."""
+
+    budget: Budget
+    """What it may spend."""
+
+    emit: Callable[[Event], None]
+    """Tells who listens; never waits."""
+
+    history: tuple[Message, ...] = ()
+    """Earlier turns, oldest first; without a thread what came before the last question."""
+
+    system: str = ""
+    """System messages of the client, which go behind ours."""
+
+    offers: Offers = field(default_factory=lambda: Offers(by_name={}))
+    """What the model may call."""
+
+    thread_tools: list[str] = field(default_factory=list[str])
+    """Keys that the thread has offered by now."""
+
+    rules: str = ""
+    """Rules for this request; they live this turn only."""
+
+    context: str = ""
+    """Result of a tool that was called before the model, for this turn only."""
+
+    is_without_retrieval: bool = False
+    """Whether looking documents up is not offered any more: nothing of use was found."""
+
+    texts: list[str] = field(default_factory=list[str])
+    """What the user was told, a text for each answer of the model that has one."""
+
+    reasoning: list[str] = field(default_factory=list[str])
+    """What the model thought aloud."""
+
+    finish: str = ""
+    """Why the model stopped last."""
+
+    model: str = ""
+    """Name of the model that answered last."""
+
+    spending: list[StoredSpending] = field(default_factory=list[StoredSpending])
+    """What each request cost."""
+
+    artifacts: list[StoredArtifact] = field(default_factory=list[StoredArtifact])
+    """What is kept beside the messages."""
+
+    client_calls: list[Json] = field(default_factory=list[Json])
+    """Calls that the client has to run."""
+
+    waiting: list[Json] = field(default_factory=list[Json])
+    """Calls that wait for a person: `call_id`, `tool`, `arguments`, `approval_id`, `expires_at`."""
+
+    used_tools: list[str] = field(default_factory=list[str])
+    """Keys of the tools that ran, in order."""
+
+    partial: Callable[[], Message | None] = lambda: None
+    """What of the present answer has come; None while there is none."""
+
+    flush: Callable[[Sequence[Message]], Awaitable[None]] | None = None
+    """Keeps messages, before something is done that cannot be undone; None: nothing is kept."""
+
+    said: list[Message] = field(default_factory=list[Message])
+    """All messages of this turn so far, also when its engine is cut off."""
+
+    notes: Json = field(default_factory=dict[str, Any])
+    """Further members of the metadata of its answer."""
+
+    @property
+    def gateway(self) -> Gateway:
+        """The verbs."""
+        return self.services.gateway
+
+    @property
+    def settings(self) -> ChatSettings:
+        """Table `[chat]`."""
+        return self.services.settings()
+
+    @property
+    def helper(self) -> str:
+        """Name of the model for everything but the answer."""
+        models = self.services.models
+        return models.name_of(self.settings.helper_model or self.choices.model or None)
+
+    def note(self, message: Message, **notes: Any) -> Message:
+        """A message of this turn."""
+        return replace(message, notes={**message.notes, "turn": self.turn_id, **notes})
+
+    def spent(self, purpose: Purpose, model: str, usage: Usage) -> None:
+        """Note what a request cost."""
+        self.budget.spend(usage)
+        self.spending.append(
+            StoredSpending(
+                turn_id=self.turn_id,
+                purpose=purpose,
+                model=model,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached_tokens=usage.cached_tokens,
+                cost=usage.cost,
+                is_estimate=usage.is_estimate,
+            )
+        )
+
+    async def ask(self, prompt: str, purpose: Purpose, max_tokens: int, *, system: str = "") -> str:
+        """A short text of the helper model, at temperature 0.
+
+        Raises:
+            ModelError: It gave none.
+            SpentError: The turn may spend no more.
+        """
+        self.budget.look()
+        messages = [Message(role="user", content=prompt)]
+        if system:
+            messages.insert(0, Message(role="system", content=system))
+        request = ChatRequest(
+            messages=tuple(messages),
+            parameters={"temperature": 0, "max_tokens": max_tokens},
+            purpose=purpose,
+        )
+        helper = self.helper
+        reply: Reply = await self.services.models.complete(helper, request)
+        self.spent(purpose, helper, reply.usage)
+        return reply.message.text
+
+    def retried(self, attempt: Attempt) -> None:
+        """Tell that a request to the model is repeated, or goes to another one."""
+        self.emit(
+            {
+                "retry": {
+                    "model": attempt.model,
+                    "next": attempt.next_model,
+                    "reason": attempt.error.code,
+                    "pause_s": round(attempt.pause_s, 2),
+                }
+            }
+        )
+
+    def policy_of(self, key: str) -> Policy:
+        """What later requests have of the results of a tool, by the settings."""
+        return policy_by_pattern(self.settings.results, key)
+
+    def offer(self, name: str) -> Offer | None:
+        """What is behind a name that the model calls.
+
+        A tool that was not offered in this turn counts too, if the caller may use it: models know
+        names from earlier turns and from what they searched.
+        """
+        found = self.offers.by_name.get(name)
+        if found is not None or not self.offers.by_name:
+            return found
+        entry = self.gateway.reach.known_by(self.caller, name)
+        if entry is None or family_of(entry) not in {"", *self.choices.tools_enabled}:
+            return None
+        return offer_of(entry, self.settings.injected)
+
+
+def policy_by_pattern(patterns: Mapping[str, str], key: str) -> Policy:
+    """The policy of the first pattern that fits a key; `keep` without one."""
+    for pattern, policy in patterns.items():
+        expression = re.escape(pattern).replace(r"\*", ".*")
+        if re.fullmatch(expression, key) and policy in {"stub", "drop_pair"}:
+            return "stub" if policy == "stub" else "drop_pair"
+    return "keep"

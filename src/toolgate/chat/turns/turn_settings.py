@@ -1,0 +1,100 @@
+"""What a turn goes by: the settings of the file, under them of the project, thread and request."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from toolgate.chat.base import DOCUMENTS, KINDS, SQL, Choices
+from toolgate.errors import ArgumentError
+from toolgate.settings import ChatSettings
+from toolgate.types import json_array
+
+__all__ = ["choices_from", "read_choices"]
+
+_KINDS = {
+    "vector search": DOCUMENTS,
+    "documents": DOCUMENTS,
+    "nl2sql": SQL,
+    "sql": SQL,
+}
+_TYPES = get_type_hints(Choices)
+_MOST_TOP_K = 100
+
+
+def choices_from(
+    settings: ChatSettings,
+    project: Mapping[str, object],
+    thread: Mapping[str, object],
+    asked: Mapping[str, object],
+) -> Choices:
+    """All of them together, the last ones first.
+
+    Raises:
+        ArgumentError: What was asked for does not fit.
+    """
+    of_file = {item.name: getattr(settings, item.name) for item in fields(Choices)}
+    kept = {**project, **thread}
+    known = {name: value for name, value in kept.items() if name in _TYPES}
+    merged = {**of_file, **read_choices(known), **read_choices(asked)}
+    merged["tools_enabled"] = tuple(
+        kind for kind in KINDS if kind in _kinds(merged["tools_enabled"])
+    )
+    return Choices(**merged)
+
+
+def read_choices(values: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of `Choices` among some values, checked.
+
+    Raises:
+        ArgumentError: One does not exist, or does not fit.
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in _TYPES:
+            raise ArgumentError(
+                f"There is no setting {name[:60]!r} of threads.",
+                allowed=f"Settings: {', '.join(_TYPES)}.",
+            )
+        found[name] = _checked(name, value)
+    return found
+
+
+def _checked(name: str, value: object) -> object:
+    kind = _TYPES[name]
+    if get_origin(kind) is Literal:
+        allowed = get_args(kind)
+        if value in allowed:
+            return value
+        raise _unfit(name, value, ", ".join(map(str, allowed)))
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        raise _unfit(name, value, "true or false")
+    if kind is int:
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TOP_K:
+            return value
+        raise _unfit(name, value, f"1 to {_MOST_TOP_K}")
+    if kind is str:
+        if isinstance(value, str):
+            return value
+        raise _unfit(name, value, "a text")
+    several = json_array(list(cast("Any", value)) if isinstance(value, tuple) else value)
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in several):
+        raise _unfit(name, cast("object", value), f"a list of {', '.join(KINDS)}")
+    return _kinds(several)
+
+
+def _kinds(values: object) -> tuple[str, ...]:
+    found: list[str] = []
+    for one in json_array(list(cast("tuple[str, ...]", values))):
+        kind = _KINDS.get(str(one).lower())
+        if kind is None:
+            raise _unfit("tools_enabled", one, ", ".join(KINDS))
+        found.append(kind)
+    return tuple(found)
+
+
+def _unfit(name: str, value: object, allowed: str) -> ArgumentError:
+    return ArgumentError(
+        f"The setting {name!r} of a thread is {value!r:.60}.", allowed=f"Allowed: {allowed}."
+    )

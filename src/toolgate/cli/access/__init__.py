@@ -1,0 +1,1 @@
+"""Commands for tokens, projects, permissions, guards and credentials."""

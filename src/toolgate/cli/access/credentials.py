@@ -1,0 +1,139 @@
+"""`toolgate credentials`: what is shown to servers."""
+
+import getpass
+import sys
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show, give and remove what servers are shown.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
+User = Annotated[
+    str, typer.Option("--user", metavar="USER", help="Of this user, where each has one.")
+]
+Project = Annotated[
+    str, typer.Option("--project", metavar="PROJECT", help="Of this project, where each has one.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command("list")
+def list_credentials(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only those of this server.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """List what is shown to servers, without the secrets."""
+    return anyio.run(_list, name, as_json)
+
+
+@app.command("set")
+def set_credentials(
+    name: Name,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", metavar="NAME[=VALUE]", help="Header of each request to it. Repeatable."
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME[=VALUE]", help="Variable of its process. Repeatable."),
+    ] = None,
+    user: User = "",
+    project: Project = "",
+    as_json: AsJson = False,
+) -> int:
+    """Keep headers or variables, encrypted; they replace those before.
+
+    A value that is left out is asked for, or read from standard input, a line each: so no history
+    of a shell has it.
+    """
+    return anyio.run(_set, name, header or [], env or [], user, project, as_json)
+
+
+@app.command()
+def remove(name: Name, user: User = "", project: Project = "") -> int:
+    """Forget what is shown to a server; a login is ended at its authorization server, too."""
+    return anyio.run(_remove, name, user, project)
+
+
+async def _list(name: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.credentials(name)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("Server", "Whose", "Form", "State", "Until"), [_row(one) for one in found])
+    else:
+        note("Nothing is kept. Log in: toolgate servers login NAME")
+    return FINE
+
+
+def _row(one: Json) -> tuple[str, ...]:
+    until = one.get("expires_at")
+    return (
+        str(one["server"]),
+        str(one["subject"] or "everybody"),
+        str(one["form"]),
+        f"{one['state']}: {one['reason']}" if one.get("reason") else str(one["state"]),
+        "renewed by itself" if one.get("renews") else local_time(until) if until else "-",
+    )
+
+
+async def _set(
+    name: str, headers: list[str], env: list[str], user: str, project: str, as_json: bool
+) -> int:
+    wanted: Json = {"headers": _values("--header", headers), "env": _values("--env", env)}
+    wanted |= {key: value for key, value in (("user", user), ("project", project)) if value}
+    async with open_door(load_settings(), connect=()) as door:
+        kept = await door.give_credentials(name, wanted)
+    if as_json:
+        print_json(kept)
+    else:
+        print_text(f"Kept {', '.join(kept['names'])} for {name}.")
+    return FINE
+
+
+def _values(flag: str, texts: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, has_value, value = text.partition("=")
+        name = name.strip()
+        if not name:
+            raise ArgumentError(
+                f"{flag} got {text[:40]!r}.", allowed="Allowed: NAME or NAME=VALUE."
+            )
+        found[name] = value if has_value else _asked(name)
+    return found
+
+
+def _asked(name: str) -> str:
+    if sys.stdin.isatty():
+        return getpass.getpass(f"{name}: ")
+    value = sys.stdin.readline().rstrip("\r\n")
+    if not value:
+        raise ArgumentError(
+            f"There is no value for {name}.", hint="Write it to standard input, a line for each."
+        )
+    return value
+
+
+async def _remove(name: str, user: str, project: str) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        gone = await door.remove_credentials(name, user=user, project=project)
+    print_text(f"Forgot what was shown to {name}." if gone else f"Nothing was kept for {name}.")
+    return FINE

@@ -1,0 +1,74 @@
+"""`toolgate explain`: why somebody sees a tool, or does not."""
+
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED
+from toolgate.cli.terminal._output import print_json, print_table, print_text, waiting
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(help="Say why somebody sees a tool, or does not.")
+def explain(
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="Key of the tool (SERVER:TOOL), or its name.")
+    ],
+    token: Annotated[
+        str,
+        typer.Option(
+            "--token",
+            metavar="T",
+            help="Whom it is about: the name of a token, its first part, or the token itself."
+            " Default: you, on this machine.",
+        ),
+    ] = "",
+    project: Annotated[
+        str, typer.Option("--project", metavar="PROJECT", help="In which project.")
+    ] = "",
+    query: Annotated[
+        str,
+        typer.Option("--query", "-q", metavar="TEXT", help="At which place a search finds it."),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Every stage in order: token, project, permissions, read-only, rules, server, search.
+
+    Exit status 0 when the tool is visible, 4 when it is not.
+
+    JSON: {"tool", "caller", "token", "project", "visible", "stages": [{"stage", "passed",
+    "reason"}]}
+    """
+    wanted: Json = {"tool": tool, "token": token, "project": project, "query": query}
+    return anyio.run(_explain, {key: value for key, value in wanted.items() if value}, as_json)
+
+
+async def _explain(wanted: Json, as_json: bool) -> int:
+    loaded = load_settings()
+    server = str(wanted["tool"]).partition(":")[0]
+    is_configured = server in {spec.name for spec in loaded.servers}
+    with waiting("Looking"):
+        async with open_door(loaded, connect=[server] if is_configured else "unknown") as door:
+            if is_configured:
+                await door.servers_when_settled(server)
+            found = await door.explain(wanted)
+    if as_json:
+        print_json(found)
+    else:
+        stages = cast("list[Json]", found["stages"])
+        print_table(
+            ("Stage", "", "Why"),
+            [
+                (str(one["stage"]), "yes" if one["passed"] else "NO", str(one["reason"]))
+                for one in stages
+            ],
+            wrap=None,
+        )
+        print_text(f"{found['tool']} is {'visible' if found['visible'] else 'not visible'}.")
+    return FINE if found["visible"] else NOT_ALLOWED

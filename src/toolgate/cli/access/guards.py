@@ -1,0 +1,204 @@
+"""`toolgate guards`: what is looked at around calls."""
+
+import json
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import counted, note, print_json, print_table, print_text
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Have calls looked at: arguments, secrets, sizes, approval.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+_NOT_DONE = ("id", "tools", "projects", "hint", "reason", "source")
+
+
+@app.command("list")
+def list_guards(as_json: AsJson = False) -> int:
+    """List all guards, those of toolgate.toml too.
+
+    JSON: a list of {"id", "source"} and the keys of [[guard]] that are set
+    """
+    return anyio.run(_list, as_json)
+
+
+@app.command()
+def add(
+    tools: Annotated[
+        list[str], typer.Argument(metavar="PATTERN...", help="*, SERVER or SERVER:TOOL.")
+    ],
+    project: Annotated[
+        list[str] | None,
+        typer.Option("--project", metavar="NAME", help="Only calls in this project. Repeatable."),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Only tools that are marked read-only.")
+    ] = False,
+    destructive: Annotated[
+        bool,
+        typer.Option(
+            "--destructive", help="Only tools that may destroy: those not marked otherwise."
+        ),
+    ] = False,
+    arguments: Annotated[
+        str,
+        typer.Option(
+            "--arguments",
+            metavar="JSON",
+            help="A JSON Schema that arguments have to fit beside the tool's own.",
+        ),
+    ] = "",
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--deny",
+            metavar="NAME=EXPRESSION",
+            help="What an argument may not fit; * for any argument. Repeatable.",
+        ),
+    ] = None,
+    sql: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sql",
+            metavar="NAME=DIALECT",
+            help="An argument with SQL, of which one statement that reads is let through."
+            " Repeatable.",
+        ),
+    ] = None,
+    max_argument_bytes: Annotated[
+        int, typer.Option("--max-argument-bytes", metavar="N", help="Most bytes of arguments.")
+    ] = 0,
+    max_result_bytes: Annotated[
+        int, typer.Option("--max-result-bytes", metavar="N", help="Most bytes of a result.")
+    ] = 0,
+    secrets_in_arguments: Annotated[
+        str, typer.Option("--secrets-in-arguments", metavar="HOW", help="mask or block.")
+    ] = "",
+    secrets_in_results: Annotated[
+        str, typer.Option("--secrets-in-results", metavar="HOW", help="mask or block.")
+    ] = "",
+    approval: Annotated[
+        str,
+        typer.Option(
+            "--approval", metavar="WHO", help="user or manager: a person approves each call."
+        ),
+    ] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why, for models and people.")
+    ] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Have calls of some tools looked at, from the next one on.
+
+    JSON: as `list`
+    """
+    if read_only and destructive:
+        raise ArgumentError(
+            "A tool is read-only or destructive, never both.", hint="Give one of the two."
+        )
+    denied: dict[str, list[str]] = {}
+    for name, expression in _pairs("--deny", deny):
+        denied.setdefault(name, []).append(expression)
+    wanted: Json = {
+        "tools": tools,
+        "projects": project,
+        "hint": "read_only" if read_only else "destructive" if destructive else "",
+        "arguments": _schema(arguments),
+        "deny": denied,
+        "sql": dict(_pairs("--sql", sql)),
+        "max_argument_bytes": max_argument_bytes,
+        "max_result_bytes": max_result_bytes,
+        "secrets_in_arguments": secrets_in_arguments,
+        "secrets_in_results": secrets_in_results,
+        "approval": approval,
+        "reason": reason,
+    }
+    return anyio.run(_add, {name: value for name, value in wanted.items() if value}, as_json)
+
+
+@app.command()
+def remove(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as `list` shows them.")],
+) -> int:
+    """Remove guards that were made by command."""
+    return anyio.run(_remove, ids)
+
+
+def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for text in given or []:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise ArgumentError(
+                f"{option} {text[:60]!r} has no name or no value.",
+                hint=f"Write {option} NAME=VALUE.",
+            )
+        found.append((name, value))
+    return found
+
+
+def _schema(text: str) -> Json:
+    if not text:
+        return {}
+    try:
+        found: object = json.loads(text)
+    except ValueError as error:
+        raise ArgumentError(f"--arguments is no JSON: {error}.", hint="Correct it.") from error
+    if not isinstance(found, dict):
+        raise ArgumentError("--arguments is no object.", allowed="It is a JSON Schema.")
+    return cast("Json", found)
+
+
+async def _list(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.guards()
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("About", "Does", "Place"), [_row(guard) for guard in found], wrap=1)
+    else:
+        note("There are no guards. Make one: toolgate guards add PATTERN --approval user")
+    return FINE
+
+
+def _row(guard: Json) -> tuple[str, ...]:
+    about = ", ".join(guard["tools"])
+    if guard.get("hint"):
+        about += f" ({str(guard['hint']).replace('_', '-')})"
+    if guard.get("projects"):
+        about += f" in {', '.join(guard['projects'])}"
+    does = "; ".join(
+        f"{name} {value if isinstance(value, str | int) else json.dumps(value)}"
+        for name, value in guard.items()
+        if name not in _NOT_DONE
+    )
+    return (about, does, str(guard["id"] or guard["source"]))
+
+
+async def _add(wanted: Json, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        made = await door.add_guard(wanted)
+    if as_json:
+        print_json(made)
+    else:
+        print_text(f"Made the guard {made['id']}.")
+    return FINE
+
+
+async def _remove(ids: list[str]) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        for one in ids:
+            await door.remove_guard(one)
+    print_text(f"Removed {counted(len(ids), 'guard')}.")
+    return FINE

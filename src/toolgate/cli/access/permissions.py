@@ -1,0 +1,144 @@
+"""`toolgate permissions`: allow and deny."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import counted, note, print_json, print_table, print_text
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Allow and deny servers, tools, resources and prompts.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Patterns = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATTERN...",
+        help="*, SERVER, SERVER:TOOL, resource=SERVER:URI, prompt=SERVER:NAME, right=manage,"
+        " right=internal, right=approve. * and ? stand for any text and any character.",
+    ),
+]
+To = Annotated[
+    list[str],
+    typer.Option(
+        "--to",
+        metavar="WHO",
+        help="everyone, token:NAME, role:NAME, user:NAME, group:NAME, project:NAME. Repeatable.",
+    ),
+]
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Only tools that are marked read-only.")
+]
+Destructive = Annotated[
+    bool,
+    typer.Option("--destructive", help="Only tools that may destroy: those not marked otherwise."),
+]
+
+
+@app.command("list")
+def list_permissions(as_json: AsJson = False) -> int:
+    """List all rules, those of toolgate.toml too.
+
+    JSON: a list of {"id", "effect", "to", "kind", "pattern", "hint", "source"}
+    """
+    return anyio.run(_list, as_json)
+
+
+@app.command()
+def allow(
+    patterns: Patterns,
+    to: To,
+    read_only: ReadOnly = False,
+    destructive: Destructive = False,
+    as_json: AsJson = False,
+) -> int:
+    """Allow something to somebody.
+
+    JSON: a list of the rules that were made
+    """
+    return anyio.run(_add, "allow", patterns, to, _hint(read_only, destructive), as_json)
+
+
+@app.command()
+def deny(
+    patterns: Patterns,
+    to: To,
+    read_only: ReadOnly = False,
+    destructive: Destructive = False,
+    as_json: AsJson = False,
+) -> int:
+    """Deny something to somebody, whatever is allowed elsewhere.
+
+    JSON: a list of the rules that were made
+    """
+    return anyio.run(_add, "deny", patterns, to, _hint(read_only, destructive), as_json)
+
+
+@app.command()
+def remove(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as `list` shows them.")],
+) -> int:
+    """Remove rules that were made by command."""
+    return anyio.run(_remove, ids)
+
+
+def _hint(read_only: bool, destructive: bool) -> str:
+    if read_only and destructive:
+        raise ArgumentError(
+            "A tool is read-only or destructive, never both.", hint="Give one of the two."
+        )
+    return "read_only" if read_only else "destructive" if destructive else ""
+
+
+async def _list(as_json: bool) -> int:
+    loaded = load_settings()
+    async with open_door(loaded, connect=()) as door:
+        found = await door.permissions()
+    if as_json:
+        print_json(found)
+        return FINE
+    if found:
+        print_table(("Rule", "What", "To", "Place"), [_row(rule) for rule in found], wrap=1)
+    else:
+        note("There are no rules. Make one: toolgate permissions allow PATTERN --to WHO")
+    if loaded.auth == "local":
+        note('With auth = "local" everything is allowed; rules hold with auth = "required".')
+    return FINE
+
+
+def _row(rule: Json) -> tuple[str, ...]:
+    what = str(rule["pattern"])
+    if rule["kind"] not in {"any", "tool", "server"}:
+        what = f"{rule['kind']}={what}"
+    if rule["hint"]:
+        what += f" ({str(rule['hint']).replace('_', '-')})"
+    return (str(rule["effect"]), what, str(rule["to"]), str(rule["id"] or rule["source"]))
+
+
+async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_json: bool) -> int:
+    wanted: Json = {"effect": effect, "patterns": patterns, "to": to, "hint": hint}
+    async with open_door(load_settings(), connect=()) as door:
+        made = await door.add_permissions(wanted)
+    if as_json:
+        print_json(made)
+    else:
+        print_text(f"Made {counted(len(made), 'rule')}.")
+    return FINE
+
+
+async def _remove(ids: list[str]) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        for one in ids:
+            await door.remove_permission(one)
+    print_text(f"Removed {counted(len(ids), 'rule')}.")
+    return FINE

@@ -1,0 +1,230 @@
+"""`toolgate projects`: which servers belong together, and what differs there."""
+
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import note, print_json, print_table, print_text
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Make projects: which servers belong together, and what differs there.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the project.")]
+Server = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--server",
+        metavar="SERVER",
+        help="A server of it, which other projects do not see. Repeatable.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="optimization, mode, pinned, budget_tokens, shared_servers, read_only_allow, audit or"
+        " a limit such as calls_per_day; an empty value goes back to what holds for all."
+        " Repeatable.",
+    ),
+]
+ReadOnly = Annotated[
+    bool | None,
+    typer.Option("--read-only/--writable", help="Whether only read-only tools run in it."),
+]
+
+_LIMITS = frozenset({"calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day"})
+
+
+@app.command()
+def create(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names of the projects to make.")
+    ],
+    server: Server = None,
+    settings: Set = None,
+    read_only: ReadOnly = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make projects.
+
+    JSON: {"name", "servers", "settings", "source"}; of several names a list of them
+    """
+    wanted = _wanted(settings or [], read_only, {})
+    if server:
+        wanted["servers"] = server
+    return anyio.run(_create, names, wanted, as_json)
+
+
+@app.command("list")
+def list_projects(as_json: AsJson = False) -> int:
+    """List all projects with their servers.
+
+    JSON: a list of what `create` prints
+    """
+    return anyio.run(_list, as_json)
+
+
+@app.command("set")
+def change(
+    name: Name,
+    server: Server = None,
+    remove_server: Annotated[
+        list[str] | None,
+        typer.Option("--remove-server", metavar="SERVER", help="Take a server out. Repeatable."),
+    ] = None,
+    no_servers: Annotated[bool, typer.Option("--no-servers", help="Take all servers out.")] = False,
+    settings: Set = None,
+    read_only: ReadOnly = None,
+    as_json: AsJson = False,
+) -> int:
+    """Change a project: add and remove servers, set and reset what differs.
+
+    JSON: as `create`
+    """
+    return anyio.run(
+        _change,
+        name,
+        server or [],
+        remove_server or [],
+        no_servers,
+        settings or [],
+        read_only,
+        as_json,
+    )
+
+
+@app.command()
+def delete(name: Name) -> int:
+    """Remove a project that has no servers any more."""
+    return anyio.run(_delete, name)
+
+
+async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
+    made: list[Json] = []
+    loaded = load_settings()
+    async with open_door(loaded, connect=()) as door:
+        known = {str(server["name"]) for server in await door.servers()}
+        for name in names:
+            made.append(await door.create_project({**wanted, "name": name}))  # noqa: PERF401
+    if as_json:
+        print_json(made[0] if len(made) == 1 else made)
+        return FINE
+    for project in made:
+        print_text(f"Made the project {project['name']}.")
+    _warn_of_unknown(cast("list[str]", wanted.get("servers", [])), known)
+    return FINE
+
+
+async def _list(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.projects()
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("Name", "Servers", "Sets"), [_row(project) for project in found])
+    else:
+        note("There are no projects. Make one: toolgate projects create NAME --server SERVER")
+    return FINE
+
+
+def _row(project: Json) -> tuple[str, ...]:
+    settings = cast("Json", project["settings"])
+    said = ", ".join(
+        f"{key} = {'off' if value is None else value}" for key, value in settings.items()
+    )
+    return (
+        str(project["name"]),
+        ", ".join(cast("list[str]", project["servers"])) or "-",
+        said or "-",
+    )
+
+
+async def _change(
+    name: str,
+    add: list[str],
+    remove: list[str],
+    no_servers: bool,
+    settings: list[str],
+    read_only: bool | None,
+    as_json: bool,
+) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = {str(project["name"]): project for project in await door.projects()}
+        known = {str(server["name"]) for server in await door.servers()}
+        present = found.get(name, {})
+        limits = cast("Json", present.get("settings", {})).get("limits", {})
+        wanted = _wanted(settings, read_only, cast("Json", limits))
+        if add or remove or no_servers:
+            kept = [] if no_servers else cast("list[str]", present.get("servers", []))
+            wanted["servers"] = [
+                server for server in dict.fromkeys([*kept, *add]) if server not in remove
+            ]
+        changed = await door.set_project(name, wanted)
+    if as_json:
+        print_json(changed)
+        return FINE
+    print_text(f"Changed the project {name}.")
+    _warn_of_unknown(add, known)
+    return FINE
+
+
+async def _delete(name: str) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        await door.delete_project(name)
+    print_text(f"Removed the project {name}.")
+    return FINE
+
+
+def _warn_of_unknown(servers: list[str], known: set[str]) -> None:
+    for server in servers:
+        if server not in known:
+            note(f"There is no server {server!r} yet; it belongs to the project once it is added.")
+
+
+def _wanted(texts: list[str], read_only: bool | None, limits: Json) -> Json:
+    """What `--set` and `--read-only` ask for, as the API takes it."""
+    found: Json = {} if read_only is None else {"read_only": read_only}
+    limits = dict(limits)
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals:
+            raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: KEY=VALUE.")
+        if key in _LIMITS:
+            limits[key] = _number(text, value or "0")
+            found["limits"] = limits
+        elif not value:
+            found[key] = "" if key == "optimization" else None
+        elif key == "budget_tokens":
+            found[key] = _number(text, value)
+        elif key == "shared_servers":
+            found[key] = _truth(text, value)
+        elif key in {"pinned", "read_only_allow"}:
+            found[key] = [one.strip() for one in value.split(",")]
+        else:
+            found[key] = value
+    return found
+
+
+def _number(text: str, value: str) -> int:
+    if not value.isdecimal() or len(value) > 15:
+        raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: a whole number.")
+    return int(value)
+
+
+def _truth(text: str, value: str) -> bool:
+    if value not in {"true", "false"}:
+        raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: true, false.")
+    return value == "true"

@@ -1,0 +1,266 @@
+"""`toolgate tokens`: make, list, renew and revoke tokens."""
+
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._durations import seconds_of
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
+from toolgate.errors import ArgumentError
+from toolgate.settings import Settings
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Make, list, renew and revoke tokens for a shared gateway.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the token, or its first part (tg_…).")
+]
+Expires = Annotated[
+    str,
+    typer.Option("--expires", metavar="SPAN", help="When it ends: 12h, 30d, 1y. Default: never."),
+]
+
+
+@app.command()
+def create(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="One token each, named after its user.")
+    ],
+    project: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--project",
+            metavar="PROJECT",
+            help="Project it may act in, its own first; * is any. Repeatable.",
+        ),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="admin, member (all tools), reader (read-only tools), or one of your rules."
+            " Repeatable.",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="PATTERN",
+            help="What it may do: *, SERVER, SERVER:TOOL, resource=…, prompt=…. Repeatable.",
+        ),
+    ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option("--deny", metavar="PATTERN", help="What it may not do. Repeatable."),
+    ] = None,
+    user: Annotated[
+        str, typer.Option("--user", metavar="USER", help="Who uses it, for rules and the audit.")
+    ] = "",
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="GROUP", help="Group of its user. Repeatable."),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Only tools that are marked read-only.")
+    ] = False,
+    expires: Expires = "",
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=NUMBER",
+            help="calls_per_minute, concurrent_calls, calls_per_day or tokens_per_day. Repeatable.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make tokens. Each is shown once, and kept as a hash only.
+
+    A token may do nothing until a rule allows it: give --allow or --role, or write rules.
+
+    JSON: {"name", "id", "prefix", "state", "user", "projects", "roles", "groups", "read_only",
+    "limits", "created_at", "expires_at", "rotated_at", "revoked_at", "last_used_at", "token"}; of
+    several names a list of them.
+    """
+    wanted: Json = {
+        "projects": project or [],
+        "roles": role or [],
+        "allow": allow or [],
+        "deny": deny or [],
+        "user": user,
+        "groups": group or [],
+        "read_only": read_only,
+        "limits": _limits(limit or []),
+    }
+    if expires:
+        wanted["expires_in_s"] = seconds_of("--expires", expires)
+    return anyio.run(_create, names, wanted, as_json)
+
+
+@app.command("list")
+def list_tokens(as_json: AsJson = False) -> int:
+    """List all tokens, without the tokens themselves.
+
+    JSON: a list of what `create` prints, without "token"
+    """
+    return anyio.run(_list, as_json)
+
+
+@app.command()
+def rotate(
+    name: Name,
+    grace: Annotated[
+        str,
+        typer.Option(
+            "--grace", metavar="SPAN", help="How long the old one works on: 15m, 1h. Default: 0."
+        ),
+    ] = "",
+    expires: Expires = "",
+    as_json: AsJson = False,
+) -> int:
+    """Replace a token by a new one with the same name, rules and limits.
+
+    JSON: as `create`
+    """
+    wanted: Json = {}
+    if grace:
+        wanted["grace_s"] = seconds_of("--grace", grace)
+    if expires:
+        wanted["expires_in_s"] = seconds_of("--expires", expires)
+    return anyio.run(_rotate, name, wanted, as_json)
+
+
+@app.command()
+def revoke(name: Name, as_json: AsJson = False) -> int:
+    """Have a token refused from the next request on; its row stays for the audit.
+
+    JSON: as `list`, of one token
+    """
+    return anyio.run(_revoke, name, as_json)
+
+
+@app.command()
+def delete(name: Name, as_json: AsJson = False) -> int:
+    """Remove a token with the rules for it alone; its name is free again.
+
+    JSON: as `list`, of one token
+    """
+    return anyio.run(_delete, name, as_json)
+
+
+async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
+    loaded = load_settings()
+    made: list[Json] = []
+    async with open_door(loaded, connect=()) as door:
+        for name in names:
+            made.append(await door.create_token({**wanted, "name": name}))  # noqa: PERF401
+    if as_json:
+        print_json(made[0] if len(made) == 1 else made)
+        return FINE
+    for token in made:
+        _show(token)
+    if not (wanted["allow"] or wanted["roles"] or loaded.permission):
+        note(
+            "It may do nothing yet: no rule allows it anything. Allow something, such as:"
+            f" toolgate permissions allow '*' --to token:{names[0]}"
+        )
+    _tell_of_posture(loaded)
+    return FINE
+
+
+async def _list(as_json: bool) -> int:
+    loaded = load_settings()
+    async with open_door(loaded, connect=()) as door:
+        found = await door.tokens()
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("Name", "Begins with", "State", "Projects", "Roles", "Expires", "Last used"),
+            [_row(token) for token in found],
+            wrap=3,
+            spare=("Last used", "Expires", "Begins with"),
+        )
+    else:
+        note("There are no tokens. Make one: toolgate tokens create NAME --allow '*'")
+    return FINE
+
+
+def _row(token: Json) -> tuple[str, ...]:
+    return (
+        str(token["name"]),
+        str(token["prefix"]),
+        str(token["state"]),
+        ", ".join(cast("list[str]", token["projects"])) or "-",
+        ", ".join(cast("list[str]", token["roles"])) or "-",
+        local_time(token["expires_at"]),
+        local_time(token["last_used_at"]),
+    )
+
+
+async def _rotate(name: str, wanted: Json, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        made = await door.rotate_token(name, wanted)
+    if as_json:
+        print_json(made)
+    else:
+        _show(made)
+    return FINE
+
+
+async def _revoke(name: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        token = await door.revoke_token(name)
+    if as_json:
+        print_json(token)
+    else:
+        print_text(f"Revoked {token['name']}. It is refused from now on.")
+    return FINE
+
+
+async def _delete(name: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        token = await door.delete_token(name)
+    if as_json:
+        print_json(token)
+    else:
+        print_text(f"Removed {token['name']}.")
+    return FINE
+
+
+def _show(token: Json) -> None:
+    """The token alone on standard output, so that it can be piped; all else beside it."""
+    note(f"Token of {token['name']}, shown this once:")
+    print_text(str(token["token"]))
+
+
+def _tell_of_posture(loaded: Settings) -> None:
+    if loaded.auth == "local":
+        note(
+            'Tokens are asked for once the gateway runs with auth = "required":'
+            " toolgate serve --auth required"
+        )
+
+
+def _limits(texts: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not number.isdecimal() or len(number) > 15:
+            raise ArgumentError(
+                f"--limit got {text[:60]!r}.", allowed="Allowed: calls_per_minute=60 and the like."
+            )
+        found[name.strip()] = int(number)
+    return found

@@ -1,0 +1,1 @@
+"""Commands for chats, prompts and documents."""

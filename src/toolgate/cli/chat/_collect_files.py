@@ -1,0 +1,239 @@
+"""What a command adds to the documents: files, folders and addresses, found and read."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urljoin, urlsplit
+
+import anyio
+from anyio import to_thread
+
+from toolgate.documents import Converted, convert, is_known
+from toolgate.errors import DocumentError, ToolgateError
+from toolgate.settings import Settings, expand_home, proxies
+
+__all__ = ["Gathered", "Item", "Material", "converted", "gather", "is_address", "read"]
+
+_REDIRECTS: Final = 5
+_FETCH_S: Final = 120.0
+_OK: Final = 200
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A file or an address."""
+
+    origin: str
+    """What was named and brought it: a folder, a file or an address, in full."""
+
+    source: str
+    """What it is called: its path from the folder's own name on, its name, its address."""
+
+    path: Path | None = None
+    """Where the file is; None for an address."""
+
+
+@dataclass(kw_only=True)
+class Gathered:
+    """What was found."""
+
+    items: list[Item] = field(default_factory=list[Item])
+    """What can be read."""
+
+    folders: list[str] = field(default_factory=list[str])
+    """Folders among what was named, in full: what is gone from them is removed."""
+
+    skipped: list[str] = field(default_factory=list[str])
+    """Files of folders that are no documents."""
+
+    problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """What was named and cannot be used, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What is in a file."""
+
+    sha256: str
+    """In hex."""
+
+    size_bytes: int
+    """Its size."""
+
+    data: bytes
+    """All of it."""
+
+    name: str
+    """Its name, whose ending says what it is."""
+
+    media_type: str = ""
+    """What an address says that it is."""
+
+
+def is_address(text: str) -> bool:
+    """Whether an argument is an address and no path."""
+    return urlsplit(text).scheme in {"http", "https"}
+
+
+def gather(named: Sequence[str]) -> Gathered:
+    """The files in folders, files and addresses that were named, each once."""
+    found = Gathered()
+    seen: set[tuple[str, str]] = set()
+    for text in named:
+        if is_address(text):
+            items: Iterator[Item] = iter([Item(origin=text, source=text)])
+        else:
+            path = Path(expand_home(text))
+            if path.is_dir():
+                folder = path.resolve()
+                found.folders.append(str(folder))
+                items = _inside(folder, found.skipped)
+            elif path.exists():
+                items = iter([Item(origin=str(path.resolve()), source=path.name, path=path)])
+            else:
+                found.problems.append((text, f"There is no file or folder {text!r}."))
+                continue
+        for item in items:
+            if (item.origin, item.source) not in seen:
+                seen.add((item.origin, item.source))
+                found.items.append(item)
+    return found
+
+
+def _inside(folder: Path, skipped: list[str]) -> Iterator[Item]:
+    """The documents in a folder, hidden ones left out, links to folders not followed."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(where, name)
+            if name.startswith(".") or not path.is_file():
+                continue
+            source = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+            if is_known(name):
+                yield Item(origin=str(folder), source=source, path=path)
+            else:
+                skipped.append(source)
+
+
+async def read(item: Item, settings: Settings) -> Material:
+    """What is in a file or at an address.
+
+    Raises:
+        DocumentError: It is empty, too large, or cannot be read.
+        UnreachableError: The address does not answer, or may not be reached.
+    """
+    most = settings.documents.max_file_mb * 2**20
+    if item.path is not None:
+        data = await to_thread.run_sync(_file, item, item.path, most)
+        name, media_type = item.path.name, ""
+    else:
+        data, name, media_type = await _fetched(item.source, settings, most)
+    if not data:
+        raise DocumentError(f"{item.source} is empty.", hint="Leave it out, or fill it.")
+    digest = await to_thread.run_sync(lambda: hashlib.sha256(data).hexdigest())
+    return Material(
+        sha256=digest, size_bytes=len(data), data=data, name=name, media_type=media_type
+    )
+
+
+async def converted(item: Item, material: Material, settings: Settings) -> Converted:
+    """The text of what was read.
+
+    Raises:
+        DocumentError: It is no document that can be read, or reading it takes too long.
+        MissingExtraError: A library for it is not installed.
+    """
+    name = item.source if is_known(item.source) else material.name
+    limit_s = settings.documents.convert_timeout_s
+
+    def work() -> Converted:
+        return convert(
+            name,
+            material.data,
+            media_type=material.media_type,
+            max_bytes=settings.documents.max_text_mb * 2**20,
+        )
+
+    try:
+        with anyio.fail_after(limit_s):
+            return await to_thread.run_sync(work, abandon_on_cancel=True)
+    except TimeoutError as error:
+        raise DocumentError(
+            f"{item.source} takes longer than {limit_s:g} s to read.",
+            allowed="Allowed: what documents.convert_timeout_s says.",
+            hint="Split it, or raise the limit.",
+        ) from error
+
+
+def _file(item: Item, path: Path, most: int) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > most:
+            raise _too_large(item.source, size, most)
+        return path.read_bytes()
+    except OSError as error:
+        raise DocumentError(
+            f"{item.source} cannot be read: {error.strerror or error}.",
+            hint="Look at its permissions.",
+        ) from error
+
+
+def _too_large(source: str, size: int, most: int) -> DocumentError:
+    return DocumentError(
+        f"{source} has {size / 2**20:,.0f} MB.",
+        allowed=f"Allowed: {most // 2**20} MB (setting documents.max_file_mb).",
+        hint="Split it, or raise the limit.",
+    )
+
+
+async def _fetched(url: str, settings: Settings, most: int) -> tuple[bytes, str, str]:
+    """Content, name and media type of what an address gives."""
+    module: Any = import_module("toolgate.security.outbound")
+    outbound: Any = module.Outbound(settings.outbound, proxies())
+    try:
+        with anyio.fail_after(_FETCH_S):
+            return await _followed(outbound, module, url, most)
+    except TimeoutError as error:
+        raise DocumentError(f"{url} takes longer than {_FETCH_S:g} s.") from error
+    except ToolgateError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DocumentError(
+            f"{url} cannot be reached: {said}.", hint="Look at the address."
+        ) from error
+    finally:
+        await outbound.aclose()
+
+
+async def _followed(outbound: Any, module: Any, url: str, most: int) -> tuple[bytes, str, str]:
+    """The same, wherever it leads: a redirect may lead to nothing more private than the address."""
+    reach, at = module.WRITTEN, url
+    headers = {"Accept": "text/markdown, text/html;q=0.9, */*;q=0.5"}
+    for _ in range(_REDIRECTS + 1):
+        async with outbound.opened(
+            "GET", at, reach=reach, headers=headers, data=None, way=module.Way()
+        ) as response:
+            if response.status in _MOVED and "Location" in response.headers:
+                at = urljoin(at, response.headers["Location"])
+                if not is_address(at):
+                    raise DocumentError(f"{url} leads to {at[:200]!r}, which is no page.")
+                reach = await outbound.reach_from(url)
+                continue
+            if response.status != _OK:
+                raise DocumentError(
+                    f"{url} answers with status {response.status}.", hint="Look at the address."
+                )
+            data = bytearray()
+            async for block in response.content.iter_chunked(2**16):
+                data += block
+                if len(data) > most:
+                    raise _too_large(url, len(data), most)
+            name = unquote(urlsplit(at).path).rpartition("/")[2] or "page"
+            return bytes(data), name, response.headers.get("Content-Type", "")
+    raise DocumentError(f"{url} leads on more than {_REDIRECTS} times.")

@@ -1,0 +1,174 @@
+"""A conversation in the terminal, with a running gateway or with one of its own."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from toolgate.app.app import open_app
+from toolgate.base.ids import new_id
+from toolgate.cli.client._gateway_client import find_running, project_header
+from toolgate.cli.client._local_gateway import quiet
+from toolgate.cli.terminal._output import note, waiting
+from toolgate.cli.terminal._sanitize import harmless
+from toolgate.errors import ModelUnavailableError
+from toolgate.server.http import serve
+from toolgate.settings import Settings
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["Talk", "open_talk"]
+
+_SHOWN = 160
+_WAIT_S = 30.0
+
+
+@asynccontextmanager
+async def open_talk(
+    loaded: Settings, *, thread: str, model: str, shows: bool
+) -> AsyncGenerator["Talk"]:
+    """A conversation; a gateway is started for it where none runs.
+
+    Args:
+        loaded: Settings of the command.
+        thread: Its name; empty: a new one.
+        model: Name of the model; empty: the default one.
+        shows: Whether calls of tools are shown.
+    """
+    async with AsyncExitStack() as stack:
+        running = await find_running(loaded)
+        if running is not None and running.running is not None:
+            url, key = running.running.address, running.running.key
+        else:
+            url, key = await stack.enter_async_context(_own(loaded))
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(
+                headers={"X-Toolgate-Key": key, **project_header()},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+            )
+        )
+        yield Talk(session, url, thread or f"chat-{new_id()[-8:]}", model, shows=shows)
+
+
+@asynccontextmanager
+async def _own(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
+    """Address and key of a gateway that ends with the block."""
+    quiet(loaded)
+    key = new_id()
+    async with AsyncExitStack() as stack:
+        with waiting("Starting the servers"):
+            app = await stack.enter_async_context(open_app(loaded, wait_s=_WAIT_S))
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def on_ready(url: str) -> str:
+            ready.set_result(url)
+            return key
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        task = asyncio.create_task(serve(app, host="127.0.0.1", port=0, on_ready=on_ready))
+        stack.push_async_callback(end)
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        yield ready.result(), key
+
+
+class Talk:
+    """One conversation."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, thread: str, model: str, *, shows: bool
+    ) -> None:
+        self._session = session
+        self._url = url
+        self._model = model
+        self._shows = shows
+        self.thread = thread
+        """Its name."""
+
+    async def whole(self, text: str) -> Json:
+        """The answer at once."""
+        async with self._session.post(
+            f"{self._url}/v1/chat/completions",
+            json=self._body(text) | {"toolgate": {"events": True}},
+            headers=self._headers(),
+        ) as answer:
+            body = json_object(await answer.json(content_type=None))
+            _check(answer.status, body)
+            return body
+
+    async def say(self, text: str) -> list[Json]:
+        """Say something and show the answer; gives the calls that wait for a person."""
+        return await self._shown("chat/completions", self._body(text) | {"stream": True})
+
+    async def decide(self, waits: list[Json], approved: bool) -> list[Json]:
+        """Decide about calls that wait, and show how it goes on."""
+        verb = "approve" if approved else "reject"
+        for one in waits:
+            path = f"/api/v1/approvals/{quote(str(one['approval_id']))}/{verb}"
+            async with self._session.post(f"{self._url}{path}", json={}) as answer:
+                _check(answer.status, json_object(await answer.json(content_type=None)))
+        return await self._shown("chat/resume", {"stream": True})
+
+    def _body(self, text: str) -> Json:
+        body: Json = {"messages": [{"role": "user", "content": text}]}
+        return body | {"model": self._model} if self._model else body
+
+    def _headers(self) -> Mapping[str, str]:
+        return {"X-Toolgate-Thread": quote(self.thread), "X-Toolgate-Events": "1"}
+
+    async def _shown(self, path: str, body: Json) -> list[Json]:
+        waits: list[Json] = []
+        async with self._session.post(
+            f"{self._url}/v1/{path}", json=body, headers=self._headers()
+        ) as answer:
+            if answer.status != 200:
+                _check(answer.status, json_object(await answer.json(content_type=None)))
+            kind = "data"
+            async for raw in answer.content:
+                line = raw.decode("utf-8", "replace").rstrip("\n")
+                if line.startswith("event: "):
+                    kind = line.removeprefix("event: ")
+                elif line.startswith("data: ") and line != "data: [DONE]":
+                    self._show(kind, json.loads(line.removeprefix("data: ")), waits)
+                    kind = "data"
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        return waits
+
+    def _show(self, kind: str, event: Any, waits: list[Json]) -> None:
+        if kind == "toolgate.mcp_tool":
+            self._show_call(event)
+        elif kind == "toolgate.approval":
+            waits.append(event)
+        elif kind == "toolgate.retry" and self._shows:
+            note(f"({event['reason']}; asking {event['next']} in {event['pause_s']} s)")
+        elif kind == "data" and "error" in event:
+            raise ModelUnavailableError(str(event["error"]["message"]))
+        elif kind == "data":
+            for choice in json_array(event.get("choices")):
+                sys.stdout.write(harmless(str(choice["delta"].get("content") or "")))
+                sys.stdout.flush()
+
+    def _show_call(self, event: Json) -> None:
+        if not self._shows:
+            return
+        if event["status"] == "started":
+            arguments = json.dumps(event["arguments"], ensure_ascii=False)
+            note(f"→ {event['tool']} {arguments[:_SHOWN]}")
+        else:
+            text = " ".join(str(event.get("result", "")).split())
+            mark = "✓" if event["status"] == "completed" else "✗"
+            note(f"{mark} {event['tool']}: {text[:_SHOWN]}")
+
+
+def _check(status: int, body: Json) -> None:
+    """Raise what an answer with an error says."""
+    if status >= 400:
+        error = json_object(body.get("error"))
+        raise ModelUnavailableError(str(error.get("message") or f"Status {status}."))

@@ -1,0 +1,108 @@
+"""`toolgate chat`: talk to a model that has your tools."""
+
+import sys
+from concurrent.futures import CancelledError
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from anyio.from_thread import start_blocking_portal
+
+from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import note, print_json
+from toolgate.errors import UnknownModelError
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_LEAVE = frozenset({"/exit", "/quit", "exit", "quit"})
+
+
+@app.command(help="Talk to a model that has your tools.")
+def chat(
+    message: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MESSAGE]", help="Say this and end; without, a conversation."),
+    ] = None,
+    thread: Annotated[
+        str, typer.Option("--thread", "-t", metavar="NAME", help="Go on with this conversation.")
+    ] = "",
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="NAME", help="A model of [models].")
+    ] = "",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not show calls of tools.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Talk to a model that has your tools.
+
+    The answer comes piece by piece, calls of tools are shown, Ctrl-C ends an answer that comes and
+    leaves the conversation otherwise. A message from a pipe is read. Calls that need an approval
+    are asked about.
+
+    JSON: {"id", "object", "created", "model", "choices", "usage", "toolgate": {"run_id",
+    "response_metadata"}}
+    """
+    loaded = load_settings()
+    if not loaded.models:
+        raise UnknownModelError(
+            "No chat model is configured.",
+            hint="Write a table [models.NAME], see docs/chat.md.",
+        )
+    said = " ".join(message or ())
+    if not said and not sys.stdin.isatty():
+        said = sys.stdin.read()
+    talk: Any = import_module("toolgate.cli.chat._repl")
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(
+            talk.open_talk(loaded, thread=thread, model=model, shows=not quiet and not as_json)
+        ) as conversation,
+    ):
+        if said and as_json:
+            print_json(portal.call(conversation.whole, said))
+            return FINE
+        if said:
+            return _one(portal, conversation, said)
+        note(f"Thread {conversation.thread}. /exit leaves, Ctrl-C ends an answer.")
+        while True:
+            try:
+                said = input("> ").strip()
+            except (EOFError, KeyboardInterrupt):
+                note("")
+                return FINE
+            if said in _LEAVE:
+                return FINE
+            if said:
+                _one(portal, conversation, said)
+
+
+def _one(portal: Any, conversation: Any, said: str) -> int:
+    """Say something and show the answer; Ctrl-C ends it, and what came so far is kept."""
+    future = portal.start_task_soon(conversation.say, said)
+    while True:
+        try:
+            waits = future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            note("\n(ended)")
+            return 130
+        except CancelledError:
+            return 130
+        if not waits:
+            return FINE
+        answer = _ask(waits)
+        future = portal.start_task_soon(conversation.decide, waits, answer)
+
+
+def _ask(waits: list[dict[str, Any]]) -> bool:
+    """Whether calls that wait may run."""
+    for one in waits:
+        note(f"{one['tool']} wants to run with {one['arguments']}")
+    try:
+        return typer.confirm("Let it run?", default=False, err=True)
+    except typer.Abort:
+        return False

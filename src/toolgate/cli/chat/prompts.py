@@ -1,0 +1,211 @@
+"""`toolgate prompts`: the texts that models are given, and what stands in their place."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import local_time, note, print_data, print_json, print_table
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_array
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show the prompts that models are given, and put others in their place.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the prompt, as `list` shows it.")]
+
+
+@app.command("list")
+def list_prompts(as_json: AsJson = False) -> int:
+    """List all prompts: those of Toolgate, and those of packs and servers.
+
+    JSON: a list of {"name", "mcp_name", "title", "role", "needs", "is_default", "version",
+    "changed_at", "changed_by"}
+    """
+    return anyio.run(_list, as_json)
+
+
+@app.command("get")
+def get(name: Name, as_json: AsJson = False) -> int:
+    """Print the text of a prompt as it is now.
+
+    JSON: as `list`, with "text"
+    """
+    return anyio.run(_get, name, as_json)
+
+
+@app.command("set")
+def set_prompt(
+    name: Name,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text; @FILE reads a file.")],
+    as_json: AsJson = False,
+) -> int:
+    """Put a text in place of a prompt, from the next request on.
+
+    JSON: as `get`
+    """
+    return anyio.run(_set, name, _text(text), as_json)
+
+
+@app.command()
+def clear(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the prompt.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="All that were replaced.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Take the text that ships again. Exit status 3 when it was there already.
+
+    JSON: {"cleared"}
+    """
+    if bool(name) == everything:
+        raise ArgumentError("Nothing is named.", hint="Give NAME, or --all.")
+    return anyio.run(_clear, name, as_json)
+
+
+@app.command("test")
+def try_out(
+    name: Name,
+    text: Annotated[
+        str, typer.Option("--text", metavar="TEXT", help="Try this one; @FILE reads a file.")
+    ] = "",
+    value: Annotated[
+        list[str] | None,
+        typer.Option("--value", metavar="FIELD=TEXT", help="What stands in a field. Repeatable."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show what a prompt comes out as; changes nothing.
+
+    JSON: {"name", "text", "fields"}
+    """
+    values: dict[str, str] = {}
+    for one in value or ():
+        field, found, given = one.partition("=")
+        if not found:
+            raise ArgumentError(f"--value is {one[:60]!r}.", allowed="Expected: FIELD=TEXT.")
+        values[field] = given
+    return anyio.run(_test, name, _text(text) if text else None, values, as_json)
+
+
+@app.command()
+def versions(name: Name, as_json: AsJson = False) -> int:
+    """List what was put in place of a prompt, oldest first. Exit status 3 when nothing was.
+
+    JSON: a list of {"project_id", "name", "version", "text", "changed_at", "changed_by"}; text is
+    null where the one that ships was taken again
+    """
+    return anyio.run(_versions, name, as_json)
+
+
+async def _list(as_json: bool) -> int:
+    async with open_door(load_settings()) as door:
+        found = (await door.rest("GET", "prompts"))["prompts"]
+    if as_json:
+        print_json(found)
+    else:
+        print_table(
+            ("Name", "Title", "Text"),
+            [
+                (one["name"], one["title"], "as it ships" if one["is_default"] else _since(one))
+                for one in found
+            ],
+            wrap=1,
+        )
+    return FINE
+
+
+def _since(prompt: Json) -> str:
+    return f"replaced {local_time(prompt['changed_at'])}"
+
+
+async def _get(name: str, as_json: bool) -> int:
+    async with open_door(load_settings()) as door:
+        found = await door.rest("GET", f"prompts/{quote(name, safe='')}")
+    if as_json:
+        print_json(found)
+    elif found["text"] is None:
+        note("Its text is that of its server; see it with an MCP client.")
+    else:
+        print_data(f"{found['text']}\n")
+    return FINE
+
+
+async def _set(name: str, text: str, as_json: bool) -> int:
+    async with open_door(load_settings()) as door:
+        body: Json = {"instructions": text}
+        found = await door.rest("PATCH", f"prompts/{quote(name, safe='')}", body)
+    if as_json:
+        print_json(found)
+    else:
+        note(f"{found['name']} has version {found['version']} now.")
+    return FINE
+
+
+async def _clear(name: str, as_json: bool) -> int:
+    path = f"prompts/{quote(name, safe='')}" if name else "prompts"
+    async with open_door(load_settings()) as door:
+        found = await door.rest("DELETE", path)
+    if as_json:
+        print_json(found)
+    elif found["cleared"]:
+        names = [str(one) for one in json_array(found["cleared"])] or [name]
+        note(f"As they ship again: {', '.join(names)}.")
+    else:
+        note("Nothing was replaced.")
+    return FINE if found["cleared"] else NOTHING
+
+
+async def _test(name: str, text: str | None, values: dict[str, str], as_json: bool) -> int:
+    body: Json = {"values": values} if text is None else {"values": values, "text": text}
+    async with open_door(load_settings()) as door:
+        found = await door.rest("POST", f"prompts/{quote(name, safe='')}/test", body)
+    if as_json:
+        print_json(found)
+    else:
+        print_data(f"{found['text']}\n")
+    return FINE
+
+
+async def _versions(name: str, as_json: bool) -> int:
+    async with open_door(load_settings()) as door:
+        found = (await door.rest("GET", f"prompts/{quote(name, safe='')}/versions"))["versions"]
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("Version", "Since", "By", "Text"),
+            [
+                (
+                    str(one["version"]),
+                    local_time(one["changed_at"]),
+                    one["changed_by"],
+                    "as it ships" if one["text"] is None else json.dumps(one["text"][:60]),
+                )
+                for one in found
+            ],
+            wrap=3,
+        )
+    else:
+        note("It was never replaced.")
+    return FINE if found else NOTHING
+
+
+def _text(given: str) -> str:
+    """A text, or that of a file."""
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"The file {given[1:]!r} cannot be read: {error}.") from error

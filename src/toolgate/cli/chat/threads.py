@@ -1,0 +1,171 @@
+"""`toolgate threads`: conversations that the gateway keeps, and what their turns go by."""
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import local_time, note, print_json, print_table
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="List conversations, and set what their turns go by.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the thread.")]
+
+
+@app.command("list")
+def list_threads(as_json: AsJson = False) -> int:
+    """List your threads, the last used first. Exit status 3 when there is none.
+
+    JSON: a list of {"thread_id", "created_at", "used_at", "messages", "running", "waiting"}
+    """
+    return anyio.run(_list, as_json)
+
+
+@app.command()
+def settings(
+    thread: Annotated[
+        str, typer.Argument(metavar="[THREAD]", help="Name of the thread; none: the project.")
+    ] = "",
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set one, such as retrieval=forced or tools_enabled=NL2SQL; KEY= takes it back. "
+            "Repeatable.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show or change what turns of a thread, or of the project, go by from the next one on.
+
+    JSON: {"set", "in_force"}
+    """
+    return anyio.run(_settings, thread, [_change(one) for one in change or ()], as_json)
+
+
+@app.command()
+def delete(thread: Thread, as_json: AsJson = False) -> int:
+    """Remove a thread with all that was said. Exit status 3 when there is none.
+
+    JSON: {"deleted"}
+    """
+    return anyio.run(_delete, thread, as_json)
+
+
+@app.command()
+def usage(thread: Thread, as_json: AsJson = False) -> int:
+    """Show what the requests of a thread to models cost. Exit status 3 when there was none.
+
+    JSON: a list of {"turn_id", "purpose", "model", "prompt_tokens", "completion_tokens",
+    "cached_tokens", "cost", "is_estimate", "at"}
+    """
+    return anyio.run(_usage, thread, as_json)
+
+
+async def _list(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = (await door.rest("GET", "threads"))["threads"]
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("Thread", "Messages", "Last used", "State"),
+            [
+                (
+                    one["thread_id"],
+                    str(one["messages"]),
+                    local_time(one["used_at"]),
+                    "runs" if one["running"] else "waits" if one["waiting"] else "",
+                )
+                for one in found
+            ],
+        )
+    else:
+        note("There are no threads.")
+    return FINE if found else NOTHING
+
+
+async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) -> int:
+    path = f"threads/{quote(thread, safe='')}/settings" if thread else "chat/settings"
+    async with open_door(load_settings(), connect=()) as door:
+        if changes:
+            found = await door.rest("PATCH", path, dict(changes))
+        else:
+            found = await door.rest("GET", path)
+    if as_json:
+        print_json(found)
+    else:
+        print_table(
+            ("Setting", "Value", ""),
+            [
+                (name, json.dumps(value), "set here" if name in found["set"] else "")
+                for name, value in found["in_force"].items()
+            ],
+        )
+    return FINE
+
+
+async def _delete(thread: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.rest("DELETE", f"threads/{quote(thread, safe='')}")
+    if as_json:
+        print_json(found)
+    else:
+        note(f"Removed {thread}." if found["deleted"] else f"There is no thread {thread}.")
+    return FINE if found["deleted"] else NOTHING
+
+
+async def _usage(thread: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = (await door.rest("GET", f"threads/{quote(thread, safe='')}/usage"))["usage"]
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("When", "For", "Model", "Sent", "Cached", "Answered", "Cost"),
+            [
+                (
+                    local_time(one["at"]),
+                    one["purpose"],
+                    one["model"],
+                    f"{one['prompt_tokens']:,}",
+                    f"{one['cached_tokens']:,}",
+                    f"{one['completion_tokens']:,}",
+                    f"{one['cost']:.6g}",
+                )
+                for one in found
+            ],
+        )
+    else:
+        note("Nothing was asked.")
+    return FINE if found else NOTHING
+
+
+def _change(given: str) -> tuple[str, Any]:
+    """A setting and its value: JSON where it is some, lists by commas, else a text."""
+    name, found, value = given.partition("=")
+    if not found:
+        raise ArgumentError(f"--set is {given[:60]!r}.", allowed="Expected: KEY=VALUE.")
+    if not value:
+        return name, None
+    if name == "tools_enabled" and not value.startswith("["):
+        return name, [one.strip() for one in value.split(",") if one.strip() and one != "none"]
+    try:
+        read: Json | Any = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, read

@@ -1,0 +1,89 @@
+"""A gateway for one command: started, asked within the process, ended with what it started."""
+
+import json
+import logging
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, redirect_stdout
+from secrets import token_urlsafe
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolgate.app.app import App, open_app
+from toolgate.base import logs
+from toolgate.base.ids import new_id
+from toolgate.cli.client._gateway_client import Connect, Exchange, project_header
+from toolgate.cli.terminal._context import shared
+from toolgate.server.asgi.messages import Message
+from toolgate.server.rest.routes import Rest
+from toolgate.settings import Settings
+from toolgate.types import Json
+
+__all__ = ["open_local", "quiet", "within"]
+
+
+@asynccontextmanager
+async def open_local(
+    loaded: Settings, *, connect: Connect, wait_s: float
+) -> AsyncGenerator[Exchange]:
+    """Requests to a gateway in this process.
+
+    Args:
+        loaded: Its settings.
+        connect: Which servers to connect.
+        wait_s: How long to wait for servers that were never listed.
+    """
+    quiet(loaded)
+    with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
+        async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
+            yield within(app)
+
+
+def quiet(loaded: Settings) -> None:
+    """Log for a command that a person waits for: nothing, unless `-v` asks for it."""
+    if shared().verbose:
+        logs.set_up(loaded.log, verbose=shared().verbose)
+    elif not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+def within(app: App) -> Exchange:
+    """The REST interface of `app`, without a network."""
+    rest = Rest(app)
+    key = app.gateway.admission.local_key = token_urlsafe(32)
+
+    async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        parts = urlsplit(path)
+        text = b"" if body is None else json.dumps(body).encode()
+        waiting: list[dict[str, Any]] = [{"type": "http.request", "body": text, "more_body": False}]
+        answer = bytearray()
+        status = 0
+
+        async def receive() -> Message:
+            return waiting.pop() if waiting else {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                answer.extend(message.get("body", b""))
+
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"user-agent", b"toolgate-cli"),
+            (b"x-toolgate-key", key.encode()),
+            *((name.lower().encode(), value.encode()) for name, value in project_header().items()),
+        ]
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "path": parts.path,
+            "query_string": parts.query.encode(),
+            "headers": headers,
+        }
+        logs.REQUEST_ID.set(new_id())
+        await rest(scope, receive, send)
+        return status, bytes(answer)
+
+    return exchange

@@ -1,0 +1,91 @@
+"""Servers tried on their own: started, greeted, listed, timed, ended."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from toolgate.app.server_check import try_server
+from toolgate.cli.client._gateway_client import store_url, unknown_server
+from toolgate.cli.client._local_gateway import quiet
+from toolgate.security.credentials import (
+    EVERYBODY,
+    Keychain,
+    SealedConfigs,
+    Vault,
+    key_of,
+    shown_now,
+    source_of,
+)
+from toolgate.settings import Settings, expand_home, server_spec
+from toolgate.store import make_store
+from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
+
+__all__ = ["each_server", "known_servers", "try_servers"]
+
+
+async def each_server(loaded: Settings) -> AsyncIterator[Json]:
+    """A trial of every server that is switched on, one after the other, as each ends."""
+    for spec in (await known_servers(loaded)).values():
+        if spec.enabled:
+            yield await _try(loaded, spec)
+
+
+async def try_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
+    """Trials of the servers that are named.
+
+    Raises:
+        UnknownServerError: One of them is not configured.
+    """
+    known = await known_servers(loaded)
+    for name in names:
+        if name not in known:
+            raise unknown_server(name, known)
+    return [await _try(loaded, known[name]) for name in names]
+
+
+async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
+    """Servers of the files and of the store by name."""
+    known = {spec.name: spec for spec in loaded.servers}
+    url = store_url(loaded)
+    if _is_absent(url):
+        return known
+    store = make_store(url)
+    await store.open()
+    vault = Vault(store, Keychain(store, source_of(loaded)))
+    sealed = SealedConfigs(vault)
+    try:
+        for row in await store.servers(DEFAULT_PROJECT):
+            stored = await sealed.opened(row)
+            spec = server_spec(stored.name, stored.config, server_id=stored.server_id)
+            known.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))
+        known = {name: await _with_login(vault, spec) for name, spec in known.items()}
+    finally:
+        await store.close()
+    return known
+
+
+async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
+    """The server with what it is shown of everybody, if there is anything."""
+    shown = shown_now(await vault.get(key_of(spec.name, EVERYBODY)), spec)
+    options = dict(spec.options)
+    for name, values in shown.items():
+        options[name] = {**json_object(options.get(name)), **values}
+    return replace(spec, options=options)
+
+
+def _is_absent(url: str) -> bool:
+    """Whether the store is a file that was never made."""
+    prefix = "sqlite:///"
+    return url.startswith(prefix) and not Path(expand_home(url.removeprefix(prefix))).exists()
+
+
+async def _try(loaded: Settings, spec: ServerSpec) -> Json:
+    quiet(loaded)
+    done = await try_server(loaded, spec)
+    return {
+        **asdict(done.status),
+        "source": spec.source,
+        "ok": done.ok,
+        "ready_s": done.ready_s,
+        "error": done.error or None,
+    }

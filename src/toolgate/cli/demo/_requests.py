@@ -1,0 +1,212 @@
+"""Requests in plain words, as the demo finds and runs them, also right after a server was killed.
+
+Which tool runs is decided by `tool_discovery` alone; the demo knows which tool ought to be found.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from mcp import Client
+
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.cli.client._gateway_client import Door
+from toolgate.cli.demo._report import Answered, Recovered
+from toolgate.cli.terminal._output import harmless
+from toolgate.types import Json
+
+__all__ = [
+    "BACK_S",
+    "REQUEST_POOL",
+    "Request",
+    "choose_victim",
+    "find_and_run",
+    "kill_and_call",
+    "read_hits",
+]
+
+BACK_S = 30.0
+"""Seconds that a killed server gets to come back."""
+
+_HIT = re.compile(r'^("(?:[^"\\]|\\.)*"|[^\s()"]+)(?:\(.*\))? \[(\d\.\d\d)')
+"""A line of an answer of `tool_discovery`: key, signature, relevance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Something that a person may want, in plain words."""
+
+    text: str
+    """What is searched for."""
+
+    expected: str
+    """Key of the tool that ought to be found; the arguments are made for it."""
+
+    arguments: Callable[[Path], Json]
+    """Arguments for that tool, given the scratch folder."""
+
+    proof: str
+    """What the answer has to contain."""
+
+
+REQUEST_POOL: tuple[Request, ...] = (
+    Request(
+        text="write a text file",
+        expected="filesystem:write_file",
+        arguments=lambda scratch: {
+            "path": str(scratch / "files" / "hello.txt"),
+            "content": "written through Toolgate\n",
+        },
+        proof="hello.txt",
+    ),
+    Request(
+        # Not one word of the tool: found by what it means.
+        text="half past nine in Berlin, which hour is that in Tokyo",
+        expected="time:convert_time",
+        arguments=lambda _: {
+            "source_timezone": "Europe/Berlin",
+            "time": "09:30",
+            "target_timezone": "Asia/Tokyo",
+        },
+        proof="Asia/Tokyo",
+    ),
+    Request(
+        text="show git commit logs",
+        expected="git:git_log",
+        arguments=lambda scratch: {"repo_path": str(scratch / "repository")},
+        proof="Open the gate",
+    ),
+    Request(
+        text="run a SELECT query on the database",
+        expected="sqlite:read_query",
+        arguments=lambda _: {"query": "SELECT name, visitors FROM gates ORDER BY visitors DESC"},
+        proof="Brandenburg",
+    ),
+    Request(
+        text="store new entities in a knowledge graph",
+        expected="memory:create_entities",
+        arguments=lambda _: {
+            "entities": [
+                {"name": "Toolgate", "entityType": "gateway", "observations": ["one endpoint"]}
+            ]
+        },
+        proof="one endpoint",
+    ),
+    Request(
+        text="create a new Excel workbook",
+        expected="excel:create_workbook",
+        arguments=lambda scratch: {"path": str(scratch / "files" / "gates.xlsx")},
+        proof="gates.xlsx",
+    ),
+)
+"""The first four whose server is there are shown: with Node, without Node, without git."""
+
+
+async def find_and_run(client: Client, request: Request, scratch: Path) -> Answered:
+    begun = anyio.current_time()
+    text, _ = await _call(client, "tool_discovery", {"query": request.text})
+    found_at = anyio.current_time()
+    hits = read_hits(text)
+    best, relevance = hits[0] if hits else ("", 0.0)
+    ran = request.expected if request.expected in dict(hits) else ""
+    answer, worked = "", False
+    if ran:
+        wanted = {"toolKey": ran, "arguments": request.arguments(scratch)}
+        answer, worked = await _call(client, "tool_execute", wanted)
+    return Answered(
+        request=request.text,
+        found=best,
+        relevance=relevance,
+        expected=request.expected,
+        ran=ran,
+        worked=worked and request.proof in answer,
+        answer=_gist(answer),
+        discovery_tokens=estimate_tokens(text),
+        discovery_ms=(found_at - begun) * 1e3,
+        execute_ms=(anyio.current_time() - found_at) * 1e3,
+    )
+
+
+def choose_victim(chosen: Sequence[Request]) -> Request | None:
+    """The request whose server is killed: one that may be repeated, of a server quick to start."""
+    quick = ("filesystem", "memory", "sqlite")
+    by_server = {one.expected.partition(":")[0]: one for one in chosen}
+    return next((by_server[name] for name in quick if name in by_server), None)
+
+
+async def kill_and_call(
+    gateway: Door, client: Client, request: Request, other: Request, scratch: Path
+) -> Recovered:
+    server = request.expected.partition(":")[0]
+    old = _pid(await gateway.servers(), request.expected)
+    assert old is not None
+    os.kill(old, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    arguments = request.arguments(scratch)
+    answers: dict[str, tuple[str, bool, float]] = {}
+
+    async def timed(key: str, arguments: Json) -> None:
+        begun = anyio.current_time()
+        call = {"toolKey": key, "arguments": arguments}
+        answers[key] = (
+            *await _call(client, "tool_execute", call),
+            (anyio.current_time() - begun) * 1e3,
+        )
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(timed, request.expected, arguments)
+        tasks.start_soon(timed, other.expected, other.arguments(scratch))
+    first, worked, first_ms = answers[request.expected]
+    works = worked
+    new: int | None = None
+    with anyio.move_on_after(BACK_S):
+        while (new := _pid(await gateway.servers(), request.expected)) in {None, old} or not works:
+            await anyio.sleep(0.1)
+            if not works:
+                wanted = {"toolKey": request.expected, "arguments": arguments}
+                _, works = await _call(client, "tool_execute", wanted)
+    return Recovered(
+        server=server,
+        killed_pid=old,
+        new_pid=None if new == old else new,
+        first_call=_gist(first),
+        first_call_worked=worked,
+        first_call_ms=first_ms,
+        works_again=works and new not in {None, old},
+        other=other.expected,
+        other_worked=answers[other.expected][1],
+        other_ms=answers[other.expected][2],
+    )
+
+
+async def _call(client: Client, tool: str, arguments: Json) -> tuple[str, bool]:
+    """The text of a tool's answer, and whether it is no error."""
+    result = await client.call_tool(tool, arguments)
+    texts = [block.text for block in result.content if block.type == "text"]
+    return "\n".join(texts), not result.is_error
+
+
+def read_hits(text: str) -> list[tuple[str, float]]:
+    """Keys and relevance of the tools in an answer of `tool_discovery`, best first."""
+    hits: list[tuple[str, float]] = []
+    for line in text.splitlines():
+        match = _HIT.match(line)
+        if match:
+            key = match[1]
+            hits.append((json.loads(key) if key.startswith('"') else key, float(match[2])))
+    return hits
+
+
+def _pid(servers: Sequence[Json], key: str) -> int | None:
+    name = key.partition(":")[0]
+    return next((row["pid"] for row in servers if row["name"] == name), None)
+
+
+def _gist(text: str) -> str:
+    """The beginning of an answer in one line."""
+    return harmless(" ".join(text.split()))[:300]

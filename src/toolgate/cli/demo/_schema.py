@@ -1,0 +1,106 @@
+"""The part of the demo that asks about a database: intent, rules, tool and answer."""
+
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+
+from toolgate.cli.client._gateway_client import Door
+from toolgate.types import Json
+
+__all__ = ["Asked", "ask_schema", "connections"]
+
+_SHOP = """
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, mail TEXT UNIQUE);
+CREATE TABLE orders (
+  id INTEGER PRIMARY KEY,
+  customer_id INTEGER REFERENCES customers (id),
+  placed_on DATE,
+  total NUMERIC(10,2) CHECK (total >= 0)
+);
+"""
+
+_STEPS = (
+    ("", "What are the fields of an order?", "customer_id"),
+    (
+        "ALTER TABLE orders RENAME COLUMN placed_on TO ordered_on; CREATE TABLE refunds (id INT);",
+        "What changed in our database since yesterday?",
+        "renamed to ordered_on",
+    ),
+    ("", "Quelle est la version du schéma ?", "version 2"),
+)
+"""What is done to the database, what a person asks then, and what the answer has to contain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question about a database, and what became of it."""
+
+    message: str
+    """As a person wrote it."""
+
+    intent: str
+    """What it was taken for; `none` for nothing."""
+
+    decided: str
+    """Which stage decided."""
+
+    confidence: float
+    """In [0, 1]."""
+
+    tool: str
+    """What was called; empty: nothing."""
+
+    arguments: Json = field(default_factory=dict[str, object])
+    """As they were read from the message."""
+
+    prompt: str = ""
+    """The enriched prompt that a model gets."""
+
+    prompt_tokens: int = 0
+    """Its estimated tokens."""
+
+    answer: str = ""
+    """What the tool said."""
+
+    worked: bool = False
+    """Whether it said what it had to."""
+
+
+def connections(folder: Path) -> Json:
+    """The table `[connections]` with a database that is made in this folder."""
+    file = folder / "shop.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(_SHOP)
+    return {"shop": {"url": f"sqlite:///{file.as_posix()}", "description": "Orders of a shop."}}
+
+
+async def ask_schema(gateway: Door, folder: Path) -> AsyncGenerator[Asked]:
+    """Ask questions one after another: each is understood, and answered by the tool for it."""
+    await gateway.servers_when_settled("schema")
+    for statements, message, proof in _STEPS:
+        await anyio.to_thread.run_sync(_run, folder / "shop.db", statements)
+        found = await gateway.enrich({"prompt": message})
+        said = Asked(
+            message=message,
+            intent=found["intent"],
+            decided=found["stage"],
+            confidence=found["confidence"],
+            tool=found["tool"] or "",
+            arguments=found["arguments"],
+            prompt=found["text"],
+            prompt_tokens=found["tokens"],
+        )
+        if said.tool:
+            result = await gateway.execute(f"schema:{said.tool}", said.arguments)
+            answer = str(result["content"][0]["text"])
+            said = replace(said, answer=answer, worked=proof in answer)
+        yield said
+
+
+def _run(file: Path, statements: str) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(statements)

@@ -1,0 +1,218 @@
+"""`toolgate demo`: the main job on real MCP servers that others publish, from search to call.
+
+Everything is real: a gateway in a process of its own (`_demo_gateway`), the servers of
+`_demo_servers`, the official client over HTTP. What is asked stands in `_demo_requests`; the demo
+says so when another tool was found than the one that ought to be.
+"""
+
+import json
+import signal
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+import platformdirs
+import typer
+from mcp import Client
+
+from toolgate.base import run_file
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.cli.client._gateway_client import Door, over_http
+from toolgate.cli.demo._gateway import READY_S, gateway_process, prepare
+from toolgate.cli.demo._report import Report
+from toolgate.cli.demo._requests import REQUEST_POOL, choose_victim, find_and_run, kill_and_call
+from toolgate.cli.demo._schema import ask_schema, connections
+from toolgate.cli.demo._screen import Screen
+from toolgate.cli.demo._servers import DemoServer, find_node, install, server_table
+from toolgate.cli.demo._turns import NEEDS, ask_turns, turn_tables
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import note, print_json, waiting
+from toolgate.errors import ToolgateError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+REQUESTS = 4
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the gateway serving until Ctrl-C.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
+    servers_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--servers-dir",
+            metavar="DIR",
+            help="Where the demo's servers are installed. Default: the user's cache folder.",
+        ),
+    ] = None,
+) -> int:
+    """Show the main job on real MCP servers, from search to executed call.
+
+    Installs a handful of published MCP servers on first use (npm ones where Node 20 or later
+    exists), starts a gateway before them on a free port, and ends everything again.
+    """
+    folder = servers_dir or Path(platformdirs.user_cache_dir("toolgate")) / "demo-servers"
+    return anyio.run(_demo, folder, keep, as_json)
+
+
+async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
+    out = Screen(quiet=as_json)
+    report = Report()
+    ended = True
+    async with _until_signalled() as scope:
+        out.title()
+        servers, node = await _set_up(folder, out, report)
+        with tempfile.TemporaryDirectory(
+            prefix="toolgate-demo-", ignore_cleanup_errors=True
+        ) as name:
+            scratch = Path(await anyio.Path(name).resolve())
+            servers = await anyio.to_thread.run_sync(prepare, scratch, servers)
+            table = server_table(servers, folder, scratch, node)
+            async with gateway_process(scratch, table) as run:
+                report.url = f"{run.address}/mcp"
+                await _show(run, scratch, out, report)
+                await _ask(scratch / "shop", out, report)
+                await _turns(scratch / "turns", out, report)
+                out.how_to_connect(report.url if keep else None)
+                if as_json:
+                    print_json(_as_json(report))
+                if keep:
+                    out.keeping(report.url)
+                    await anyio.sleep_forever()
+        ended = False
+    out.done(report, interrupted=ended and not keep)
+    return FINE if report.fine and (keep or not scope.cancelled_caught) else 1
+
+
+async def _set_up(folder: Path, out: Screen, report: Report) -> tuple[tuple[DemoServer, ...], Any]:
+    node = await anyio.to_thread.run_sync(find_node)
+    with waiting("Setting up servers"):
+        installed = await install(folder, node=node, say=note)
+    report.problems += installed.problems
+    for problem in installed.problems:
+        out.line(problem)
+    if not installed.servers:
+        raise ToolgateError(
+            "No server of the demo could be installed.",
+            hint="Look at the reasons above, connect to the network, and run it again.",
+        )
+    return installed.servers, node
+
+
+async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: Report) -> None:
+    exchange = over_http(run)
+    gateway = Door(exchange, run)
+    started = anyio.current_time()
+    with waiting("Starting servers"):
+        report.servers = await _wait_ready(gateway)
+    report.ready_s = anyio.current_time() - started
+    out.servers(report)
+
+    async with Client(report.url) as client:
+        _, listing = await exchange("GET", "/api/v1/tools?format=mcp", None)
+        await _measure_menu(json.loads(listing)["tools"], client, report)
+        out.menu(report)
+        known = {row["name"] for row in report.servers if row["state"] == "ready"}
+        chosen = [one for one in REQUEST_POOL if one.expected.partition(":")[0] in known]
+        out.requests()
+        for request in chosen[:REQUESTS]:
+            answered = await find_and_run(client, request, scratch)
+            report.requests.append(answered)
+            out.request(answered)
+        out.cost(report)
+        victim = choose_victim(chosen)
+        other = next((one for one in chosen if one is not victim), None)
+        if victim is not None and other is not None:
+            report.recovery = await kill_and_call(gateway, client, victim, other, scratch)
+            out.recovery(report.recovery)
+
+
+async def _ask(folder: Path, out: Screen, report: Report) -> None:
+    """Ask about a database, through a gateway that has nothing else."""
+    await anyio.Path(folder).mkdir()
+    async with gateway_process(folder, connections=connections(folder)) as run:
+        gateway = Door(over_http(run), run)
+        out.questions()
+        with waiting("Learning what people ask"):
+            asked = [one async for one in ask_schema(gateway, folder)]
+        for number, one in enumerate(asked):
+            report.questions.append(one)
+            out.question(one, with_prompt=number == 0)
+
+
+async def _turns(folder: Path, out: Screen, report: Report) -> None:
+    """Run two whole turns, with a script in the place of the model."""
+    out.turns(NEEDS)
+    if NEEDS:
+        return
+    await anyio.Path(folder).mkdir()
+    tables = await anyio.to_thread.run_sync(turn_tables, folder)
+    async with gateway_process(folder, tables=tables) as run:
+        for name in ("documents", "sql"):
+            await Door(over_http(run), run).servers_when_settled(name)
+        async for one in ask_turns(over_http(run), folder):
+            report.turns.append(one)
+            out.turn(one)
+
+
+async def _wait_ready(gateway: Door) -> list[Json]:
+    servers = await gateway.servers()
+    with anyio.move_on_after(READY_S):
+        while any(_is_starting(row) for row in servers):
+            await anyio.sleep(0.1)
+            servers = await gateway.servers()
+    return servers
+
+
+def _is_starting(server: Json) -> bool:
+    return server["state"] == "connecting" or (
+        server["state"] in {"ready", "degraded"} and server.get("listed_at") is None
+    )
+
+
+async def _measure_menu(whole: Sequence[Json], client: Client, report: Report) -> None:
+    report.menu_tools = len(whole)
+    report.menu_tokens = estimate_tokens(_compact(whole))
+    listed = (await client.list_tools()).tools
+    shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+    report.shown_tools = [tool["name"] for tool in shown]
+    report.shown_tokens = estimate_tokens(_compact(shown))
+
+
+@asynccontextmanager
+async def _until_signalled() -> AsyncGenerator[anyio.CancelScope]:
+    """Cancel the block at SIGINT or SIGTERM, so that everything is ended and removed."""
+
+    async def watch(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+        await tasks.start(watch)
+        with scope:
+            yield scope
+        tasks.cancel_scope.cancel()
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_json(report: Report) -> Json:
+    shown = asdict(report)
+    shown["fine"] = report.fine
+    return shown

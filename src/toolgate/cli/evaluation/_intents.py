@@ -1,0 +1,323 @@
+"""`toolgate eval intents`: how well a pack's example prompts tell messages apart."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Annotated, Any
+
+import anyio
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from toolgate.base.plugins import make
+from toolgate.cli.evaluation._save_results import keep_measured
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import print_json, print_table, print_text
+from toolgate.errors import ArgumentError, PackError
+from toolgate.intents import (
+    Judgement,
+    Limits,
+    SemanticModel,
+    SemanticStage,
+    read_intents,
+)
+from toolgate.models.embedders import Embedder, embedded
+from toolgate.settings import load
+from toolgate.types import PluginSpec, json_object
+
+__all__ = ["intents"]
+
+_SHARES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+
+
+def intents(
+    pack: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the pack.")],
+    queries: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Messages, one line of JSON each: {"id", "text"}.'),
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what was found, one line of JSON per message."),
+    ] = None,
+    embedder: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Instead of the configured one; `none` for n-grams only."
+        ),
+    ] = "",
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Show both error rates for a range of cuts.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Learn a pack's prompts, and show how well they tell messages apart.
+
+    Every prompt is judged by a model that was fitted without it: accuracy, false alarms and
+    calibration error come from that. A message with "intent" in its line is scored too; null means
+    that nothing should be found. In the file of --predictions, "confidence" is the probability that
+    the first of "top" is right, also where "intent" is null.
+    """
+    lines = _read(queries) if queries is not None else []
+    found = anyio.run(_measure, pack, embedder, lines)
+    if predictions is not None:
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in found.rows)
+        predictions.write_text(text, encoding="utf-8")
+    answer = found.summary()
+    keep_measured("intents", [_measured(pack, answer)])
+    if sweep:
+        answer["sweep"] = found.sweep()
+    if as_json:
+        print_json(answer)
+    else:
+        _show(answer)
+    return FINE if found.rows or queries is None else NOTHING
+
+
+def _measured(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[str, float]]:
+    """What is kept of an evaluation: that of the messages, if some say what is right."""
+    has_messages = "labelled" in answer
+    scored = answer["labelled"] if has_messages else answer["prompts_held_out"]
+    requests = answer["messages"] if has_messages else answer["prompts"]
+    by = "messages" if has_messages else "prompts, each held out"
+    return pack.resolve().name, by, requests, scored
+
+
+class _Found:
+    """What was learned and judged, and the figures that follow from it."""
+
+    def __init__(self, model: SemanticModel, limits: Limits, fit_s: float) -> None:
+        self.model, self.limits, self.fit_s = model, limits, fit_s
+        self.rows: list[dict[str, Any]] = []
+        self.expected: list[tuple[bool, str]] = []
+        self.spent_ms: list[float] = []
+
+    def add(self, line: dict[str, Any], one: Judgement, spent_ms: float) -> None:
+        """Take the judgement of a message."""
+        top = [[name, round(share, 6)] for name, share in one.ranked if name]
+        self.rows.append(
+            {
+                "id": line["id"],
+                "intent": one.intent if one.accepted else None,
+                "confidence": round(one.confidence if one.intent else 0.0, 6),
+                "top": top,
+            }
+        )
+        self.expected.append(("intent" in line, _key(line.get("intent"))))
+        self.spent_ms.append(spent_ms)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures; shares of 1, times in their unit."""
+        model = self.model
+        owners = np.asarray(model.lessons.owners)[model.counted]
+        right = model.held_owners == owners
+        confidence = np.array([model.confidence(score) for score in model.held_scores.tolist()])
+        cut = model.cut(self.limits)
+        taken = confidence >= cut
+        answer: dict[str, Any] = {
+            "intents": sum(1 for name in model.lessons.intents if name),
+            "prompts": len(model.lessons.texts),
+            "fit_s": round(self.fit_s, 2),
+            "cut": round(cut, 4),
+            "prompts_held_out": {
+                "accuracy": _mean(right & taken),
+                "accuracy_before_cut": _mean(right),
+                "false_alarms": _mean(~taken),
+                "calibration_error": _calibration_error(confidence, right),
+            },
+        }
+        if self.rows:
+            answer["messages"] = len(self.rows)
+            answer["ms_p50"] = round(median(self.spent_ms), 3)
+            answer["answered"] = _mean(np.array([row["intent"] is not None for row in self.rows]))
+        if any(known for known, _ in self.expected):
+            answer["labelled"] = self._scored(None)
+        return answer
+
+    def sweep(self) -> list[dict[str, Any]]:
+        """Both error rates for cuts: good messages turned away, wrong answers given."""
+        confidence = np.array([self.model.confidence(s) for s in self.model.held_scores.tolist()])
+        owners = np.asarray(self.model.lessons.owners)[self.model.counted]
+        right = self.model.held_owners == owners
+        labelled = any(known for known, _ in self.expected)
+        rows: list[dict[str, Any]] = []
+        for share, cut in self.model.sweep(_SHARES):
+            taken = confidence >= cut
+            row = {
+                "false_alarms_wanted": share,
+                "cut": round(cut, 4),
+                "false_alarms": _mean(~taken),
+                "wrong_answers": _mean(taken & ~right),
+            }
+            rows.append({**row, **({"labelled": self._scored(cut)} if labelled else {})})
+        return rows
+
+    def _scored(self, cut: float | None) -> dict[str, Any]:
+        """Of the messages that say what is right; with a cut of one's own, or as answered."""
+        inside: list[tuple[bool, bool]] = []
+        outside: list[bool] = []
+        for row, (known, name) in zip(self.rows, self.expected, strict=True):
+            if not known:
+                continue
+            best = _key(row["top"][0][0]) if row["top"] else ""
+            given = row["intent"] is not None if cut is None else row["confidence"] >= cut
+            if name:
+                inside.append((best == name, given))
+            else:
+                outside.append(given)
+        scored: dict[str, Any] = {}
+        if inside:
+            scored["accuracy"] = _mean(np.array([good and given for good, given in inside]))
+            scored["accuracy_before_cut"] = _mean(np.array([good for good, _ in inside]))
+            scored["false_alarms"] = _mean(np.array([not given for _, given in inside]))
+        if outside:
+            scored["out_of_scope_recall"] = _mean(np.array([not given for given in outside]))
+        return scored
+
+
+async def _measure(pack: Path, name: str, lines: Sequence[dict[str, Any]]) -> _Found:
+    read = read_intents(pack)
+    if not any(intent.prompts for intent in read.intents):
+        raise PackError(
+            f"{pack} has no file with example prompts.",
+            allowed="Each intent has a file intents/NAME.txt with one prompt a line.",
+            hint="Add one, or correct embeddings.list.",
+        )
+    embedder = _embedder(name)
+    stage = SemanticStage(embedder=embedder)
+    began = perf_counter()
+    await stage.update(
+        read.intents,
+        unsupported=read.unsupported,
+        limits=read.limits,
+        own_limits=read.own_limits,
+    )
+    model = stage.model
+    assert model is not None
+    found = _Found(model, read.limits, perf_counter() - began)
+    for line in lines:
+        worked = process_time()
+        vector = None
+        if embedder is not None:
+            vector = (await embedded(embedder, [line["text"]], "query"))[0]
+        one = model.judge(line["text"], vector, limits=read.limits, own_limits=read.own_limits)
+        found.add(line, one, (process_time() - worked) * 1000)
+    return found
+
+
+def _embedder(name: str) -> Embedder | None:
+    settings = load(shared().config, shared().imports).search
+    if name == "none":
+        return None
+    same = not name or name == settings.embedder
+    spec = PluginSpec(
+        name=name or settings.embedder,
+        setting="search.embedder",
+        options=settings.embedder_options if same else {},
+        options_at="search.embedder_options",
+    )
+    return make("embedder", Embedder, spec, {})
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(
+            f"{path} cannot be read: {error}.", hint="Give a file with one JSON object a line."
+        ) from error
+    for number, raw in enumerate(text.splitlines(), 1):
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw)
+        except ValueError as error:
+            raise _odd(path, number, "no JSON") from error
+        line = json_object(line)
+        if "id" not in line:
+            raise _odd(path, number, 'not an object with "id" and "text"')
+        if not isinstance(line.get("text"), str):
+            raise _odd(path, number, '"text" is no text')
+        lines.append(line)
+    return lines
+
+
+def _odd(path: Path, number: int, what: str) -> ArgumentError:
+    return ArgumentError(
+        f"{path}, line {number}: {what}.",
+        allowed='Allowed: {"id": …, "text": "…"}, and "intent" if the line is to be scored.',
+        hint="Correct the line.",
+    )
+
+
+def _show(answer: dict[str, Any]) -> None:
+    held = answer["prompts_held_out"]
+    print_text(
+        f"{answer['prompts']} prompts of {answer['intents']} intents, learned in "
+        f"{answer['fit_s']} s; confidence needed: {answer['cut']}."
+    )
+    rows = [["prompts, each held out", *_cells(held), f"{held['calibration_error']:.3f}"]]
+    if "labelled" in answer:
+        rows.append(["messages", *_cells(answer["labelled"]), ""])
+    headings = ("", "right", "right before cut", "false alarms", "outside caught", "calibration")
+    print_table(headings, rows)
+    if "messages" in answer:
+        print_text(
+            f"{answer['messages']} messages, {answer['answered']:.1%} answered, "
+            f"{answer['ms_p50']} ms each (processor time, median)."
+        )
+    if "sweep" in answer:
+        print_table(
+            (
+                "wanted",
+                "cut",
+                "false alarms",
+                "wrong answers",
+                "messages: right",
+                "alarms",
+                "caught",
+            ),
+            [
+                [
+                    f"{row['false_alarms_wanted']:.0%}",
+                    f"{row['cut']:.3f}",
+                    f"{row['false_alarms']:.1%}",
+                    f"{row['wrong_answers']:.1%}",
+                    *(_cells(row["labelled"])[::2] if "labelled" in row else ("", "")),
+                    _cells(row["labelled"])[3] if "labelled" in row else "",
+                ]
+                for row in answer["sweep"]
+            ],
+        )
+
+
+def _cells(scored: dict[str, Any]) -> list[str]:
+    keys = ("accuracy", "accuracy_before_cut", "false_alarms", "out_of_scope_recall")
+    return [f"{scored[key]:.1%}" if key in scored else "" for key in keys]
+
+
+def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Mean distance of confidence and share of right answers, over ten bins, weighted by size."""
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    gaps = [
+        abs(confidence[bins == b].mean() - right[bins == b].mean()) * int((bins == b).sum())
+        for b in np.unique(bins)
+    ]
+    return round(float(np.sum(gaps)) / max(len(confidence), 1), 4)
+
+
+def _mean(values: NDArray[np.bool_]) -> float:
+    return round(float(np.mean(values)), 4) if len(values) else 0.0
+
+
+def _key(name: object) -> str:
+    """A name as names are compared: no case, every run of other signs one `_`."""
+    if not isinstance(name, str):
+        return ""
+    signs = "".join(sign if sign.isalnum() else " " for sign in name.casefold())
+    return "_".join(signs.split())

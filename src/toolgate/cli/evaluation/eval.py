@@ -1,0 +1,245 @@
+"""`toolgate eval`: how good the search is, on labelled requests of anybody."""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from toolgate.app.search_factory import Strategies
+from toolgate.base.installation import install_hint
+from toolgate.cli.evaluation._intents import intents
+from toolgate.cli.evaluation._measure import (
+    METRICS,
+    Labelled,
+    judge,
+    mean_of,
+    precision,
+    read_labelled,
+)
+from toolgate.cli.evaluation._own_requests import read_mine
+from toolgate.cli.evaluation._save_results import keep_measured
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import note, print_json, print_table
+from toolgate.errors import ArgumentError
+from toolgate.search import SearchableTool, SearchRequest, SearchStrategy, end, ready
+from toolgate.settings import Settings, load
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Measure how good search and intents are.", no_args_is_help=True, add_completion=False
+)
+app.command()(intents)
+
+_DEPTH = 20
+_KEPT = ("R@5", "R@1", "C@10", "MRR", "any@5")
+"""Metrics that the console shows over time, the most telling first."""
+
+
+@app.callback()
+def group() -> None:
+    """Measure how good search and intents are."""
+
+
+@app.command()
+def tools(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR...]", help="Folders with labelled requests."),
+    ] = None,
+    others: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="DIR", help="Add the tools of this folder. Repeatable."),
+    ] = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="bm25, hybrid, cloud, llm or another search, not the configured one.",
+        ),
+    ] = "",
+    rankings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what was found, one line of JSON per request."),
+    ] = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline", help="Also score FastMCP's search index.")
+    ] = False,
+    split: Annotated[str, typer.Option(help="Which requests of the folders to use.")] = "test",
+    most: Annotated[
+        int, typer.Option(min=0, help="Requests per folder at most, evenly picked; 0 takes all.")
+    ] = 0,
+    mine: Annotated[
+        bool,
+        typer.Option(
+            "--mine", help="Also your own requests whose tools worked, from the usage log."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Search for labelled requests and show how much of what they need is found.
+
+    A folder has tools.jsonl (id, server, name, description, input_schema) and queries.jsonl (id,
+    text, relevant: ids of the needed tools). Each request is searched alone, as a caller would.
+    R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
+    them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
+    JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
+
+    cloud and llm are asked as the tables search.options.cloud and search.options.llm say; when
+    another search had to answer, that is said and counted (fallbacks in JSON). The page Evaluation
+    of the console shows what was measured over time.
+    """
+    settings = load(shared().config, shared().imports)
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    if not folders and not mine:
+        raise ArgumentError(
+            "There is nothing to measure.", hint="Name folders with labelled requests, or --mine."
+        )
+    if rankings is not None:
+        _write(rankings, ())
+    sets = [read_labelled(folder, others or (), split=split, most=most) for folder in folders or ()]
+    if mine:
+        sets.append(anyio.run(partial(read_mine, settings, most=most)))
+    for labelled in sets:
+        if not labelled.questions:
+            note(f"{labelled.name} has no request of the split {split!r}.")
+            continue
+        scored, written = anyio.run(_score, labelled, settings, strategy)
+        rows.append(scored)
+        lines += written
+        if baseline:
+            beside = _baseline(labelled)
+            rows += [beside] if beside else []
+    if rankings is not None:
+        _write(rankings, lines)
+    keep_measured(
+        "tools",
+        [
+            (
+                "mine" if row["set"].startswith("mine ") else row["set"],
+                row["search"],
+                row["requests"],
+                {name: row[name] for name in _KEPT},
+            )
+            for row in rows
+        ],
+    )
+    if as_json:
+        print_json(rows)
+    else:
+        headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
+        print_table(headings, [_cells(row) for row in rows])
+    return FINE if rows else NOTHING
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    """Write lines to a file; also before they are there, to know whether it can be written."""
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(
+            f"{path} cannot be written: {error.strerror}.",
+            hint="Name another file with --rankings; its folder must be there.",
+        ) from error
+
+
+async def _score(
+    labelled: Labelled, settings: Settings, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Metrics of a strategy on a set, and its rankings."""
+    strategies = Strategies(settings.search, {})
+    selector = "" if name else settings.search.selector
+    name = name or settings.optimization
+    search = strategies.make(name, selector=selector, setting="--strategy")
+    try:
+        await search.update(labelled.tools)
+        await ready(search)
+        return await _searched(search, labelled, f"{name}+{selector}" if selector else name)
+    finally:
+        await end(search)
+        await strategies.aclose()
+
+
+async def _searched(
+    search: SearchStrategy, labelled: Labelled, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    fallbacks: list[str] = []
+    found: list[list[str]] = []
+    spent: list[float] = []
+    lines: list[str] = []
+    for question in labelled.questions:
+        request = SearchRequest(queries=(question.text,), limit=_DEPTH)
+        began, worked = perf_counter(), process_time()
+        answer = await search.search(request)
+        spent.append((process_time() - worked) * 1000)
+        waited = (perf_counter() - began) * 1000
+        ranked = [hit.key for hit in answer.hits]
+        found.append(ranked)
+        line = {"query": question.id, "tools": ranked, "latency_ms": round(waited, 3)}
+        lines.append(json.dumps(line, ensure_ascii=False))
+        fallbacks += [answer.fallback] if answer.fallback else []
+    if fallbacks:
+        note(
+            f"{labelled.name}: another search answered {len(fallbacks)} of"
+            f" {len(labelled.questions)} requests ({fallbacks[-1]})."
+        )
+    return {**_row(labelled, name, found, spent), "fallbacks": len(fallbacks)}, lines
+
+
+def _baseline(labelled: Labelled) -> dict[str, Any] | None:
+    """Metrics of FastMCP's index, the one that its search transform uses."""
+    try:
+        module = import_module("fastmcp.server.transforms.search.bm25")
+    except ModuleNotFoundError:
+        note(f"The baseline needs FastMCP, which is not installed. {install_hint('fastmcp')}")
+        return None
+    index = module._BM25Index()  # noqa: SLF001 - it has no public way to rank texts
+    index.build([_text(tool) for tool in labelled.tools])
+    found: list[list[str]] = []
+    spent: list[float] = []
+    for question in labelled.questions:
+        worked = process_time()
+        places: list[int] = index.query(question.text, 50)
+        spent.append((process_time() - worked) * 1000)
+        found.append([labelled.tools[at].key for at in places])
+    return _row(labelled, "FastMCP", found, spent)
+
+
+def _text(tool: SearchableTool) -> str:
+    """What FastMCP reads of a tool."""
+    parameters = (text for pair in tool.parameters for text in pair)
+    return " ".join(filter(None, (tool.name, tool.description, *parameters)))
+
+
+def _row(
+    labelled: Labelled, name: str, found: Sequence[Sequence[str]], spent: Sequence[float]
+) -> dict[str, Any]:
+    scores = [
+        judge(ranked, question.groups)
+        for ranked, question in zip(found, labelled.questions, strict=True)
+    ]
+    return {
+        "set": labelled.name,
+        "search": name,
+        "tools": len(labelled.tools),
+        "requests": len(labelled.questions),
+        **{metric: round(value, 4) for metric, value in mean_of(scores).items()},
+        "precision": precision(found, labelled.questions),
+        "ms p50": round(median(spent), 3),
+        "ms p95": round(sorted(spent)[int(len(spent) * 0.95)], 3),
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    names = (row["set"], row["search"], str(row["tools"]), str(row["requests"]))
+    times = (f"{row[name]:.2f}" for name in ("ms p50", "ms p95"))
+    return [*names, *(f"{row[metric]:.3f}" for metric in METRICS), *times]

@@ -1,0 +1,37 @@
+"""The semantic stage of `toolgate detect`: loaded only for packs that have example prompts."""
+
+from collections.abc import Sequence
+
+from toolgate.base.plugins import make
+from toolgate.cli.terminal._context import shared
+from toolgate.intents import SemanticStage
+from toolgate.models.embedders import Embedder
+from toolgate.packs import Pack, taught_by
+from toolgate.settings import learned_dir, load
+from toolgate.types import PluginSpec
+
+__all__ = ["learn"]
+
+
+async def learn(packs: Sequence[Pack]) -> SemanticStage:
+    """A stage that has learned the prompts of packs, now or when they were asked before.
+
+    Raises:
+        EmbedderError: The configured embedder failed.
+    """
+    search = load(shared().config, shared().imports).search
+    spec = PluginSpec(
+        name=search.embedder,
+        setting="search.embedder",
+        options=search.embedder_options,
+        options_at="search.embedder_options",
+    )
+    stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
+    taught = taught_by(packs)
+    await stage.update(
+        taught.intents,
+        unsupported=taught.unsupported,
+        pack_limits=taught.pack_limits,
+        own_limits=taught.own_limits,
+    )
+    return stage

@@ -1,0 +1,137 @@
+"""Checking packs for `toolgate pack lint`: what they teach, and which tools there are."""
+
+import json
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from toolgate.app.app import open_app
+from toolgate.base.plugins import make
+from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._local_gateway import quiet
+from toolgate.errors import StoreError
+from toolgate.intents import SemanticModel, SemanticStage
+from toolgate.intents.rules import STANDARD
+from toolgate.models.embedders import Embedder
+from toolgate.packs import Pack, taught_by
+from toolgate.packs.lint import Lint, lint
+from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_dir
+from toolgate.store import Upkeep, make_store
+from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
+
+__all__ = ["checked"]
+
+_LISTED_S = 30.0
+
+_A_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
+"""Packs that go by databases have tools only where there is one; this one is never asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tools:
+    """The tools that intents may name."""
+
+    schemas: Mapping[str, Mapping[str, Any]]
+    """Input schemas by name and by key."""
+
+    unlisted: tuple[str, ...]
+    """Servers whose tools nobody knows yet."""
+
+    problems: tuple[str, ...]
+    """What is wrong with the files and the code of the pack."""
+
+
+async def checked(packs: Collection[Pack]) -> list[Lint]:
+    """What is wrong with packs."""
+    settings = load_settings()
+    quiet(settings)
+    remembered, servers = await _remembered(settings)
+    found: list[Lint] = []
+    for pack in packs:
+        tools = await _tools(settings, pack, remembered, servers)
+        found.append(
+            lint(
+                replace(pack, problems=tuple(dict.fromkeys((*pack.problems, *tools.problems)))),
+                model=await _model(settings, pack),
+                variables=STANDARD.keys(),
+                schemas=tools.schemas,
+                unlisted=tools.unlisted,
+            )
+        )
+    return found
+
+
+async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
+    if not pack.prompts:
+        return None
+    search = settings.search
+    spec = PluginSpec(
+        name=search.embedder,
+        setting="search.embedder",
+        options=search.embedder_options,
+        options_at="search.embedder_options",
+    )
+    stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
+    taught = taught_by([pack])
+    await stage.update(taught.intents, unsupported=taught.unsupported)
+    return stage.model
+
+
+async def _tools(
+    settings: Settings, pack: Pack, remembered: Mapping[str, Json], servers: Collection[str]
+) -> _Tools:
+    """Those of the pack itself, and what is known of all others."""
+    schemas = dict(remembered)
+    wanted = replace(
+        settings,
+        servers=(),
+        expose="prefixed",
+        store=replace(settings.store, url="sqlite://"),
+        connections=_A_DATABASE,
+        packs=PackSettings(
+            paths=(str(pack.folder),), enable=(pack.name,), options=settings.packs.options
+        ),
+    )
+    async with open_app(wanted, wait_s=_LISTED_S, connect=(pack.name,)) as app:
+        own = [tool for tool in app.gateway.tools(Caller()) if tool.server == pack.name]
+        states = [each for each in app.packs.current.states if each.name == pack.name]
+    for tool in own:
+        schema = json_object(tool.definition.get("inputSchema"))
+        schemas[tool.key.partition(":")[2]] = schemas[tool.key] = schema
+    known = {key.partition(":")[0] for key in schemas if ":" in key}
+    others = {*pack.servers, *servers, *((pack.name,) if pack.has_server else ())} - known
+    return _Tools(
+        schemas=schemas,
+        unlisted=tuple(sorted(others)),
+        problems=states[0].problems if states else (),
+    )
+
+
+async def _remembered(settings: Settings) -> tuple[dict[str, Json], list[str]]:
+    """Schemas of tools as servers listed them last, and the names of all servers."""
+    names = [spec.name for spec in settings.servers]
+    schemas: dict[str, Json] = {}
+    store = make_store(store_url(settings))
+    with suppress(StoreError):
+        if not isinstance(store, Upkeep) or not await store.exists():
+            return schemas, names
+        await store.open()
+        try:
+            names += [row.name for row in await store.servers(DEFAULT_PROJECT)]
+            for snapshot in await store.snapshots(DEFAULT_PROJECT):
+                for tool in _listed(snapshot.listing):
+                    name, schema = str(tool.get("name")), json_object(tool.get("inputSchema"))
+                    schemas[f"{snapshot.server}:{name}"] = schema
+                    schemas.setdefault(name, schema)
+        finally:
+            await store.close()
+    return schemas, names
+
+
+def _listed(listing: bytes) -> list[Json]:
+    try:
+        tools = json_object(json.loads(listing)).get("tools")
+    except ValueError:
+        return []
+    return [json_object(tool) for tool in cast("list[object]", tools or [])]

@@ -1,0 +1,82 @@
+"""What `toolgate detect` was asked, for `--stats`: kept in a small file until the store takes it.
+
+A store takes half a second to open, which nobody should wait for who asks for one message.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from anyio import to_thread
+
+from toolgate.intents import Detection, note_of
+from toolgate.settings import Settings, data_dir
+from toolgate.store import Store, StoredDetection
+from toolgate.types import Caller
+
+__all__ = ["add", "take"]
+
+_MOST_BYTES: Final = 1_000_000
+"""Of a larger file nothing more is kept: nobody has looked at it for long."""
+
+
+def add(settings: Settings, message: str, found: Detection) -> None:
+    """Note what a message was taken for, where the settings allow it; a failure is none."""
+    if not settings.audit.detections:
+        return
+    row = note_of(
+        Caller(),
+        message if settings.audit.keep_queries else None,
+        found,
+        asked="detect",
+        remembered=False,
+    )
+    path = _file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists() or path.stat().st_size < _MOST_BYTES:
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as opened:
+                opened.write(json.dumps(asdict(row)) + "\n")
+    except OSError:
+        return
+
+
+async def take(store: Store) -> None:
+    """Move what was noted into the store."""
+    taken = await to_thread.run_sync(_put_aside)
+    rows = await to_thread.run_sync(_read, taken)
+    if rows:
+        await store.append_detections(rows)
+    await to_thread.run_sync(partial(taken.unlink, missing_ok=True))
+
+
+def _put_aside() -> Path:
+    """What was noted so far under another name, so that what comes meanwhile is not lost."""
+    taken = _file().with_suffix(".taken")
+    if not taken.exists():  # else another process was stopped while it did this
+        with suppress(OSError):
+            _file().replace(taken)
+    return taken
+
+
+def _read(path: Path) -> list[StoredDetection]:
+    rows: list[StoredDetection] = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return rows
+    for line in lines:
+        try:
+            rows.append(StoredDetection(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue  # cut off, or of another version
+    return rows
+
+
+def _file() -> Path:
+    return data_dir() / "detections.jsonl"

@@ -1,0 +1,93 @@
+"""`toolgate enrich`: what a model gets for a message, rules and tools included."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import note, print_data, print_json, waiting
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(help="Show a message with the rules and tools that a model gets for it.")
+def enrich(
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="The message; - reads it from standard input."),
+    ] = None,
+    queries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--query", metavar="ACTION", help="Give the rules for a short action. Repeatable."
+        ),
+    ] = None,
+    packs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--pack", metavar="DIR", help="Also use this pack, or the packs in DIR. Repeatable."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Show a message with the rules and tools that a model gets for it."""
+    if queries and text:
+        raise ArgumentError("A message and --query were both given.", hint="Give one of them.")
+    wanted: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}
+    return anyio.run(_enrich, wanted, packs or [], as_json)
+
+
+async def _enrich(wanted: Json, packs: list[Path], as_json: bool) -> int:
+    loaded = load_settings()
+    if packs:
+        paths = (*loaded.packs.paths, *(str(folder.absolute()) for folder in packs))
+        loaded = replace(loaded, packs=replace(loaded.packs, paths=paths))
+    with waiting("Looking for the rules"):
+        async with open_door(loaded, own=bool(packs)) as door:
+            answer = await door.enrich(wanted)
+    rules = cast("list[Json]", answer["rules"])
+    if as_json:
+        print_json(answer)
+        return FINE if rules else NOTHING
+    print_data(str(answer["text"]))
+    if not rules:
+        reason = answer.get("reason")
+        note(str(reason) if reason else "No rules belong to these actions.")
+        return NOTHING
+    for each in rules:
+        note(_told(each))
+    for each in cast("list[Json]", answer["left_out"]):
+        note(f"{each['intent']}: left out, {each['tokens']} tokens are over rules.budget_tokens.")
+    if answer.get("question"):
+        note(str(answer["question"]))
+    return FINE
+
+
+def _told(rules: Json) -> str:
+    """One line about the rules of an intent."""
+    cut = ", shortened to rules.budget_tokens" if rules["shortened"] else ""
+    unknown = cast("list[str]", rules["unknown_variables"])
+    left = f"; unknown: {', '.join(f'{{{{{name}}}}}' for name in unknown)}" if unknown else ""
+    return (
+        f"{rules['intent']} {rules['confidence']:.2f}: rules of the pack {rules['pack']}, "
+        f"{rules['tokens']} tokens{cut}{left}."
+    )
+
+
+def _message(words: list[str]) -> str:
+    if words == ["-"]:
+        return sys.stdin.read()
+    if not words:
+        raise ArgumentError(
+            "There is no message.", hint='Write: toolgate enrich "what the person wrote"'
+        )
+    return " ".join(words)

@@ -1,0 +1,259 @@
+"""`toolgate pack`: packs teach intents, rules and tools in plain files."""
+
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.base.pack_files import is_pack
+from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.client._packs import listed
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._output import (
+    counted,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
+from toolgate.errors import OptionError
+from toolgate.packs import Pack, Packs, PackState, builtin, is_on_by_default, load_pack
+from toolgate.packs.lint import Finding, Lint
+from toolgate.packs.scaffold import new_pack
+from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Make, check, list and switch packs: intents, rules and tools in files.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_OWN = frozenset({"setting", "working folder"})
+"""Where packs come from that a person writes."""
+
+for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
+    # A pack of ours with commands of its own has them in this file, as `app`.
+    _module = import_module(f"toolgate.packs.builtin.{_path.parent.name}.commands")
+    app.add_typer(_module.app, name=_path.parent.name)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pack.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command()
+def new(
+    name: Name,
+    folder: Annotated[
+        Path, typer.Option("--in", metavar="DIR", help="Where its folder is made.")
+    ] = Path("packs"),
+    intent: Annotated[
+        str, typer.Option(metavar="NAME", help="Its first intent; else it is called like the pack.")
+    ] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Make a pack: an intent, its rules and a tool, with a comment for all that can be said.
+
+    JSON: {"name", "folder", "files"}
+    """
+    files = new_pack(name, folder, intent=intent)
+    home = files[0].parent
+    if as_json:
+        listed = [path.relative_to(home).as_posix() for path in files]
+        print_json({"name": name, "folder": str(home), "files": listed})
+        return FINE
+    for path in files:
+        print_text(str(path))
+    note(f"Write some messages into {files[1]}, then run: toolgate pack lint {home}")
+    if folder.resolve() != Path("packs").resolve():
+        note(f"To use it, add it to toolgate.toml: [packs] paths = [{str(folder)!r}]")
+    return FINE
+
+
+@app.command()
+def lint(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIR]", help="Folder or name of a pack; else all of your own."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check packs and say how to mend what is wrong.
+
+    An error breaks something, a warning will mislead somebody, an advice could be followed. Exit
+    status 1 when there are errors or warnings, 3 when there is no pack.
+
+    JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "mend"}],
+    "packs": [{"name", "folder", "errors", "warnings", "advice", "intents": [{"name", "prompts",
+    "keywords", "accuracy", "tools", "rules_bytes"}]}]}
+    """
+    path = None if folder is None else Path(folder).expanduser()
+    is_name = path is not None and not path.is_dir() and path.name == folder
+    return anyio.run(_lint, None if is_name else path, folder if is_name else None, as_json)
+
+
+@app.command("list")
+def list_packs(as_json: AsJson = False) -> int:
+    """Show which packs there are, and what is wrong with them.
+
+    JSON: [{"name", "version", "description", "origin", "folder", "on", "is_kept", "intents",
+    "prompts", "rules", "problems"}]
+    """
+    return anyio.run(_list, as_json)
+
+
+async def _list(as_json: bool) -> int:
+    rows = await listed(load_settings())
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(
+            ("Pack", "Version", "Used", "From", "Intents", "Prompts", "Rules", "Folder"),
+            [_row(each) for each in rows],
+            spare=("Version", "From"),
+        )
+        for problem in (problem for row in rows for problem in row["problems"]):
+            note(problem)
+    return FINE if rows else NOTHING
+
+
+def _row(pack: Json) -> list[str]:
+    used = "no" if not pack["on"] else "an earlier version" if pack["is_kept"] else "yes"
+    counts = (len(pack["intents"]), pack["prompts"], pack["rules"])
+    is_read = pack["on"] and any((*counts, not pack["problems"]))
+    return [
+        pack["name"],
+        pack["version"],
+        used if is_read or not pack["on"] else "cannot be",
+        pack["origin"],
+        *(map(str, counts) if is_read else ("", "", "")),
+        pack["folder"],
+    ]
+
+
+async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
+    packs = await _wanted(folder, name)
+    if not packs:
+        note("There is no pack of your own here. Make one with: toolgate pack new NAME")
+        return NOTHING
+    with waiting("Learning the example prompts"):
+        found: list[Lint] = await import_module("toolgate.cli.intents._lint").checked(packs)
+    if as_json:
+        print_json(
+            {
+                "findings": [
+                    {"pack": each.pack, **asdict(one)} for each in found for one in each.findings
+                ],
+                "packs": [_linted(each) for each in found],
+            }
+        )
+    else:
+        for each in found:
+            _show(each)
+    bad = sum(each.count("error") + each.count("warning") for each in found)
+    return FAILED if bad else FINE
+
+
+def _linted(found: Lint) -> dict[str, object]:
+    return {
+        "name": found.pack,
+        "folder": found.folder,
+        "errors": found.count("error"),
+        "warnings": found.count("warning"),
+        "advice": found.count("advice"),
+        "intents": [asdict(intent) for intent in found.intents],
+    }
+
+
+def _show(found: Lint) -> None:
+    for each in found.findings:
+        print_text(f"{_place(found, each)}{each.level} {each.rule}: {each.text}")
+        print_text(f"    {each.mend}")
+    for intent in found.intents:
+        parts = [counted(intent.prompts, "prompt"), counted(intent.keywords, "keyword")]
+        if intent.accuracy is not None:
+            parts.append(f"{intent.accuracy:.0%} recognised without being known")
+        parts.append(f"{intent.rules_bytes:,} bytes of rules" if intent.rules_bytes else "no rules")
+        note(f"{found.pack} {intent.name}: {', '.join(parts)}.")
+    levels = (
+        counted(found.count("error"), "error"),
+        counted(found.count("warning"), "warning"),
+        counted(found.count("advice"), "piece of advice", "pieces of advice"),
+    )
+    note(f"{found.pack}: {', '.join(levels)}.")
+
+
+def _place(found: Lint, each: Finding) -> str:
+    if not each.file:
+        return ""
+    path, here = Path(found.folder) / each.file, Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}{f':{each.line}' if each.line else ''}: "
+
+
+async def _wanted(folder: Path | None, name: str | None) -> list[Pack]:
+    """The packs to check: the one that is named, the one here, or all of one's own."""
+    dev = load_settings().packs.dev
+    if name is not None:
+        folder = (await _found(name)).folder
+    if folder is not None:
+        return [load_pack(folder, dev=dev)]
+    here = Path.cwd()
+    if (here / "pack.toml").is_file() and is_pack(here):
+        return [load_pack(here, dev=dev)]
+    packs = Packs(load_settings().packs, cwd=here)
+    await packs.look()
+    own = [state for state in packs.current.states if state.origin in _OWN]
+    return [load_pack(state.folder, dev=dev) for state in own if state.folder.is_dir()]
+
+
+@app.command()
+def enable(name: Name) -> int:
+    """Use a pack; a running gateway takes it within seconds."""
+    return anyio.run(_switch, name, True)
+
+
+@app.command()
+def disable(name: Name) -> int:
+    """Use a pack no longer; its files stay as they are."""
+    return anyio.run(_switch, name, False)
+
+
+async def _switch(name: str, on: bool) -> int:
+    state = await _found(name)
+    path = find_config(shared().config) or config_dir() / CONFIG_NAME
+    by_default = is_on_by_default(state.name, state.origin)
+    done = "Enabled" if on else "Disabled"
+    if switch_pack(path, state.name, on=on, by_default=by_default):
+        print_text(f"{done} {state.name}: [packs] in {path}.")
+    else:
+        note(f"{state.name} is {'enabled' if on else 'disabled'} already.")
+    for problem in state.problems:
+        note(problem)
+    return FINE
+
+
+async def _found(name: str) -> PackState:
+    """The pack of this name, in use or not.
+
+    Raises:
+        OptionError: There is none.
+    """
+    packs = Packs(load_settings().packs, cwd=Path.cwd())
+    await packs.look()
+    states = [state for state in packs.current.states if state.folder.is_dir()]
+    state = next((each for each in states if each.name == name), None)
+    if state is None:
+        raise OptionError(
+            f"There is no pack {name!r}.",
+            allowed=f"Found: {', '.join(each.name for each in states) or 'none'}.",
+            hint="Add its folder to packs.paths, or make one with: toolgate pack new NAME",
+        )
+    return state

@@ -1,0 +1,406 @@
+"""`toolgate audit`: show and export what was searched and called."""
+
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.audit import FORMS, Sealer, SearchReport, compare_searches, verify_audit
+from toolgate.base.ids import utc_text
+from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._output import (
+    counted,
+    local_time,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
+from toolgate.errors import ArgumentError
+from toolgate.settings import audit_files, audit_key
+from toolgate.store import AuditFilter, Upkeep, make_store
+from toolgate.types import AuditRecord
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show and export what was searched and called.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_PAGE = 1000
+_ACTIONS = (
+    "discover",
+    "describe",
+    "call",
+    "read",
+    "prompt",
+    "complete",
+    "mark",
+    "forget",
+    "index",
+    "catalog_search",
+    "enrich",
+    "knowledge",
+    "protect",
+    "recover",
+    "turn",
+    "approve",
+    "approval",
+)
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+Action = Annotated[
+    str | None,
+    typer.Option(
+        "--action",
+        metavar="ACTION",
+        help="discover, describe, call, read, prompt, complete or mark.",
+    ),
+]
+Server = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Name of a server.")]
+Status = Annotated[
+    str | None,
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help="ok, tool_error, or the code of an error such as timed_out.",
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="A moment (2026-07-28, 2026-07-28T09:30, local time) or an age (90m, 24h, 7d).",
+    ),
+]
+
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only what was before; as --since."),
+]
+Tool = Annotated[
+    str | None, typer.Option("--tool", metavar="KEY", help="Key of a tool: server:tool.")
+]
+ByCaller = Annotated[
+    str | None,
+    typer.Option("--caller", metavar="ID", help="Who asked, such as local or token:ID."),
+]
+Project = Annotated[str | None, typer.Option("--project", metavar="NAME", help="Of a project.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only what did not end well.")]
+
+
+@app.command("list")
+def list_records(
+    action: Action = None,
+    server: Server = None,
+    status: Status = None,
+    since: Since = None,
+    until: Until = None,
+    tool: Tool = None,
+    caller: ByCaller = None,
+    project: Project = None,
+    failed: Failed = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="At most this many.")
+    ] = 50,
+    intents: Annotated[
+        bool, typer.Option("--intents", help="Also the records written before each call.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the records as JSON, with all fields.")
+    ] = False,
+) -> int:
+    """Show the last records, newest first. Exit status 3 when there are none.
+
+    JSON: [{"record_id", "at", "action", "phase", "parent_id", "server", "target", "status", ...}]
+    """
+    wanted = AuditFilter(
+        action=_action(action),
+        server=server,
+        status=status,
+        since=_since(since),
+        until=_since(until, "--until"),
+        target=tool,
+        caller_id=caller,
+        project_id=project,
+        failed=failed,
+        phase=None if intents else "outcome",
+        limit=limit,
+    )
+    return anyio.run(_list, wanted, as_json)
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; - is standard output.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help="jsonl (JSON Lines, all fields), csv, or ocsf (events of OCSF 1.3, one a line).",
+        ),
+    ] = "jsonl",
+    action: Action = None,
+    server: Server = None,
+    status: Status = None,
+    since: Since = None,
+    until: Until = None,
+    tool: Tool = None,
+    caller: ByCaller = None,
+    project: Project = None,
+    failed: Failed = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> int:
+    """Write all records to FILE, oldest first. Exit status 3 when there are none.
+
+    Lines of JSON have the fields of `audit list --json`.
+    """
+    if form not in FORMS:
+        raise ArgumentError(f"--format is {form[:40]!r}.", allowed=f"Allowed: {', '.join(FORMS)}.")
+    wanted = AuditFilter(
+        action=_action(action),
+        server=server,
+        status=status,
+        since=_since(since),
+        until=_since(until, "--until"),
+        target=tool,
+        caller_id=caller,
+        project_id=project,
+        failed=failed,
+        oldest_first=True,
+    )
+    if str(file) == "-":
+        return anyio.run(_print_lines, wanted, form)
+    if file.exists() and not force:
+        raise ArgumentError(
+            f"The file {file} exists.", hint="Name another one, or replace it with --force."
+        )
+    return anyio.run(_export, wanted, file, form)
+
+
+@app.command()
+def verify(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Check that no record was changed, removed or moved since it was written.
+
+    Exit status 1 when something is wrong, 3 when there is nothing to check.
+    """
+    return anyio.run(_verify, as_json)
+
+
+@app.command()
+def compare(
+    since: Since = "7d",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers as JSON; no search is null.")
+    ] = False,
+) -> int:
+    """Show the searches that conversations got side by side: cost, time, and whether they helped.
+
+    With optimization_share a part of the conversations gets another search. A search helped when a
+    tool of its answer was called afterwards. Exit status 3 when nothing was searched.
+    """
+    return anyio.run(_compare, _since(since), as_json)
+
+
+async def _verify(as_json: bool) -> int:
+    url = store_url(load_settings())
+    store = make_store(url)
+    if not isinstance(store, Upkeep) or not await store.exists():
+        note("There is no audit yet.")
+        return NOTHING
+    await store.open()
+    try:
+        with waiting("Checking the audit"):
+            found = await verify_audit(store, Sealer(audit_key(), file=audit_files()[1]))
+    finally:
+        await store.close()
+    if as_json:
+        print_json(asdict(found) | {"whole": found.is_whole})
+        return FINE if found.is_whole else FAILED
+    for fault in found.faults:
+        print_text(f"{fault.kind}: {fault.text}")
+    if found.unchained:
+        note(f"{counted(found.unchained, 'record')} from before there was a chain: not checked.")
+    if found.foreign:
+        note(f"{counted(found.foreign, 'signed place')} of other keys: not checked here.")
+    if not found.is_whole:
+        note(f"{counted(found.records, 'record')} checked. The audit is not as it was written.")
+        return FAILED
+    if not found.records:
+        note("There are no records to check.")
+        return NOTHING
+    beyond = found.last - found.signed_through
+    print_text(
+        f"{counted(found.records, 'record')} checked, {found.first} to {found.last}: nothing was"
+        f" changed, removed or moved. Signed up to {found.signed_through}"
+        + (f"; the last {beyond} are not signed yet." if beyond else ".")
+    )
+    return FINE
+
+
+async def _compare(since: str | None, as_json: bool) -> int:
+    store = make_store(store_url(load_settings()))
+    found: list[SearchReport] = []
+    try:
+        if not isinstance(store, Upkeep) or await store.exists():
+            await store.open()
+            found = await compare_searches(store, since=since)
+    finally:
+        await store.close()
+    if as_json:
+        print_json([report.as_json() for report in found])
+    elif found:
+        print_table(_COMPARED, [_compared(report) for report in found])
+    else:
+        note("Nothing was searched in this time, or the audit is switched off.")
+    return FINE if found else NOTHING
+
+
+_COMPARED = (
+    "Search",
+    "Conversations",
+    "Searches",
+    "Then called",
+    "Empty",
+    "Fell back",
+    "Tokens each",
+    "Tokens",
+    "ms p50",
+    "ms p95",
+)
+
+
+def _compared(report: SearchReport) -> tuple[str, ...]:
+    return (
+        report.optimization,
+        f"{report.conversations:,}",
+        f"{report.searches:,}",
+        f"{report.executed_share:.0%}",
+        f"{report.without_result:,}",
+        f"{report.fallbacks:,}",
+        f"{report.tokens_mean:,.0f}",
+        f"{report.tokens:,}",
+        f"{report.duration_ms_p50:.1f}",
+        f"{report.duration_ms_p95:.1f}",
+    )
+
+
+async def _list(wanted: AuditFilter, as_json: bool) -> int:
+    found = [record async for record in _records(wanted, wanted.limit)]
+    if as_json:
+        print_json([asdict(record) for record in found])
+    elif found:
+        print_table(
+            ("Time", "Action", "What", "Status", "Took", "Client"),
+            [_row(record) for record in found],
+            wrap=2,
+            spare=("Client", "Took"),
+        )
+    else:
+        note("Nothing that fits has been recorded.")
+    return FINE if found else NOTHING
+
+
+async def _print_lines(wanted: AuditFilter, form: str) -> int:
+    head, line = FORMS[form]
+    count = 0
+    async for record in _records(wanted):
+        sys.stdout.write(line(record) if count else head + line(record))
+        count += 1
+    return FINE if count else NOTHING
+
+
+async def _export(wanted: AuditFilter, file: Path, form: str) -> int:
+    count = await _write(wanted, file, form)
+    note(f"Wrote {counted(count, 'record')} to {file}.")
+    return FINE if count else NOTHING
+
+
+async def _write(wanted: AuditFilter, file: Path, form: str) -> int:
+    """Write a whole file or none, for this user alone."""
+    head, line = FORMS[form]
+    partial = file.with_name(f"{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    count = 0
+    try:
+        handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as lines:
+            lines.write(head)
+            async for record in _records(wanted):
+                lines.write(line(record))
+                count += 1
+        partial.replace(file)
+    except OSError as error:
+        raise ArgumentError(f"The file {file} cannot be written: {error.strerror}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+async def _records(wanted: AuditFilter, most: int | None = None) -> AsyncGenerator[AuditRecord]:
+    """Records that fit, page by page; none where there is no store, which is not made then."""
+    store = make_store(store_url(load_settings()))
+    try:
+        if isinstance(store, Upkeep) and not await store.exists():
+            return
+        await store.open()
+        left = most
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(left, _PAGE)
+            page = await store.audit(replace(wanted, limit=size))
+            for record in page:
+                yield record
+            if len(page) < size:
+                return
+            left = None if left is None else left - size
+            wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))
+    finally:
+        await store.close()
+
+
+def _row(record: AuditRecord) -> tuple[str, ...]:
+    took = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
+    what = record.target or record.query or record.server or "-"
+    status = record.status if record.phase == "outcome" else "begins"
+    return local_time(record.at), record.action, what, status, took, record.client or "-"
+
+
+def _action(text: str | None) -> str | None:
+    if text is not None and text not in _ACTIONS:
+        raise ArgumentError(
+            f"--action {text!r} is never recorded.", allowed=f"Allowed: {', '.join(_ACTIONS)}."
+        )
+    return text
+
+
+def _since(text: str | None, option: str = "--since") -> str | None:
+    """A moment or an age as the store compares times."""
+    if text is None:
+        return None
+    age = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    try:
+        if age is not None:
+            moment = datetime.now(UTC) - timedelta(seconds=int(age[1]) * _UNITS_S[age[2]])
+        else:
+            moment = datetime.fromisoformat(text)  # local time unless it names a zone
+        return utc_text(moment)
+    except (ValueError, OverflowError) as error:
+        raise ArgumentError(
+            f"{option} {text!r} is no time.",
+            allowed="Allowed: a moment such as 2026-07-28 or 2026-07-28T09:30, an age such as 24h.",
+        ) from error

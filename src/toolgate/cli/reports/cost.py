@@ -1,0 +1,73 @@
+"""`toolgate cost`: what tasks cost in tokens, against listing every tool."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import counted, local_time, note, print_json, print_table
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(help="Show what tasks cost in tokens, against listing every tool.")
+def cost(
+    days: Annotated[
+        float, typer.Option("--days", min=0.001, metavar="N", help="How far back.")
+    ] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
+) -> int:
+    """Show what tasks cost in tokens, against listing every tool. Losses are shown as losses.
+
+    Exit status 3 when nothing was asked in this time.
+    """
+    return anyio.run(_cost, days, as_json)
+
+
+async def _cost(days: float, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.cost(days)
+    tasks: list[Json] = found["tasks"]
+    if as_json:
+        print_json(found)
+        return FINE if tasks else NOTHING
+    if not tasks:
+        note("Nothing was searched or called in this time, or the audit is switched off.")
+        return NOTHING
+    print_table(
+        ("Last", "Client", "Who", "Turns", "Repeats", "Menu", "Searches", "Calls", "All", "Saved"),
+        [
+            (
+                local_time(task["last_at"]),
+                task["client"] or "-",
+                task["caller_id"],
+                *(
+                    f"{task[name]:,}"
+                    for name in (
+                        "turns",
+                        "repeats",
+                        "menu_tokens",
+                        "search_tokens",
+                        "call_tokens",
+                        "tokens",
+                        "saved_tokens",
+                    )
+                ),
+            )
+            for task in tasks
+        ],
+        spare=("Who", "Repeats"),
+    )
+    saved = found["saved_tokens"]
+    word = "less" if saved >= 0 else "more"
+    note(
+        f"{counted(len(tasks), 'conversation')}: {found['tokens']:,} estimated tokens,"
+        f" {abs(saved):,} {word} than with all tools listed ({found['listed_tokens']:,})."
+        " Menus are those of the present catalog, each counted once for a conversation."
+    )
+    return FINE

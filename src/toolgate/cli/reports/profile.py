@@ -1,0 +1,211 @@
+"""`toolgate profile`: what other settings would have shown for the searches that were made."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.app.app import App, open_app
+from toolgate.base.ids import utc_now
+from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._local_gateway import quiet
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import counted, note, print_json, print_table, waiting
+from toolgate.errors import ArgumentError
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.search import WEIGHTS
+from toolgate.settings import AuditSettings, Settings, UsageSettings, load
+from toolgate.store import AuditFilter, Upkeep, make_store
+from toolgate.types import Caller, Json
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_MOST = 2_000
+_LONGEST_WAIT_S = 60.0
+_SHOWN_CHARS = 60
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """What a search showed."""
+
+    keys: tuple[str, ...]
+    tokens: int
+    duration_ms: float
+
+
+@app.command(help="Replay past searches with other settings, and show what would be different.")
+def profile(
+    other: Annotated[
+        Path | None,
+        typer.Option("--with", metavar="FILE", help="A toolgate.toml with the other settings."),
+    ] = None,
+    optimization: Annotated[
+        str | None, typer.Option("--optimization", metavar="NAME", help="Another search.")
+    ] = None,
+    embedder: Annotated[
+        str | None, typer.Option("--embedder", metavar="NAME", help="Another embedder.")
+    ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option("--weight", metavar="NAME=VALUE", help="Another weight of hybrid search."),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=200, metavar="N", help="Another budget of tokens."),
+    ] = None,
+    days: Annotated[
+        float, typer.Option("--days", min=0.001, metavar="N", help="How far back.")
+    ] = 7.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Replay past searches with other settings, and show what would be different.
+
+    Searches come from the audit, as far as it keeps their words; tools are the last known ones.
+    What was learned from use is left out on both sides, and nothing is recorded. Exit status 3 when
+    there is nothing to replay.
+    """
+    loaded = load_settings()
+    changed = load(other) if other is not None else loaded
+    if optimization is not None:
+        changed = replace(changed, optimization=optimization, optimization_share=100.0)
+    if embedder is not None:
+        changed = replace(changed, search=replace(changed.search, embedder=embedder))
+    if weight:
+        options = changed.search.options
+        hybrid = {**options.get("hybrid", {}), **dict(map(_weight, weight))}
+        search = replace(changed.search, options={**options, "hybrid": hybrid})
+        changed = replace(changed, search=search)
+    if budget is not None:
+        changed = replace(changed, discovery=replace(changed.discovery, budget_tokens=budget))
+    if changed == loaded:
+        raise ArgumentError(
+            "There is nothing to compare: the settings are those that are used.",
+            hint="Name others: --with, --optimization, --embedder, --weight, --budget.",
+        )
+    # Servers and store are those of here: what is tried is how they are searched.
+    changed = replace(changed, servers=loaded.servers, store=loaded.store)
+    return anyio.run(_profile, loaded, changed, days, as_json)
+
+
+def _weight(text: str) -> tuple[str, float]:
+    """`dense_weight=0.5` as name and value."""
+    name, _, value = text.partition("=")
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if name not in WEIGHTS or not 0 <= found <= 1:
+        raise ArgumentError(
+            f"--weight is {text!r}.",
+            allowed=f"Allowed: NAME=VALUE, from 0 to 1, with one of {', '.join(WEIGHTS)}.",
+            hint="Correct it.",
+        )
+    return name, found
+
+
+async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bool) -> int:
+    quiet(loaded)
+    with waiting("Reading past searches"):
+        queries = await _queries(loaded, utc_now(plus_s=-86_400 * days))
+    if not queries:
+        note("No search with its words is in the audit (audit.keep_queries).")
+        return NOTHING
+    with waiting(f"Searching {counted(len(queries), 'request')} twice"):
+        before, after = await _replay(loaded, queries), await _replay(changed, queries)
+    different = [query for query in queries if before[query].keys != after[query].keys]
+    report: Json = {
+        "searches": len(queries),
+        "different": len(different),
+        "other_first": sum(before[q].keys[:1] != after[q].keys[:1] for q in different),
+        "tokens": {name: sum(a.tokens for a in x.values()) for name, x in _sides(before, after)},
+        "mean_ms": {
+            name: round(sum(a.duration_ms for a in x.values()) / len(x), 3)
+            for name, x in _sides(before, after)
+        },
+        "changes": [
+            {"query": query, "before": list(before[query].keys), "after": list(after[query].keys)}
+            for query in different
+        ],
+    }
+    if as_json:
+        print_json(report)
+        return FINE
+    if different:
+        print_table(
+            ("Request", "Now", "With the others"),
+            [
+                (query[:_SHOWN_CHARS], _named(before[query]), _named(after[query]))
+                for query in different
+            ],
+            wrap=2,
+        )
+    note(
+        f"{counted(len(queries), 'search', 'searches')}: {len(different)} would show something"
+        f" else, {report['other_first']} another tool first. Tokens of all answers:"
+        f" {report['tokens']['before']:,} now, {report['tokens']['after']:,} then; a search takes"
+        f" {report['mean_ms']['before']} ms now, {report['mean_ms']['after']} ms then."
+    )
+    return FINE
+
+
+def _sides(
+    before: dict[str, _Answer], after: dict[str, _Answer]
+) -> tuple[tuple[str, dict[str, _Answer]], tuple[str, dict[str, _Answer]]]:
+    return ("before", before), ("after", after)
+
+
+def _named(answer: _Answer) -> str:
+    return ", ".join(answer.keys) or "nothing"
+
+
+async def _queries(loaded: Settings, since: str) -> list[str]:
+    """Requests of the audit, each once, newest first."""
+    store = make_store(store_url(loaded))
+    try:
+        if isinstance(store, Upkeep) and not await store.exists():
+            return []
+        await store.open()
+        wanted = AuditFilter(action="discover", status="ok", since=since, limit=_MOST)
+        records = await store.audit(wanted)
+    finally:
+        await store.close()
+    return list(dict.fromkeys(record.query for record in records if record.query))
+
+
+async def _replay(settings: Settings, queries: list[str]) -> dict[str, _Answer]:
+    """What a gateway with these settings shows for requests; it connects to no server."""
+    silent = replace(
+        settings,
+        audit=AuditSettings(enabled=False, detections=False),
+        usage=UsageSettings(enabled=False),
+    )
+    found: dict[str, _Answer] = {}
+    async with open_app(silent, connect=()) as opened:
+        await _settled(opened)
+        for query in queries:
+            began = perf_counter()
+            request = DiscoverRequest(queries=tuple(query.split("\n")), include_core=False)
+            answer = await opened.gateway.discover(Caller(), request)
+            found[query] = _Answer(
+                keys=answer.shown,
+                tokens=answer.tokens,
+                duration_ms=(perf_counter() - began) * 1000,
+            )
+    return found
+
+
+async def _settled(opened: App) -> None:
+    """Wait until all tools have their vector, at most a minute: without, words alone are asked."""
+    manage = opened.gateway.manage
+    for _ in range(round(_LONGEST_WAIT_S / _LOOK_S)):
+        status = await manage.index_status(Caller())
+        if not any(search["backlog"] for search in status["searches"]):
+            return
+        await anyio.sleep(_LOOK_S)

@@ -1,0 +1,80 @@
+"""`toolgate usage`: what was learned from use."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import counted, note, print_json, print_table
+from toolgate.errors import ArgumentError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show and forget what was learned from use.", no_args_is_help=True, add_completion=False
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command()
+def status(as_json: AsJson = False) -> int:
+    """Show how much was learned.
+
+    JSON: {"enabled", "requests", "tools", "pairs", "judged", "pending", "dropped", "last_error"}
+    """
+    return anyio.run(_status, as_json)
+
+
+@app.command()
+def clear(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Forget what was searched and used; search starts to learn anew."""
+    if not yes and not _is_sure():
+        raise ArgumentError("Nothing was forgotten.", hint="Answer y, or give --yes.")
+    return anyio.run(_clear, as_json)
+
+
+def _is_sure() -> bool:
+    """Whether the answer is yes; no answer at all is a no."""
+    try:
+        return typer.confirm("Forget what was learned from use?", err=True)
+    except typer.Abort:
+        note("")
+        return False
+
+
+async def _status(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.usage()
+    if as_json:
+        print_json(found)
+        return FINE
+    if not found["enabled"]:
+        note("Learning from use is off. Set usage.enabled = true to switch it on.")
+    print_table(
+        ("What", "How many"),
+        [
+            ("earlier requests to learn from", str(found["requests"])),
+            ("tools that were used", str(found["tools"])),
+            ("pairs of tools used together", str(found["pairs"])),
+            ('searches that set your line of "nothing fits"', str(found["judged"])),
+        ],
+    )
+    if found["last_error"]:
+        note(f"The log cannot be written: {found['last_error']} {found['dropped']} rows are lost.")
+    return FINE
+
+
+async def _clear(as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        found = await door.forget_usage()
+    if as_json:
+        print_json(found)
+    else:
+        note(f"Forgot {counted(found['searches'], 'search', 'searches')} and what came of them.")
+    return FINE

@@ -1,0 +1,39 @@
+"""What `stdio` does once its options are read: a relay where a gateway runs, else a gateway.
+
+A relay stays as long as its client and there is one for each, so it loads nothing of a gateway.
+"""
+
+import logging
+from importlib import import_module
+
+import anyio
+
+from toolgate.base import logs
+from toolgate.cli.client._gateway_client import find_running, load_settings, working_folder
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._shutdown import ended_by_a_signal
+from toolgate.server.stdio import attach_stdio
+from toolgate.settings import Settings
+
+__all__ = ["stdio"]
+
+log = logging.getLogger(__name__)
+
+
+def stdio(*, standalone: bool) -> int:
+    """Serve on standard input and output until the client closes them."""
+    loaded = load_settings()
+    logs.set_up(loaded.log, verbose=shared().verbose)
+    with ended_by_a_signal():
+        anyio.run(_stdio, loaded, standalone)
+    return 0
+
+
+async def _stdio(loaded: Settings, standalone: bool) -> None:
+    running = None if standalone else await find_running(loaded)
+    if running is not None and running.running is not None:
+        log.info("attached", extra={"address": running.running.address})
+        at = running.running
+        await attach_stdio(at.address, at.key, folder=str(working_folder()))
+        return
+    await import_module("toolgate.cli.serving._process").serve_pipe(loaded)

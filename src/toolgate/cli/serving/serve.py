@@ -1,0 +1,50 @@
+"""`toolgate serve`: serve the gateway over HTTP."""
+
+from dataclasses import replace
+from importlib import import_module
+
+from toolgate.cli.terminal._context import DEV_HELP, shared, use
+from toolgate.cli.terminal._plain_command import Option, PlainCommand
+
+__all__ = ["command"]
+
+
+def serve(
+    host: str | None = None, port: int | None = None, auth: str | None = None, dev: bool = False
+) -> int:
+    """Serve until told to stop."""
+    if dev or auth:
+        use(replace(shared(), dev=shared().dev or dev, auth=auth or ""))
+    return int(import_module("toolgate.cli.serving._process").serve(host, port))
+
+
+command = PlainCommand(
+    name="serve",
+    help="""Serve the gateway over HTTP.
+
+    MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ends with
+    Ctrl-C or SIGTERM after the calls that run; SIGHUP reads the configuration again.
+    """,
+    options=(
+        Option(
+            flags=("--host",),
+            metavar="ADDRESS",
+            help="Address to listen on; by default serve.host, which is 127.0.0.1.",
+        ),
+        Option(
+            flags=("--port", "-p"),
+            metavar="NUMBER",
+            kind=int,
+            most=65_535,
+            help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
+        ),
+        Option(
+            flags=("--auth",),
+            metavar="local|required",
+            help="Whether clients need a token; by default the setting auth, which is local.",
+        ),
+        Option(flags=("--dev",), kind=bool, help=DEV_HELP),
+    ),
+    call=serve,
+)
+"""What the command line knows of it."""

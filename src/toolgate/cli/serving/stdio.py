@@ -1,0 +1,36 @@
+"""`toolgate stdio`: serve the gateway on standard input and output."""
+
+from dataclasses import replace
+from importlib import import_module
+
+from toolgate.cli.terminal._context import DEV_HELP, shared, use
+from toolgate.cli.terminal._plain_command import Option, PlainCommand
+
+__all__ = ["command"]
+
+
+def stdio(standalone: bool = False, dev: bool = False) -> int:
+    """Serve until the client closes standard input."""
+    if dev:
+        use(replace(shared(), dev=True))
+    return int(import_module("toolgate.cli.serving._attach").stdio(standalone=standalone or dev))
+
+
+command = PlainCommand(
+    name="stdio",
+    help="""Serve the gateway on standard input and output, for a client that starts it.
+
+    Uses the gateway that runs on this machine over the same store with the same configuration
+    file, and else starts one that ends with the client.
+    """,
+    options=(
+        Option(
+            flags=("--standalone",),
+            kind=bool,
+            help="Start a gateway of its own even when one is running.",
+        ),
+        Option(flags=("--dev",), kind=bool, help=f"{DEV_HELP} Means --standalone too."),
+    ),
+    call=stdio,
+)
+"""What the command line knows of it."""

@@ -1,0 +1,258 @@
+"""Which servers of other clients Toolgate takes over, and under which names. Writes nothing."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from toolgate.base.names import fold, server_prefix
+from toolgate.errors import SettingError
+from toolgate.settings import Settings, render_table, server_name, server_spec, set_import
+from toolgate.settings.clients import ClientFile, FoundServer
+from toolgate.types import Json, ServerSpec
+
+__all__ = ["Choice", "choose", "text_with_copies", "text_with_references"]
+
+State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
+"""`new` is taken; `same` is there already; `self` is Toolgate; `elsewhere` belongs to a project
+that is not open; `broken` cannot be used."""
+
+_IDENTITY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "type", "transport")
+
+_EDITOR_VARIABLE = re.compile(
+    r"(?<!\$)\$\{(?:workspaceFolder\w*|CLAUDE_PROJECT_DIR|(?:command|config):[^}]*)[^}]*\}"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What becomes of one server of one file."""
+
+    file: ClientFile
+    """Where it was found."""
+
+    server: FoundServer
+    """What was found."""
+
+    state: State
+    """What becomes of it."""
+
+    name: str = ""
+    """Its name in Toolgate; empty if it gets none."""
+
+    remarks: tuple[str, ...] = ()
+    """What a person should know about it."""
+
+    needs: str = ""
+    """A variable that is not set here, and that it needs."""
+
+    identities: frozenset[str] = frozenset()
+    """Servers that share one are reached in the same way. WARNING: may hold secrets."""
+
+    stays: str = ""
+    """Why the client's own entry must not be replaced; empty if it may be."""
+
+    is_twin: bool = False
+    """Whether the server it equals is one that was found before it, and is not there yet."""
+
+    off: str = ""
+    """Why a copy of it must be disabled; empty if it may be used."""
+
+
+def choose(
+    files: Sequence[ClientFile],
+    present: Settings,
+    written: Mapping[str, Any],
+    *,
+    cwd: Path,
+    every_project: bool,
+    home: Path,
+) -> list[Choice]:
+    """What becomes of each server, in the order in which they were found.
+
+    Args:
+        files: What was found.
+        present: The settings there are already; its servers keep their names.
+        written: The `[server.*]` tables of its file, for telling equal servers.
+        cwd: Projects around this folder are open.
+        every_project: Take servers of projects that are not open too.
+        home: For showing paths.
+    """
+    names = {
+        server_name(name): frozenset({_written_identity(config)})
+        for name, config in written.items()
+    }
+    for spec in present.servers:
+        known = names.get(spec.name, frozenset[str]())
+        names[spec.name] = known | _filled_identity(spec)
+    imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
+    there = frozenset(names)
+    choices: list[Choice] = []
+    for file in files:
+        for server in file.servers:
+            if (str(file.path), server.name) in imported:
+                choices.append(
+                    Choice(
+                        file=file,
+                        server=server,
+                        state="same",
+                        remarks=("imported already",),
+                        stays="Toolgate imports it from this file",
+                    )
+                )
+                continue
+            choice = _choice(file, server, names, cwd=cwd, every_project=every_project, home=home)
+            if choice.state == "same" and choice.name not in there:
+                remarks = (f"{choice.remarks[0]} above",)
+                choice = replace(choice, is_twin=True, remarks=remarks)
+            if choice.state == "new":
+                names[choice.name] = choice.identities
+            choices.append(choice)
+    return choices
+
+
+def text_with_copies(text: str, choices: Iterable[Choice], shown: Mapping[Path, str]) -> str:
+    """A `toolgate.toml` with the chosen servers at its end."""
+    for choice in choices:
+        origin = f"# from {choice.file.client.title}, {shown[choice.file.path]}"
+        origin += f"; disabled: {choice.off}" if choice.off else ""
+        config = dict(choice.server.config)
+        if choice.off:
+            config.pop("disabled", None)
+            config["enabled"] = False
+        if choice.name != choice.server.name:
+            config["title"] = choice.server.name
+        table = render_table(("server", choice.name), config)
+        text = f"{text.rstrip()}\n\n{_one_line(origin)}\n{table}"
+    return text
+
+
+def text_with_references(
+    text: str, path: Path, imports: Sequence[object], choices: Sequence[Choice], home: Path
+) -> str:
+    """A `toolgate.toml` that imports the files of the chosen servers.
+
+    Args:
+        text: The file as it is.
+        path: Named in errors.
+        imports: What it imports already.
+        choices: What becomes of every server.
+        home: Paths below it are written with `~`.
+    """
+    added: list[object] = []
+    places = dict.fromkeys((choice.file.path, choice.server.project) for choice in choices)
+    for file_path, project in places:
+        here = [c for c in choices if (c.file.path, c.server.project) == (file_path, project)]
+        if not any(choice.state == "new" for choice in here):
+            continue
+        table: Json = {"file": _with_tilde(file_path, home)}
+        skip = [c.server.name for c in here if c.state in {"same", "broken"}]
+        rename = {
+            c.server.name: c.name
+            for c in here
+            if c.state == "new" and c.name != server_name(c.server.name)
+        }
+        table |= {"project": project} if project else {}
+        table |= {"skip": skip} if skip else {}
+        table |= {"rename": rename} if rename else {}
+        added.append(table if len(table) > 1 else table["file"])
+    return set_import(text, path, [*imports, *added])
+
+
+def _choice(
+    file: ClientFile,
+    server: FoundServer,
+    names: Mapping[str, frozenset[str]],
+    *,
+    cwd: Path,
+    every_project: bool,
+    home: Path,
+) -> Choice:
+    if server.is_toolgate:
+        return Choice(file=file, server=server, state="self", remarks=("Toolgate itself",))
+    if server.project and not every_project and not cwd.is_relative_to(server.project):
+        remark = f"belongs to {_with_tilde(Path(server.project), home)}"
+        return Choice(file=file, server=server, state="elsewhere", remarks=(remark,))
+    try:
+        spec = server_spec(server.name, server.config, source=str(file.path))
+    except SettingError as error:
+        reason = error.failed.partition(": ")[2] or error.failed
+        return Choice(file=file, server=server, state="broken", remarks=(reason.rstrip("."),))
+    identities = frozenset({_written_identity(server.config)}) | _filled_identity(spec)
+    off = _only_its_editor(server.config)
+    needs = spec.problem.partition(" needs the variable ")[2].partition(",")[0]
+    if needs:
+        stays = f"needs {needs}, which is not set"
+    else:
+        stays = off or ("its env_file cannot be read" if spec.problem else "")
+    equal = next((name for name, known in names.items() if known & identities), None)
+    if equal is not None:
+        return Choice(
+            file=file,
+            server=server,
+            state="same",
+            name=equal,
+            remarks=(f"equals {equal}",),
+            stays=stays,
+        )
+    name = _free_name(server.name, file.client.name, names)
+    remarks = list(server.notices)
+    if name != server.name:
+        remarks.append(f"called {name} here")
+    if stays:
+        remarks.append(stays)
+    if not spec.enabled and not spec.problem:
+        remarks.append("disabled")
+    return Choice(
+        file=file,
+        server=server,
+        state="new",
+        name=name,
+        remarks=tuple(remarks),
+        needs="" if off else needs,
+        identities=identities,
+        stays=stays,
+        off=off,
+    )
+
+
+def _only_its_editor(config: Mapping[str, Any]) -> str:
+    """Which variable of a server has a value in its own client alone; empty if none has."""
+    text = json.dumps([config.get(name) for name in _IDENTITY], default=str)
+    found = _EDITOR_VARIABLE.search(text)
+    return f"only its client can fill in {found[0]}" if found else ""
+
+
+def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
+    taken = {fold(server_prefix(name)) for name in names}
+    suffixes = ("", f"-{client}", *(f"-{client}-{number}" for number in range(2, 1000)))
+    for suffix in suffixes:
+        name = server_name(f"{original}{suffix}")
+        if fold(server_prefix(name)) not in taken:
+            return name
+    raise AssertionError("a thousand servers of one name")
+
+
+def _filled_identity(spec: ServerSpec) -> frozenset[str]:
+    """How a server is reached, with its variables filled in; nothing where one is missing."""
+    if spec.problem or not spec.options:
+        return frozenset()
+    options = {name: value for name, value in spec.options.items() if value not in ({}, [])}
+    return frozenset({json.dumps([spec.kind, options], sort_keys=True, default=str)})
+
+
+def _written_identity(config: Mapping[str, Any]) -> str:
+    kept = {name: config[name] for name in _IDENTITY if config.get(name) not in (None, "", [], {})}
+    if kept.get("type") == "stdio":
+        del kept["type"]
+    return json.dumps(kept, sort_keys=True, default=str)
+
+
+def _with_tilde(path: Path, home: Path) -> str:
+    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
+
+
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,0 +1,201 @@
+"""The archive that goes with a report of a fault: what is needed to find it, and no secret."""
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+from toolgate import settings
+from toolgate.base import logs, run_file
+from toolgate.base.ids import utc_now
+from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.setup._checks import Check, versions
+from toolgate.errors import SettingError, ToolgateError
+from toolgate.settings import Settings
+from toolgate.types import Json, ServerSpec
+
+__all__ = ["Scrubber", "write_bundle"]
+
+_SHORTEST_SECRET = 4
+"""Shorter values (`1`, `on`) are no secrets, and hiding them would hide everything."""
+
+_LOOKS_SECRET = re.compile(
+    r"(?i)(?:\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
+    r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{8,}|\bgithub_pat_\w{8,}"
+    r"|\bglpat-[\w-]{8,}|\bxox[abprs]-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{8,}\.[\w.-]+)"
+)
+
+_NAMED_SECRET = re.compile(
+    r"(?i)((?:[\w-]*(?:token|secret|password|passwd|api[_-]?key|authorization|credential)[\w-]*)"
+    r"[\"']?\s*[=:]\s*[\"']?)(?!\*\*\*)([^\s\"',;&}]+)"
+)
+
+_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
+
+_HIDDEN = "***"
+
+_PACKED = zipfile.ZIP_DEFLATED
+
+
+async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
+    """Write the archive.
+
+    Raises:
+        SettingError: The file cannot be written.
+    """
+    try:
+        loaded: Settings | None = load_settings()
+    except ToolgateError:
+        loaded = None
+    scrub = Scrubber(loaded.servers if loaded else (), loaded)
+    parts: Json = {
+        "versions.json": versions(),
+        "doctor.json": [asdict(check) for check in checks],
+        "servers.json": [
+            check.details for check in checks if check.name.startswith("server ") and check.details
+        ],
+    }
+    if loaded is not None:
+        parts["configuration.json"] = configuration(loaded)
+        if loaded.log.file:
+            parts["log.txt"] = "\n".join(logs.tail(Path(settings.expand_home(loaded.log.file))))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            os.fdopen(_opened(path), "w+b") as file,
+            zipfile.ZipFile(file, "w", _PACKED) as archive,
+        ):
+            archive.writestr("made_at.txt", f"{utc_now()}\n")
+            for name, part in parts.items():
+                clean = scrub.tree(part)
+                text = clean if isinstance(clean, str) else json.dumps(clean, indent=2, default=str)
+                archive.writestr(name, text)
+    except OSError as error:
+        raise SettingError(
+            f"The archive {str(path)!r} cannot be written: {error.strerror or error}.",
+            hint="Name a file in a folder that you may write.",
+        ) from error
+
+
+def _opened(path: Path) -> int:
+    """A new file for this user alone; one that is there already may be open to others."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+
+
+def configuration(loaded: Settings) -> Json:
+    """The settings as they may be shown."""
+    shown = asdict(loaded)
+    shown["store"]["url"] = run_file.without_password(store_url(loaded))
+    for name in ("options", "embedder_options"):
+        shown["search"][name] = _without_secrets(shown["search"][name])
+    for name, connection in loaded.connections.items():
+        shown["connections"][name]["url"] = run_file.without_password(
+            connection.url.partition("?")[0]
+        )
+    tokens = loaded.catalog_search.tokens
+    shown["catalog_search"]["tokens"] = {name: len(own) for name, own in tokens.items()}
+    shown["servers"] = [
+        asdict(spec) | {"options": settings.redact(dict(spec.options))} for spec in loaded.servers
+    ]
+    return shown
+
+
+class Scrubber:
+    """Takes the secrets that are known, and all that look like one, out of a text."""
+
+    def __init__(self, servers: Iterable[ServerSpec], loaded: Settings | None = None) -> None:
+        known: set[str] = set()
+        for spec in servers:
+            known |= set(_secrets(dict(spec.options)))
+        if loaded is not None:
+            known |= set(_texts_under_secret_names(loaded.search.options))
+            known |= set(_texts_under_secret_names(loaded.search.embedder_options))
+            known |= {token for own in loaded.catalog_search.tokens.values() for token in own}
+            for url in (loaded.store.url, *(each.url for each in loaded.connections.values())):
+                known.add(url.partition("://")[2].rpartition("@")[0].partition(":")[2])
+        found = sorted((v for v in known if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, found))) if found else None
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        if self._known is not None:
+            text = self._known.sub(_HIDDEN, text)
+        text = _LOOKS_SECRET.sub(_HIDDEN, text)
+        text = _NAMED_SECRET.sub(rf"\1{_HIDDEN}", text)
+        return _IN_URL.sub(f"{_HIDDEN}@", text)
+
+    def tree(self, value: object) -> object:
+        """A JSON value without them; its keys and numbers stay."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            found = cast("Mapping[str, object]", value)
+            return {name: self.tree(inner) for name, inner in found.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.tree(inner) for inner in cast("Sequence[object]", value)]
+        return value
+
+
+_SECRET_OPTIONS = ("key", "token", "password", "secret")
+
+
+def _without_secrets(options: Mapping[str, object]) -> Json:
+    """Options of a search or an embedder, whose secrets have names that say so."""
+    shown: Json = {}
+    for name, value in options.items():
+        if any(word in name.lower() for word in _SECRET_OPTIONS):
+            shown[name] = _HIDDEN
+        elif isinstance(value, Mapping):
+            shown[name] = _without_secrets(cast("Mapping[str, object]", value))
+        else:
+            shown[name] = value
+    return shown
+
+
+def _texts_under_secret_names(options: Mapping[str, object]) -> Iterable[str]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _texts_under_secret_names(cast("Mapping[str, object]", value))
+        elif isinstance(value, str) and any(word in name.lower() for word in _SECRET_OPTIONS):
+            yield value
+
+
+def _secrets(options: Json) -> Iterable[str]:
+    """Every value that `redact` hides."""
+    shown = settings.redact(options)
+    for name, value in options.items():
+        yield from _hidden(value, shown.get(name))
+
+
+def _hidden(value: object, shown: object) -> Iterable[str]:
+    if isinstance(value, dict) and isinstance(shown, dict):
+        visible = cast("Json", shown)
+        for name, inner in cast("Json", value).items():
+            yield from _hidden(inner, visible.get(name))
+    elif isinstance(value, (list, tuple)) and isinstance(shown, (list, tuple)):
+        pairs = zip(cast("Sequence[object]", value), cast("Sequence[object]", shown), strict=False)
+        for inner, visible_inner in pairs:
+            yield from _hidden(inner, visible_inner)
+    elif isinstance(value, str) and value != shown:
+        yield from _parts(value)
+
+
+def _parts(value: str) -> Iterable[str]:
+    """A hidden value, and what of it may stand somewhere on its own."""
+    yield value
+    scheme, blank, rest = value.partition(" ")
+    if blank and scheme.lower() in {"bearer", "basic", "token"}:
+        yield rest
+    if "://" in value:
+        account = value.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        yield account
+        yield account.partition(":")[2]
+        for pair in value.partition("?")[2].split("&"):
+            yield pair.partition("=")[2]
+    elif "=" in value:
+        yield value.partition("=")[2]

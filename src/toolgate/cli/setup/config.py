@@ -1,0 +1,142 @@
+"""`toolgate config`: is the configuration right, and is it up to date."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from toolgate.app.search_factory import Strategies
+from toolgate.cli.setup._undo import copy_beside
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._exit import FINE, NOTHING, WRONG
+from toolgate.cli.terminal._output import counted, note, print_json, print_text
+from toolgate.errors import ConfigError, SettingError
+from toolgate.security.guards import Guards
+from toolgate.settings import (
+    Settings,
+    find_config,
+    load,
+    load_errors,
+    migrate_text,
+    read_text,
+    write_text,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Check the configuration, or bring an old one up to date.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@app.command()
+def check(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Read the configuration as `serve` would, and say what is wrong or worth knowing.
+
+    The exit status is 2 when a file is refused, or a server or a search cannot be used.
+    """
+    options = shared()
+    try:
+        settings = load(options.config, options.imports)
+        Guards.check(settings.guard)
+    except SettingError as error:
+        errors = load_errors(options.config, options.imports) or [error]
+        if as_json:
+            texts = [str(one) for one in errors]
+            print_json(
+                {"ok": False, "error": texts[0], "errors": texts, "files": [], "problems": []}
+            )
+            return WRONG
+        for one in errors[:-1]:
+            note(f"toolgate: {one}")
+        raise errors[-1] from None
+    problems = [server.problem for server in settings.servers if server.problem]
+    problems += _wrong_searches(settings)
+    notices = [notice for notice in settings.notices if notice not in problems]
+    if as_json:
+        print_json(
+            {
+                "ok": not problems,
+                "error": None,
+                "errors": [],
+                "files": [str(path) for path in settings.files],
+                "servers": [
+                    {
+                        "name": server.name,
+                        "title": server.title or None,
+                        "kind": server.kind,
+                        "enabled": server.enabled,
+                        "source": server.source,
+                        "problem": server.problem or None,
+                    }
+                    for server in settings.servers
+                ],
+                "problems": problems,
+                "notices": notices,
+            }
+        )
+    else:
+        _show(settings, problems, notices)
+    return WRONG if problems else FINE
+
+
+@app.command()
+def migrate(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
+) -> int:
+    """Replace old names of keys in toolgate.toml by their new ones; a backup is kept."""
+    path = find_config(shared().config)
+    if path is None:
+        note("There is no toolgate.toml here or in your configuration folder.")
+        return NOTHING
+    text, changes = migrate_text(read_text(path), path)
+    if not changes:
+        print_text(f"{path} is up to date.")
+        return FINE
+    for change in changes:
+        print_text(f"{path}, {change}")
+    if not dry_run:
+        backup = copy_beside(path, ".toolgate-backup")
+        write_text(path, text)
+        note(f"Wrote {path} (backup: {backup.name})")
+    return FINE
+
+
+def _wrong_searches(settings: Settings) -> list[str]:
+    """What is wrong with each search that may be used; none of them is started."""
+    strategies = Strategies(settings.search, {})
+    selector, service = settings.search.selector, settings.catalog_search
+    wanted: dict[str, tuple[str, str]] = {}
+    for name in sorted(settings.optimizations):
+        wanted[name] = ("optimization", selector)
+    for project, table in settings.project.items():
+        if table.optimization:
+            wanted.setdefault(table.optimization, (f"project.{project}.optimization", selector))
+    if service.tokens:
+        wanted.setdefault(service.strategy, ("catalog_search.strategy", service.selector))
+    found: dict[str, None] = {}
+    for name, (setting, picks) in wanted.items():
+        try:
+            strategies.make(name, selector=picks, setting=setting)
+        except ConfigError as error:
+            found[str(error)] = None
+    return list(found)
+
+
+def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -> None:
+    for sentence in (*notices, *problems):
+        note(sentence)
+    for path in settings.files:
+        print_text(f"Read {path}")
+    if not settings.files:
+        print_text("There is no configuration file; the defaults hold.")
+    usable = sum(server.enabled for server in settings.servers)
+    print_text(f"{counted(len(settings.servers), 'server')}, {usable} of them enabled.")
+    if problems:
+        note(f"{counted(len(problems), 'server')} cannot be used as configured.")

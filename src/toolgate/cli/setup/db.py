@@ -1,0 +1,187 @@
+"""`toolgate db`: upgrade, check, back up and restore the store, also while a gateway uses it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.base.ids import utc_now
+from toolgate.cli.client._gateway_client import find_running, load_settings, store_url
+from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._output import note, print_json, print_table
+from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
+from toolgate.settings import data_dir
+from toolgate.store import Store, Upkeep, make_store
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Upgrade, check, back up and restore the store; all of it while a gateway runs.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, a SQLite file.")]
+
+
+@app.command()
+def upgrade(as_json: AsJson = False) -> int:
+    """Bring the schema of the store up to date.
+
+    A SQLite store is also upgraded when Toolgate starts, PostgreSQL only by this command.
+
+    JSON: {"store", "before": schema or null, "after": schema, "copy": path or null}
+    """
+    return anyio.run(_upgrade, as_json)
+
+
+@app.command()
+def check(as_json: AsJson = False) -> int:
+    """Examine the store: schema, damage, sizes. Exit status 1 when there are problems.
+
+    JSON: {"store", "schema": schema or null, "problems": [text], "sizes": {"total": bytes, table:
+    rows}}; without a store nothing is printed and the exit status is 3.
+    """
+    return anyio.run(_check, as_json)
+
+
+@app.command()
+def backup(
+    file: File,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write everything to FILE, as it is at one moment.
+
+    The file is a SQLite database whatever the store is, for `toolgate db restore`. It holds what
+    the store holds: keep it as private.
+
+    JSON: {"store", "file": path, "bytes"}
+    """
+    target = file.absolute()
+    if target.is_dir():
+        raise ArgumentError(f"{target} is a folder.", hint="Name a file.")
+    if target.exists() and not force:
+        raise ArgumentError(
+            f"The file {target} exists.", hint="Name another one, or replace it with --force."
+        )
+    return anyio.run(_backup, target, as_json)
+
+
+@app.command()
+def restore(file: File, as_json: AsJson = False) -> int:
+    """Replace everything in the store by what FILE holds; what was there is backed up first.
+
+    JSON: {"store", "file": path, "rows": {table: rows}, "before": path or null}
+    """
+    return anyio.run(_restore, file.absolute(), as_json)
+
+
+async def _upgrade(as_json: bool) -> int:
+    async with _opened_for_upkeep() as (store, upkeep):
+        done = await upkeep.upgrade()
+    copy = str(done.copy) if done.copy else None
+    if as_json:
+        print_json({"store": store.url, "before": done.before, "after": done.after, "copy": copy})
+    elif done.before == done.after:
+        print(f"The store {store.url} has schema {done.after}; there was nothing to do.")
+    elif done.before is None:
+        print(f"The store {store.url} was new and has schema {done.after} now.")
+    else:
+        print(f"The store {store.url} went from schema {done.before} to {done.after}.")
+        if copy:
+            print(f"A copy of what it was: {copy}")
+    return FINE
+
+
+async def _check(as_json: bool) -> int:
+    sizes: dict[str, int] = {}
+    async with _opened_for_upkeep() as (store, upkeep):
+        if not await upkeep.exists():
+            return _nothing(store)
+        found = await upkeep.check()
+        if not found.problems:
+            sizes = await store.sizes()
+    if as_json:
+        answer: Json = {"store": store.url, "schema": found.schema}
+        print_json(answer | {"problems": list(found.problems), "sizes": sizes})
+    else:
+        for problem in found.problems:
+            print(problem)
+        if not found.problems:
+            print(f"The store {store.url} is sound, with schema {found.schema}.")
+            total = sizes.pop("total")
+            rows = [(name, f"{count:,}") for name, count in sizes.items()]
+            print_table(("Table", "Rows"), [*rows, ("bytes", f"{total:,}")])
+    return FAILED if found.problems else FINE
+
+
+async def _backup(target: Path, as_json: bool) -> int:
+    async with _opened_for_upkeep() as (store, upkeep):
+        if not await upkeep.exists():
+            return _nothing(store)
+        await upkeep.backup(target)
+    size = (await anyio.Path(target).stat()).st_size
+    if as_json:
+        print_json({"store": store.url, "file": str(target), "bytes": size})
+    else:
+        print(f"Wrote {target}, {size:,} bytes.")
+    return FINE
+
+
+async def _restore(file: Path, as_json: bool) -> int:
+    async with _opened_for_upkeep() as (store, upkeep):
+        before = await _keep_present(upkeep)
+        try:
+            rows = await upkeep.restore(file)
+        except ToolgateError:
+            if before is not None:  # nothing was changed
+                await anyio.Path(before).unlink()
+            raise
+    if as_json:
+        kept = str(before) if before else None
+        print_json({"store": store.url, "file": str(file), "rows": rows, "before": kept})
+    else:
+        print(f"Restored {sum(rows.values()):,} rows from {file}.")
+    if before:
+        note(f"What was there before: {before}")
+    running = await find_running(load_settings())
+    if running is not None:
+        note("Restart the running gateway: it still knows what it had read.")
+    return FINE
+
+
+async def _keep_present(upkeep: Upkeep) -> Path | None:
+    """A backup of what a restore replaces; None where there is nothing, or nothing readable."""
+    folder = data_dir() / "backups"
+    await anyio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / f"before-restore-{utc_now().replace(':', '').replace('.', '')}.db"
+    try:
+        if not await upkeep.exists():
+            return None
+        await upkeep.backup(file)
+    except (StoreError, ConfigError) as error:
+        note(f"What is there could not be backed up: {error}")
+        return None
+    return file
+
+
+@asynccontextmanager
+async def _opened_for_upkeep() -> AsyncGenerator[tuple[Store, Upkeep]]:
+    """The store of the settings; not opened, since opening may change it."""
+    store = make_store(store_url(load_settings()))
+    assert isinstance(store, Upkeep), "every store of ours can be looked after"
+    try:
+        yield store, store
+    finally:
+        await store.close()
+
+
+def _nothing(store: Store) -> int:
+    note(f"There is no store yet at {store.url}. It is made when Toolgate first starts.")
+    return NOTHING

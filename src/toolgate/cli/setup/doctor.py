@@ -1,0 +1,95 @@
+"""`toolgate doctor`: check everything and say what to do."""
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.cli.setup._checks import Check, State, examine
+from toolgate.cli.setup._support_archive import write_bundle
+from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._output import counted, folded, note, print_json, print_text, waiting
+from toolgate.cli.terminal._sanitize import one_line
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_MARKS: dict[State, str] = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
+
+
+@app.command(help="Check configuration, servers, store and port, and say what to do.")
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            metavar="FILE",
+            help="Also write a ZIP archive for a report of a fault, without secrets.",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Start no servers.")] = False,
+    production: Annotated[
+        bool,
+        typer.Option("--production", help="Also check whether others may depend on this gateway."),
+    ] = False,
+) -> int:
+    """Check configuration, servers, store and port, and say what to do."""
+    return anyio.run(_doctor, as_json, bundle, not quick, production)
+
+
+async def _all(handshakes: bool, production: bool) -> AsyncIterator[Check]:
+    async for check in examine(handshakes=handshakes):
+        yield check
+    if production:
+        async for check in import_module(
+            "toolgate.cli.setup._production_checks"
+        ).examine_production():
+            yield check
+
+
+async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, production: bool) -> int:
+    checks: list[Check] = []
+    found = _all(handshakes, production)
+    while True:
+        with waiting("Checking"):
+            check = await anext(found, None)
+        if check is None:
+            break
+        checks.append(check)
+        if not as_json:
+            show(check)
+    problems = len({check.name for check in checks if check.state == "problem"})
+    warnings = len([check for check in checks if check.state == "warning"])
+    if as_json:
+        print_json({"ok": not problems, "checks": [asdict(check) for check in checks]})
+    if bundle is not None:
+        await write_bundle(bundle, checks)
+        note(f"Wrote {bundle}. Look through it before you pass it on.")
+    if not as_json:
+        note(_summary(problems, warnings))
+    return FAILED if problems else FINE
+
+
+def _summary(problems: int, warnings: int) -> str:
+    if not problems and not warnings:
+        return "Everything works."
+    found = [counted(problems, "problem")]
+    if warnings:
+        found.append(counted(warnings, "warning"))
+    text = " and ".join(found)
+    return f"Found {text}." if problems else f"Everything works, with {found[-1]}."
+
+
+def show(check: Check) -> None:
+    """Print a check for people."""
+    found = f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}"
+    print_text(folded(found, sys.stdout, hang=9))
+    if check.hint:
+        print_text(f"         -> {check.hint}")

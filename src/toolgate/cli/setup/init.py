@@ -1,0 +1,458 @@
+"""`toolgate init`: take over the servers that other clients know, and take their place."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from toolgate.cli.setup._import_servers import (
+    Choice,
+    choose,
+    text_with_copies,
+    text_with_references,
+)
+from toolgate.cli.setup._undo import change_block, change_file, read_touched, take_back, with_block
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._exit import FINE, NOTHING, WRONG
+from toolgate.cli.terminal._output import note, print_json, print_table, print_text
+from toolgate.errors import ArgumentError
+from toolgate.intents.rules import INSTRUCTIONS
+from toolgate.settings import (
+    CONFIG_NAME,
+    Settings,
+    clients,
+    config_dir,
+    find_config,
+    load,
+    parse_document,
+    read_text,
+    redact,
+)
+from toolgate.settings.clients import ClientFile, Machine
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_HEADER = """\
+# Configuration of Toolgate. Every key: docs/configuration.md; check it with: toolgate config check
+version = 1
+"""
+
+_RULE_FILES: Final[Mapping[str, str]] = {
+    ".github/copilot-instructions.md": "",
+    "CLAUDE.md": "",
+    "AGENTS.md": "",
+    ".cursor/rules/toolgate.mdc": (
+        "---\ndescription: Ask Toolgate for rules first\nalwaysApply: true\n---\n\n"
+    ),
+}
+"""Files of a project that models are given, and what a new one begins with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wish:
+    """What was asked for."""
+
+    by_reference: bool
+    write_back: bool
+    project_files: bool
+    every_project: bool
+    here: bool
+    force: bool
+    yes: bool
+    dry_run: bool
+    as_json: bool
+
+
+@app.command()
+def init(
+    by_reference: Annotated[
+        bool,
+        typer.Option("--by-reference", help="Import the files that were found; copy nothing."),
+    ] = False,
+    write_back: Annotated[
+        bool,
+        typer.Option(
+            "--write-back",
+            help="Then replace the servers in the clients' own files by Toolgate. Keeps backups.",
+        ),
+    ] = False,
+    project_files: Annotated[
+        bool,
+        typer.Option(
+            "--project-files",
+            help="With --write-back: change files inside projects too, which others may share.",
+        ),
+    ] = False,
+    every_project: Annotated[
+        bool,
+        typer.Option(
+            "--every-project", help="Take servers that Claude Code keeps for other projects too."
+        ),
+    ] = False,
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="Write toolgate.toml into the current folder."),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Write toolgate.toml anew, a backup is kept; else merge."),
+    ] = False,
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--rules",
+            help="Only write into this project's files for models that they ask for rules first.",
+        ),
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Restore every file that init has changed.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be written.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Find the MCP servers that your clients know and set Toolgate up with them.
+
+    Looks for the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
+    Gemini CLI and Codex, the user's own and those of the project around the current folder.
+    """
+    wish = _Wish(
+        by_reference=by_reference,
+        write_back=write_back,
+        project_files=project_files,
+        every_project=every_project,
+        here=here,
+        force=force,
+        yes=yes,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+    if undo:
+        return _undo(wish)
+    if rules:
+        return _write_rules(wish, Machine.this())
+    if by_reference and write_back:
+        note(
+            "--by-reference and --write-back exclude each other: what is replaced in a client's "
+            "file can no longer be imported from it. Leave one of them out."
+        )
+        return WRONG
+    return _init(wish, Machine.this())
+
+
+def _init(wish: _Wish, machine: Machine) -> int:
+    files = clients.find(machine)
+    target = _target(wish, machine)
+    exists = target.is_file()
+    text = _HEADER if wish.force or not exists else read_text(target)
+    present = Settings() if wish.force or not exists else load(target)
+    root = parse_document(text, target, is_toml=True).root
+    choices = choose(
+        files,
+        present,
+        json_object(root.get("server")),
+        cwd=machine.cwd,
+        every_project=wish.every_project,
+        home=machine.home,
+    )
+    new = [choice for choice in choices if choice.state == "new"]
+    written = _text(text, target, root, choices, machine, by_reference=wish.by_reference)
+    changes = {target: written} if written != text or not exists else {}
+    if wish.write_back:
+        changes |= _written_back(files, choices, target, wish)
+    if not wish.as_json:
+        _show(files, choices, machine)
+    if not any(file.servers for file in files) or not changes:
+        return _nothing(wish, files, choices, target, machine)
+    if not wish.dry_run and not _is_agreed(wish, list(changes), exists, machine):
+        return FINE
+    touched = [] if wish.dry_run else [change_file(path, new) for path, new in changes.items()]
+    if wish.as_json:
+        print_json(_answer(files, choices, target, changes, wish))
+        return FINE
+    if wish.dry_run:
+        _tell_kept(choices, wish)
+        note(f"Would write: {', '.join(_shown(path, machine) for path in changes)}")
+        return FINE
+    for one in touched:
+        backup = f" (backup: {one.backup.name})" if one.backup else ""
+        print_text(f"Wrote {_shown(one.path, machine)}{backup}")
+    _tell_kept(choices, wish)
+    _tell_next(new, changes, target, wish)
+    return FINE
+
+
+def _write_rules(wish: _Wish, machine: Machine) -> int:
+    """Put the block about rules into the files that models read, beside what they say already."""
+    texts: dict[Path, str] = {}
+    seen: set[Path] = set()
+    for name, head in _RULE_FILES.items():
+        path = machine.cwd / name
+        if path.resolve() in seen:
+            continue  # one is a link to the other
+        seen.add(path.resolve())
+        text = with_block(path, INSTRUCTIONS, head=head)
+        if not path.exists() or text != read_text(path):
+            texts[path] = text
+    if not texts:
+        if wish.as_json:
+            print_json(_rules_answer([], []))
+        else:
+            note("Nothing to do: the files have the text already.")
+        return FINE
+    if wish.dry_run:
+        if wish.as_json:
+            print_json(_rules_answer([], texts))
+        else:
+            note(f"Would write: {', '.join(_shown(path, machine) for path in texts)}")
+        return FINE
+    if not _is_agreed(wish, list(texts), exists=False, machine=machine):
+        return FINE
+    for path, text in texts.items():
+        change_block(path, text, head=_RULE_FILES[path.relative_to(machine.cwd).as_posix()])
+    if wish.as_json:
+        print_json(_rules_answer(texts, []))
+        return FINE
+    for path in texts:
+        print_text(f"Wrote {_shown(path, machine)}")
+    note("Take it back: toolgate init --undo. Rules come from packs; see: toolgate pack list")
+    return FINE
+
+
+def _rules_answer(written: Iterable[Path], would_write: Iterable[Path]) -> Json:
+    return {
+        "written": [str(path) for path in written],
+        "would_write": [str(path) for path in would_write],
+    }
+
+
+def _target(wish: _Wish, machine: Machine) -> Path:
+    """The `toolgate.toml` to write: a named one, one that exists, or the user's own."""
+    named = shared().config
+    if named is not None:
+        return machine.cwd / named
+    if wish.here:
+        return machine.cwd / CONFIG_NAME
+    return find_config(cwd=machine.cwd) or config_dir() / CONFIG_NAME
+
+
+def _text(
+    text: str,
+    target: Path,
+    root: Json,
+    choices: Sequence[Choice],
+    machine: Machine,
+    *,
+    by_reference: bool,
+) -> str:
+    new = [choice for choice in choices if choice.state == "new"]
+    if not new:
+        return text
+    if by_reference:
+        imports = root.get("import", [])
+        listed = [imports] if isinstance(imports, str) else json_array(imports)
+        return text_with_references(text, target, listed, choices, machine.home)
+    shown = {choice.file.path: _shown(choice.file.path, machine) for choice in new}
+    written = text_with_copies(text, new, shown)
+    parse_document(written, target, is_toml=True)
+    return written
+
+
+def _written_back(
+    files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _Wish
+) -> dict[Path, str]:
+    """New texts of the clients' files; all are made before the first is written."""
+    launch: clients.Launch | None = None
+    texts: dict[Path, str] = {}
+    for file in files:
+        if file.error or (file.scope == "project" and not wish.project_files):
+            continue
+        taken = [
+            choice.server
+            for choice in choices
+            if choice.file is file and choice.state in {"new", "same"} and not choice.stays
+        ]
+        if taken:
+            launch = launch or clients.launch_of_this_program(target)
+            texts[file.path] = clients.with_toolgate(file, launch, taken)
+    return texts
+
+
+def _show(files: Sequence[ClientFile], choices: Sequence[Choice], machine: Machine) -> None:
+    for file in files:
+        if file.error:
+            note(file.error)
+    rows = [(choice.file, _row(choice, machine)) for choice in choices]
+    if not sys.stdout.isatty():
+        print_table(("Client", "File", "Server", "Starts", "Remark"), [row for _, row in rows])
+        return
+    for file in files:
+        here = [row[2:] for owner, row in rows if owner is file]
+        if here:
+            print_text(f"{file.client.title}: {_shown(file.path, machine)}")
+            print_table(("Server", "Starts", "Remark"), here, wrap=1)
+            print_text()
+
+
+def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
+    same = "left out" if choice.is_twin else "is there"
+    verdict = {"new": "", "same": same, "self": "left out", "elsewhere": "left out"}.get(
+        choice.state, "cannot be used"
+    )
+    remarks = [word for word in (verdict, *choice.remarks) if word]
+    return (
+        choice.file.client.title,
+        _shown(choice.file.path, machine),
+        choice.server.name,
+        _starts(choice.server.config),
+        "; ".join(remarks),
+    )
+
+
+def _starts(config: Mapping[str, Any]) -> str:
+    """How a server is reached, without secrets."""
+    shown = redact(config)
+    if "url" in shown:
+        return str(shown["url"])
+    args = json_array(shown.get("args"))
+    return " ".join(str(part) for part in (shown.get("command", ""), *args))
+
+
+def _nothing(
+    wish: _Wish,
+    files: Sequence[ClientFile],
+    choices: Sequence[Choice],
+    target: Path,
+    machine: Machine,
+) -> int:
+    if wish.as_json:
+        print_json(_answer(files, choices, target, {}, wish))
+    elif choices:
+        _tell_kept(choices, wish)
+        note(f"Nothing to do: {_shown(target, machine)} has all of them.")
+        return FINE
+    else:
+        whose = (
+            "those files of other clients that can be read"
+            if any(file.error for file in files)
+            else "the files of other clients"
+        )
+        note(f"No MCP servers were found in {whose}. Add one: toolgate servers add NAME -- COMMAND")
+    return FINE if choices else NOTHING
+
+
+def _is_agreed(wish: _Wish, paths: list[Path], exists: bool, machine: Machine) -> bool:
+    if wish.yes:
+        return True
+    names = ", ".join(_shown(path, machine) for path in paths)
+    if wish.as_json or not sys.stdin.isatty():
+        raise ArgumentError(
+            f"This would write {names}.", hint="Add --yes to do it, or --dry-run to look first."
+        )
+    word = "Add to" if exists and not wish.force and len(paths) == 1 else "Write"
+    return typer.confirm(f"{word} {names}?", default=True, err=True)
+
+
+def _tell_next(
+    new: Sequence[Choice], changes: Mapping[Path, str], target: Path, wish: _Wish
+) -> None:
+    has_secret = any(_has_secret(choice.server.config) for choice in new)
+    if has_secret and not wish.by_reference:
+        note(
+            f"{target.name} holds keys or tokens as they stood in the clients' files. Only you can "
+            "read it; to keep them out of the file, write ${env:NAME} in their place."
+        )
+    needed = sorted({choice.needs for choice in new if choice.needs})
+    if needed:
+        note(f"Set these variables where Toolgate runs: {', '.join(needed)}.")
+    back = [path for path in changes if path != target]
+    if back:
+        note("Restart these clients to use Toolgate. Take all of it back: toolgate init --undo")
+    else:
+        note("Next: toolgate doctor, then toolgate serve (or connect a client to toolgate stdio).")
+
+
+def _tell_kept(choices: Sequence[Choice], wish: _Wish) -> None:
+    """Which servers stay in the clients' files because Toolgate cannot serve them."""
+    if not wish.write_back:
+        return
+    for choice in choices:
+        is_changed = choice.file.scope == "user" or wish.project_files
+        if is_changed and choice.stays and choice.state in {"new", "same"}:
+            note(f"{choice.server.name!r} stays in {choice.file.client.title}: {choice.stays}.")
+
+
+def _has_secret(config: Mapping[str, Any]) -> bool:
+    return redact(config) != config
+
+
+def _answer(
+    files: Sequence[ClientFile],
+    choices: Sequence[Choice],
+    target: Path,
+    changes: Mapping[Path, str],
+    wish: _Wish,
+) -> Json:
+    return {
+        "config": str(target),
+        "written": [] if wish.dry_run else [str(path) for path in changes],
+        "would_write": [str(path) for path in changes] if wish.dry_run else [],
+        "files": [
+            {
+                "client": file.client.name,
+                "path": str(file.path),
+                "scope": file.scope,
+                "error": file.error or None,
+            }
+            for file in files
+        ],
+        "servers": [
+            {
+                "client": choice.file.client.name,
+                "path": str(choice.file.path),
+                "project": choice.server.project or None,
+                "found_as": choice.server.name,
+                "name": choice.name or None,
+                "state": choice.state,
+                "remarks": list(choice.remarks),
+                "stays": choice.stays or None,
+                "config": redact(choice.server.config),
+            }
+            for choice in choices
+        ],
+    }
+
+
+def _undo(wish: _Wish) -> int:
+    touched = read_touched()
+    if not touched:
+        note("There is nothing to take back.")
+        return NOTHING
+    paths = list(dict.fromkeys(one.path for one in touched))
+    if wish.dry_run:
+        note(f"Would restore: {', '.join(map(str, paths))}")
+        return FINE
+    if not _is_agreed(wish, paths, exists=True, machine=Machine.this()):
+        return FINE
+    told = take_back()
+    if wish.as_json:
+        print_json({"restored": [str(path) for path in paths], "messages": told})
+    else:
+        for sentence in told:
+            print_text(sentence)
+    return FINE
+
+
+def _shown(path: Path, machine: Machine) -> str:
+    """A path as people write it."""
+    if path.is_relative_to(machine.home):
+        return f"~/{path.relative_to(machine.home).as_posix()}"
+    return str(path)

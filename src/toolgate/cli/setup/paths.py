@@ -1,0 +1,60 @@
+"""`toolgate paths`: where Toolgate keeps its files."""
+
+from typing import Annotated
+
+import typer
+
+from toolgate.base.run_file import without_password
+from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import print_json, print_table
+from toolgate.errors import SettingError
+from toolgate.settings import (
+    Settings,
+    config_dir,
+    data_dir,
+    default_store_url,
+    find_config,
+    load,
+    run_dir,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def paths(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Show where Toolgate keeps its files; none of them has to exist."""
+    options = shared()
+    config = find_config(options.config)
+    try:
+        settings = load(options.config, options.imports)
+    except SettingError:
+        settings = Settings()  # paths are asked for when something is broken
+    found = {
+        "config_file": str(config) if config else None,
+        "config_folder": str(config_dir()),
+        "data_folder": str(data_dir()),
+        "run_folder": str(run_dir()),
+        "store": without_password(settings.store.url or default_store_url()),
+        "log_file": settings.log.file or None,
+        "files": [str(path) for path in settings.files],
+    }
+    if as_json:
+        print_json(found)
+        return FINE
+    names = {
+        "config_file": "Configuration",
+        "config_folder": "Configuration folder",
+        "data_folder": "Data folder",
+        "run_folder": "Run files",
+        "store": "Store",
+        "log_file": "Log file",
+    }
+    rows = [(title, str(found[name] or "none")) for name, title in names.items()]
+    print_table(("What", "Where"), rows, wrap=None)
+    return FINE

@@ -1,0 +1,156 @@
+"""`toolgate uninstall`: show or remove everything that Toolgate put on this machine."""
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from toolgate import settings
+from toolgate.base import run_file
+from toolgate.base.installation import current_installation
+from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.setup._undo import read_touched, take_back
+from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._output import note, print_json, print_text
+from toolgate.errors import ToolgateError
+from toolgate.settings import Settings
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+Kind: TypeAlias = Literal["client", "store", "data", "configuration", "log", "database"]
+"""What lies there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """Something that Toolgate put on this machine."""
+
+    kind: Kind
+    """What it is."""
+
+    path: str
+    """Where it lies."""
+
+    size_bytes: int = 0
+    """Its size; files in a folder are counted together."""
+
+    removable: bool = True
+    """Whether `--yes` removes it."""
+
+
+@app.command(help="Show or remove everything that Toolgate put on this machine.")
+def uninstall(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show it; so does leaving out --yes.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> int:
+    """Show or remove everything that Toolgate put on this machine."""
+    removes = yes and not dry_run
+    items = list(_items())
+    if removes and _running():
+        return FAILED
+    told = take_back() if removes else []
+    failed = [item.path for item in items if removes and item.removable and not _remove(item)]
+    if as_json:
+        listed = [
+            {
+                "kind": item.kind,
+                "path": item.path,
+                "size_bytes": item.size_bytes,
+                "removed": removes and item.removable and item.path not in failed,
+            }
+            for item in items
+        ]
+        print_json({"dry_run": not removes, "items": listed})
+    else:
+        for item in items:
+            rest = "" if item.removable else "  (stays: remove it where it is kept)"
+            what = "would be restored" if item.kind == "client" else _size(item.size_bytes)
+            print_text(f"{item.kind:<13}  {item.path}  {what}{rest}")
+        if not items:
+            note("There is nothing to remove.")
+        elif not removes:
+            note("Nothing was removed. To remove all this: toolgate uninstall --yes")
+    for sentence in told:
+        note(sentence)
+    for path in failed:
+        note(f"Could not remove {path}.")
+    command = current_installation().uninstall_command()
+    if removes and not failed and command:
+        note(f"Then remove the program: {command}")
+    return FAILED if failed else FINE
+
+
+def _items() -> Iterable[Item]:
+    """All that there is, without looking into files that are not ours."""
+    for path in dict.fromkeys(touched.path for touched in read_touched()):
+        yield Item(kind="client", path=str(path))
+    loaded: Settings | None = None
+    try:
+        loaded = load_settings()
+    except ToolgateError as error:
+        note(f"The configuration cannot be read, so only the usual places are shown: {error}")
+    data, config = settings.data_dir(), settings.config_dir()
+    if loaded is not None:
+        yield from _store(store_url(loaded), data)
+        if loaded.log.file:
+            log = Path(settings.expand_home(loaded.log.file))
+            for path in sorted({*log.parent.glob(f"{log.name}.*"), log}):
+                if path.is_file() and not path.is_relative_to(data):
+                    yield Item(kind="log", path=str(path), size_bytes=path.stat().st_size)
+        if loaded.config_file and not loaded.config_file.is_relative_to(config):
+            path = loaded.config_file
+            size_bytes = path.stat().st_size
+            yield Item(kind="configuration", path=str(path), size_bytes=size_bytes, removable=False)
+    if data.is_dir():
+        yield Item(kind="data", path=str(data), size_bytes=_folder_bytes(data))
+    if config.is_dir():
+        yield Item(kind="configuration", path=str(config), size_bytes=_folder_bytes(config))
+
+
+def _store(url: str, data: Path) -> Iterable[Item]:
+    prefix = "sqlite:///"
+    if not url.startswith(prefix):
+        yield Item(kind="database", path=run_file.without_password(url), removable=False)
+        return
+    main = Path(settings.expand_home(url.removeprefix(prefix)))
+    for path in sorted(main.parent.glob(f"{main.name}*")):
+        if path.is_file() and not path.is_relative_to(data):
+            yield Item(kind="store", path=str(path), size_bytes=path.stat().st_size)
+
+
+def _running() -> bool:
+    """Whether a gateway runs, which would put everything back; says so."""
+    runs = [run for run in run_file.read_all(settings.run_dir()) if run.is_alive()]
+    for run in runs:
+        note(f"A gateway runs at {run.address}. End it first: kill {run.pid}")
+    return bool(runs)
+
+
+def _remove(item: Item) -> bool:
+    if item.kind == "client":
+        return True  # restored before
+    path = Path(item.path)
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.1f} MB" if size_bytes >= 2**20 else f"{size_bytes / 1024:.1f} kB"

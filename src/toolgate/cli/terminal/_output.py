@@ -1,0 +1,209 @@
+"""How commands show things: tables for people, JSON for programs, one line while one waits."""
+
+import contextlib
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Generator, Sequence
+from datetime import datetime
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from toolgate.cli.terminal._sanitize import UNSEEN, harmless, one_line
+
+__all__ = [
+    "counted",
+    "counting",
+    "folded",
+    "local_time",
+    "note",
+    "print_data",
+    "print_json",
+    "print_table",
+    "print_text",
+    "waiting",
+]
+
+_GAP = 2
+"""Columns between two cells of a table."""
+
+_READABLE = 16
+"""Columns that the cell which is cut needs at least to say something."""
+
+
+def print_json(value: object) -> None:
+    """Print a value for programs: one JSON document, UTF-8 where the terminal has it."""
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=2)
+    print(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text))
+
+
+def print_text(text: str = "") -> None:
+    """Print text for people, that of servers in it; it cannot steer a terminal."""
+    print(harmless(text))
+
+
+def print_data(text: str) -> None:
+    """Print what a tool answered: harmless on a terminal, to the letter for a program."""
+    print(harmless(text) if sys.stdout.isatty() else text)
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    wrap: int | None = -1,
+    spare: Sequence[str] = (),
+) -> None:
+    """Print rows under headings: aligned on a terminal, separated by tabs in a pipe.
+
+    A terminal that is too narrow for that gets a paragraph for each row.
+
+    Args:
+        headings: One for each column.
+        rows: Texts, one for each column.
+        wrap: The column that is cut when the terminal is narrow, counted as Python does; None:
+            all are shown whole.
+        spare: Headings of columns that are left out one by one when the terminal is narrow.
+    """
+    if not sys.stdout.isatty():
+        for row in rows:
+            print("\t".join(one_line(cell) for cell in row))
+        return
+    console = _console(sys.stdout)
+    cells = [[Text(one_line(cell)) for cell in row] for row in rows]
+    cut = len(headings) if wrap is None else wrap % len(headings)
+    widths = [
+        max([len(heading), *(row[at].cell_len for row in cells)])
+        for at, heading in enumerate(headings)
+    ]
+
+    def least() -> int:
+        """Columns of the terminal that the table needs."""
+        whole = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
+        return whole + (min(widths[cut], _READABLE) if cut < len(widths) else -_GAP)
+
+    for heading in spare:
+        if least() <= console.width:
+            break
+        at = headings.index(heading)
+        headings = [*headings[:at], *headings[at + 1 :]]
+        cells = [[*row[:at], *row[at + 1 :]] for row in cells]
+        del widths[at]
+        cut -= at < cut
+    fixed = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
+    if least() > console.width:
+        _print_paragraphs(console, headings, cells)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    for at, heading in enumerate(headings):
+        # a width of its own keeps a column whole; rich would cut all in proportion
+        width = min(widths[at], console.width - fixed) if at == cut else widths[at]
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _print_paragraphs(
+    console: Console, headings: Sequence[str], rows: Sequence[Sequence[Text]]
+) -> None:
+    for row in rows:
+        console.print(row[0], style="bold")
+        for heading, cell in zip(headings[1:], row[1:], strict=True):
+            if cell.plain not in {"", "-"}:
+                console.print(Text.assemble(f"  {heading}: ", cell))
+
+
+def counted(count: int, thing: str, things: str = "") -> str:
+    """`1 server`, `2 servers`, `no server`; `things` where an s does not make the plural."""
+    if count > 1:
+        return f"{count:,} {things or f'{thing}s'}"
+    return f"{'no' if count < 1 else 1} {thing}"
+
+
+def note(text: str) -> None:
+    """Tell a person something beside the result: on standard error."""
+    print(harmless(text), file=sys.stderr)
+
+
+def folded(text: str, stream: TextIO, *, hang: int = 0) -> str:
+    """A text in lines that fit the terminal, cut between words; as it is in a pipe.
+
+    Args:
+        text: One line.
+        stream: Where it will be printed.
+        hang: Columns by which the second and later lines are moved to the right.
+    """
+    if not stream.isatty():
+        return text
+    return textwrap.fill(
+        text,
+        _console(stream).width,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def local_time(utc: str | None) -> str:
+    """A stored moment as people read it: local, with its offset; a dash for none."""
+    if not utc:
+        return "-"
+    try:
+        return datetime.fromisoformat(utc).astimezone().isoformat(sep=" ", timespec="seconds")
+    except ValueError:
+        return utc
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Generator[None]:
+    """Show a moving line on the terminal while something takes its time; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    # Standard output stays itself: rich's stand-in has no encoding, and writes to standard error.
+    with Live(
+        Spinner("dots", Text(text)),
+        console=_console(sys.stderr),
+        refresh_per_second=12.5,
+        transient=True,
+        redirect_stdout=False,
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def counting(text: str, total: int) -> Generator[Callable[[str], None]]:
+    """Show a bar while steps are taken; gives what is called at the begin of each with its name."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[name]}"),
+    )
+    with Progress(
+        *columns, console=_console(sys.stderr), transient=True, redirect_stdout=False
+    ) as bar:
+        task = bar.add_task(text, total=total, name="")
+        begun = 0
+
+        def step(name: str) -> None:
+            nonlocal begun
+            bar.update(task, completed=begun, name=one_line(name)[:60])
+            begun += 1
+
+        yield step
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(file=stream, highlight=False, soft_wrap=False)

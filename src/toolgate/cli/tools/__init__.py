@@ -1,0 +1,1 @@
+"""Commands for servers and tools."""

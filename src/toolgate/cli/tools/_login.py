@@ -1,0 +1,122 @@
+"""A login at a server from the command line: a browser, and an answer that comes back here."""
+
+import asyncio
+import html
+import sys
+import webbrowser
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from threading import Thread
+from urllib.parse import parse_qsl, urlsplit
+
+import anyio
+
+from toolgate.cli.client._gateway_client import Door
+from toolgate.cli.terminal._output import note
+from toolgate.errors import PortTakenError, TimedOutError
+from toolgate.settings import current_environment
+from toolgate.types import Json
+
+__all__ = ["log_in"]
+
+_PORTS = range(7421, 7431)
+"""Tried first: a registration at an authorization server names its address, and is kept."""
+
+_PATH = "/callback"
+_MOST_LINE = 16 * 2**10
+
+
+async def log_in(door: Door, name: str, *, user: str, project: str, browser: bool) -> Json:
+    """Log in to a server; gives what may be shown of it.
+
+    Raises:
+        TimedOutError: Nobody said yes in time.
+        AnsweredError: The login was declined, or its answer is not taken.
+    """
+    async with _listening() as (port, answers):
+        wanted = {"redirect_uri": f"http://127.0.0.1:{port}{_PATH}"}
+        wanted |= {key: value for key, value in (("user", user), ("project", project)) if value}
+        begun = await door.begin_login(name, wanted)
+        url, state = str(begun["url"]), str(begun["state"])
+        note(f"Open this address with a browser, and say yes there:\n\n{url}\n")
+        if browser and _has_screen():
+            await anyio.to_thread.run_sync(webbrowser.open, url)
+        if sys.stdin.isatty():
+            note("Or paste here the address that the browser ends at.")
+            _read_pasted(answers, asyncio.get_running_loop())
+        with anyio.move_on_after(float(begun["expires_in_s"])):
+            while True:
+                answer = await answers.get()
+                if answer.get("state") == state:
+                    return await door.finish_login(name, answer)
+                note("That is the answer to another login.")
+    raise TimedOutError(
+        f"Nobody logged in to {name} within {float(begun['expires_in_s']):g} seconds.",
+        hint=f"Begin again: toolgate servers login {name}",
+    )
+
+
+@asynccontextmanager
+async def _listening() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[str, str]]"]]:
+    """A port of this machine, and the answers that come to it."""
+    answers: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await reader.readline()
+        except (ValueError, OSError):
+            line = b""
+        method, _, rest = line.decode("latin-1").partition(" ")
+        target = urlsplit(rest.partition(" ")[0])
+        found = method == "GET" and target.path == _PATH
+        if found:
+            answers.put_nowait(dict(parse_qsl(target.query, keep_blank_values=True)))
+        text = (
+            "You can close this window. The command line says how it went."
+            if found
+            else "There is nothing at this address."
+        )
+        page = f"<!doctype html><title>Toolgate</title><p>{html.escape(text)}</p>".encode()
+        status = "200 OK" if found else "404 Not Found"
+        writer.write(
+            f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\n"
+            f"content-length: {len(page)}\r\nconnection: close\r\ncache-control: no-store\r\n"
+            "content-security-policy: default-src 'none'\r\n\r\n".encode()
+            + page
+        )
+        try:
+            await writer.drain()
+            writer.close()
+        except OSError:
+            pass
+
+    for port in (*_PORTS, 0):
+        try:
+            server = await asyncio.start_server(answer, "127.0.0.1", port, limit=_MOST_LINE)
+        except OSError:
+            continue
+        async with server:
+            yield int(server.sockets[0].getsockname()[1]), answers
+        return
+    raise PortTakenError("No port of this machine is free for the answer of a login.")
+
+
+def _read_pasted(answers: "asyncio.Queue[dict[str, str]]", loop: asyncio.AbstractEventLoop) -> None:
+    """Take addresses from the keyboard meanwhile; ends with the process."""
+
+    def read() -> None:
+        for line in sys.stdin:
+            query = urlsplit(line.strip()).query
+            if query:
+                found = dict(parse_qsl(query, keep_blank_values=True))
+                loop.call_soon_threadsafe(answers.put_nowait, found)
+
+    Thread(target=read, daemon=True, name="toolgate-paste").start()
+
+
+def _has_screen() -> bool:
+    """Whether a browser can show itself; one in the terminal would take it away."""
+    if sys.platform in {"win32", "darwin"}:
+        return True
+    known = current_environment()
+    return bool(known.get("DISPLAY") or known.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,202 @@
+"""`toolgate call`: run a tool."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import Door, load_settings, open_door
+from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._output import note, print_data, print_json, waiting
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_object
+
+__all__ = ["app", "read_arguments"]
+
+app = typer.Typer(add_completion=False)
+
+_OF_TYPE: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+@app.command(help="Run a tool.")
+def call(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Tool key, such as github:get_issue.")],
+    args: Annotated[
+        str,
+        typer.Option(
+            "--args", metavar="JSON", help="All arguments as a JSON object; @FILE or - reads them."
+        ),
+    ] = "",
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="One argument. Repeatable."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the whole result as JSON.")
+    ] = False,
+) -> int:
+    """Run a tool."""
+    given = _given(args)
+    pairs = [_pair(text) for text in arg or []]
+    return anyio.run(_call, key, given, pairs, as_json)
+
+
+async def _call(key: str, given: Json, pairs: list[tuple[str, str]], as_json: bool) -> int:
+    server = key.partition(":")[0] if ":" in key else key.partition("__")[0]
+    with waiting(f"Calling {key}"):
+        async with open_door(load_settings(), connect=[server]) as door:
+            schema = await _schema(door, key) if pairs else {}
+            result = await door.execute(key, {**given, **read_arguments(pairs, schema)})
+    if as_json:
+        print_json(result)
+    else:
+        show(result)
+    return FAILED if result.get("isError") or _asks(result) else FINE
+
+
+def _asks(result: Json) -> bool:
+    """Whether the tool wants an answer of its user before it goes on."""
+    return result.get("resultType") == "input_required"
+
+
+def read_arguments(pairs: list[tuple[str, str]], schema: Json) -> Json:
+    """Arguments from `NAME=VALUE`: JSON where it parses and the schema takes it, else text."""
+    properties = json_object(schema.get("properties"))
+    arguments: Json = {}
+    for name, text in pairs:
+        kinds = _kinds(json_object(properties.get(name)))
+        repeated = sum(1 for other, _ in pairs if other == name) > 1
+        if repeated and "array" in kinds:
+            items = _kinds(json_object(json_object(properties[name]).get("items")))
+            arguments.setdefault(name, []).append(_value(text, items))
+        else:
+            arguments[name] = _value(text, kinds)
+    return arguments
+
+
+def show(result: Json) -> None:
+    """Print a result for people: texts as they are, data as JSON, the rest by its kind."""
+    is_error = bool(result.get("isError"))
+    structured = result.get("structuredContent")
+    for block in cast("list[object]", result.get("content") or []):
+        text = _block(json_object(block))
+        if structured is not None and _parsed(text) == structured:
+            continue
+        if is_error:
+            note(text)
+        else:
+            print_data(text)
+    if structured is not None:
+        print_json(structured)
+    if _asks(result):
+        questions = [
+            json_object(json_object(each).get("params")).get("message")
+            for each in json_object(result.get("inputRequests")).values()
+        ]
+        asked = " ".join(f"{question!r}" for question in questions if question)
+        note(
+            f"The tool asks its user before it goes on, which this command cannot answer: {asked}"
+            " Call it from an MCP client that can."
+        )
+
+
+def _block(block: Json) -> str:
+    match block.get("type"):
+        case "text":
+            return str(block.get("text", ""))
+        case "image" | "audio" as kind:
+            size_bytes = len(str(block.get("data", ""))) * 3 // 4
+            return f"[{kind} {block.get('mimeType', '')}, {size_bytes} bytes; see --json]"
+        case "resource_link":
+            return f"[{block.get('name', 'resource')}: {block.get('uri', '')}]"
+        case "resource":
+            resource = json_object(block.get("resource"))
+            return str(resource.get("text") or f"[resource {resource.get('uri', '')}; see --json]")
+        case _:
+            return json.dumps(block, ensure_ascii=False)
+
+
+async def _schema(door: Door, key: str) -> Json:
+    described = await door.describe([key])
+    tools = cast("list[object]", described.get("tools") or [])
+    return json_object(json_object(tools[0]).get("inputSchema")) if tools else {}
+
+
+def _given(text: str) -> Json:
+    if not text:
+        return {}
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError(
+                f"The file {text[1:]!r} of --args cannot be read: {error}.",
+                hint="Name a file with a JSON object.",
+            ) from error
+    value = _parsed(text)
+    if not isinstance(value, dict):
+        raise ArgumentError(
+            f"--args got {text[:80]!r}.",
+            allowed="Allowed: a JSON object, @FILE, or - for standard input.",
+            hint='Quote it for the shell: --args \'{"path": "/tmp"}\'',
+        )
+    return cast("Json", value)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ArgumentError(f"--arg got {text!r}.", allowed="Allowed: NAME=VALUE.")
+    return name, value
+
+
+def _kinds(schema: Json) -> set[str]:
+    """The JSON types that a schema takes; empty when it does not say."""
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return {kind}
+    if isinstance(kind, list):
+        return {str(each) for each in cast("list[object]", kind)}
+    kinds: set[str] = set()
+    for word in ("anyOf", "oneOf"):
+        for branch in cast("list[object]", schema.get(word) or []):
+            kinds |= _kinds(json_object(branch))
+    return kinds
+
+
+def _value(text: str, kinds: set[str]) -> Any:
+    value = _parsed(text)
+    if value is _NOTHING:
+        return text
+    if kinds and not any(_is(value, kind) for kind in kinds):
+        return text
+    return value
+
+
+def _is(value: object, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _OF_TYPE.get(kind, (object,)))
+
+
+_NOTHING = object()
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _NOTHING

@@ -1,0 +1,81 @@
+"""`toolgate describe`: show what tools do and which arguments they take."""
+
+import json
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import note, print_json, print_text, waiting
+from toolgate.cli.terminal._sanitize import one_line
+from toolgate.types import Json, json_object
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(help="Show what tools do and which arguments they take.")
+def describe(
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="Tool keys, such as github:get_issue.")
+    ],
+    indexed: Annotated[
+        bool,
+        typer.Option("--indexed", help="Also show the texts by which their meaning is found."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Show what tools do and which arguments they take."""
+    return anyio.run(_describe, keys, indexed, as_json)
+
+
+async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
+    with waiting("Looking up"):
+        async with open_door(load_settings()) as door:
+            answer = await door.describe(keys, indexed=indexed)
+    tools = cast("list[Json]", answer.get("tools") or [])
+    if as_json:
+        print_json(answer)
+    else:
+        for position, tool in enumerate(tools):
+            if position:
+                print_text()
+            show(tool)
+        if answer.get("notice"):
+            note(str(answer["notice"]))
+    return FINE if tools else NOTHING
+
+
+def show(tool: Json) -> None:
+    """Print a tool: its key, what it does, and its arguments one by one."""
+    print_text(one_line(str(tool["toolKey"])))
+    if tool.get("description"):
+        print_text(_indented(str(tool["description"]), 4))
+    schema = json_object(tool.get("inputSchema"))
+    required = set(cast("list[str]", schema.get("required") or []))
+    for name, about in json_object(schema.get("properties")).items():
+        details = json_object(about)
+        kind = details.get("type") or ("one of" if "enum" in details else "any")
+        words = [" or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)]  # pyright: ignore[reportUnknownArgumentType] - a list of JSON
+        if "enum" in details:
+            words.append(
+                ", ".join(json.dumps(each, ensure_ascii=False) for each in details["enum"])
+            )
+        if name in required:
+            words.append("required")
+        if "default" in details:
+            words.append(f"default {json.dumps(details['default'], ensure_ascii=False)}")
+        print_text(f"    {one_line(name)} ({one_line('; '.join(words))})")
+        if details.get("description"):
+            print_text(_indented(str(details["description"]), 8))
+    for text in cast("list[str]", tool.get("indexed") or []):
+        print_text(f"    indexed: {one_line(text)}")
+    if tool.get("capabilities"):
+        print_text(f"    capabilities: {', '.join(cast('list[str]', tool['capabilities']))}")
+
+
+def _indented(text: str, columns: int) -> str:
+    return "\n".join(f"{' ' * columns}{line}" for line in text.strip().splitlines())

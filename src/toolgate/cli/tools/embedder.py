@@ -1,0 +1,140 @@
+"""`toolgate embedder`: try the embedder that is configured, or make a folder for `onnx`."""
+
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from toolgate.base.plugins import make
+from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._output import print_json, print_text, waiting
+from toolgate.models.embedders import Embedder, Proven
+from toolgate.settings import Settings
+from toolgate.types import Json, PluginSpec
+
+__all__ = ["app", "tried"]
+
+app = typer.Typer(
+    help="Try the embedder that is configured, or make a model for the embedder `onnx`.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command("test")
+def check(as_json: AsJson = False) -> int:
+    """Load the configured embedder, put it to its test, and say how fast it is.
+
+    JSON: {"embedder", "identity", "dim", "load_s", "ms_per_text"}
+    """
+    return anyio.run(_test, load_settings(), as_json)
+
+
+@app.command()
+def export(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SENTENCE_TRANSFORMERS_FOLDER",
+            help="A model as sentence-transformers keeps it.",
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
+    query_prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Put before requests, where the model wants it."),
+    ] = None,
+    document_prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Put before descriptions, where the model wants it."),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--float", help="Keep the weights as they are: four times the size.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Make a folder for the embedder `onnx`: int8 weights, one scale for each channel.
+
+    Needs torch, which the extra `export` brings; serving from the folder does not. Nothing is
+    downloaded.
+
+    JSON: {"folder", "identity", "dim", "size_bytes", "pooling", "max_length", "query_prefix",
+    "document_prefix", "cosine"}
+    """
+    spec = PluginSpec(name="onnx", options={"folder": str(out)}, setting="search.embedder")
+    make("embedder", Embedder, spec, {})  # says which library is missing before any work
+    exporter: Any = import_module("toolgate.models.embedders._onnx_export")
+    with waiting("Exporting"):
+        made = exporter.export(
+            source.expanduser(),
+            out.expanduser(),
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
+            whole=whole,
+        )
+    if as_json:
+        print_json(asdict(made))
+        return FINE
+    print_text(
+        f"Wrote {made.folder}: {made.size_bytes / 1e6:.0f} MB, {made.dim} numbers a vector,"
+        f" {made.pooling} pooling, {made.max_length} tokens."
+    )
+    print_text(f"Cosine to the original: {made.cosine:.3f} or more.")
+    print_text("To use it, write in toolgate.toml:")
+    print_text("    [search]")
+    print_text('    embedder = "onnx"')
+    print_text(f'    embedder_options = {{ folder = "{out.expanduser().resolve()}" }}')
+    return FINE
+
+
+async def tried(loaded: Settings) -> Json:
+    """How the configured embedder did in its test.
+
+    Raises:
+        ToolgateError: It cannot be used; the message says what to do.
+    """
+    spec = PluginSpec(
+        name=loaded.search.embedder,
+        options=loaded.search.embedder_options,
+        options_at="search.embedder_options",
+        setting="search.embedder",
+    )
+    embedder = Proven(make("embedder", Embedder, spec, {}))
+    texts = [f"Send message number {number} to the team." for number in range(20)]
+    try:
+        began = perf_counter()
+        await embedder.embed([], "query")
+        loaded_s = perf_counter() - began
+        began = perf_counter()
+        for text in texts:
+            await embedder.embed([text], "query")
+        each_ms = (perf_counter() - began) * 1000 / len(texts)
+        return {
+            "embedder": spec.name,
+            "identity": embedder.identity,
+            "dim": embedder.dim,
+            "load_s": round(loaded_s, 3),
+            "ms_per_text": round(each_ms, 3),
+        }
+    finally:
+        await embedder.aclose()
+
+
+async def _test(loaded: Settings, as_json: bool) -> int:
+    with waiting("Testing"):
+        found = await tried(loaded)
+    if as_json:
+        print_json(found)
+    else:
+        print_text(
+            f"{found['identity']} works: {found['dim']} numbers a vector, ready in"
+            f" {found['load_s']:.2f} s, {found['ms_per_text']:.2f} ms a text."
+        )
+    return FINE

@@ -1,0 +1,188 @@
+"""`toolgate index`: how the vectors of the tools stand, computing them anew, removing them."""
+
+from collections.abc import Sequence
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import Door, load_settings, open_door
+from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._output import (
+    counted,
+    local_time,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
+from toolgate.errors import ArgumentError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Show, renew or remove the vectors by which tools are found.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+_LOOK_S = 0.1
+_STUCK_S = 15.0
+"""Seconds without progress after which a failing embedder is not waited for."""
+_LOADED_S = 10.0
+_QUICK = ("loading", "keeping")
+
+
+@app.command()
+def status(as_json: AsJson = False) -> int:
+    """Show model, tools, vectors, what waits, what the search has counted, and the last error."""
+    return anyio.run(_status, as_json)
+
+
+@app.command()
+def refresh(
+    server: Annotated[
+        str | None, typer.Argument(metavar="[SERVER]", help="Name of a server.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The tools of all servers.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compute vectors anew, of one server or of all, and wait for them."""
+    if (server is None) == (not everything):
+        raise ArgumentError(
+            "A refresh is of one server or of all.",
+            hint="Write: toolgate index refresh SERVER, or: toolgate index refresh --all",
+        )
+    return anyio.run(_refresh, server, as_json)
+
+
+@app.command()
+def remove(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
+    as_json: AsJson = False,
+) -> int:
+    """Remove the stored vectors of a server; a refresh or the next start computes them again."""
+    return anyio.run(_remove, server, as_json)
+
+
+async def _status(as_json: bool) -> int:
+    with waiting("Reading the index"):
+        async with open_door(load_settings(), connect=()) as door:
+            found = await _when_loaded(door)
+    if as_json:
+        print_json(found)
+        return FINE
+    searches = cast("Sequence[Json]", found["searches"])
+    if not searches:
+        names = ", ".join(found["searched_by"])
+        note(f"The search {names} has no vectors.")
+    for search in searches:
+        _show(search)
+    return FINE
+
+
+async def _refresh(server: str | None, as_json: bool) -> int:
+    with waiting("Computing vectors"):
+        async with open_door(load_settings(), connect=()) as door:
+            asked = await door.refresh_index(server)
+            found = await _when_filled(door)
+    searches = cast("Sequence[Json]", found["searches"])
+    left = max((int(search["backlog"]) for search in searches), default=0)
+    if as_json:
+        print_json({**asked, "backlog": left, **found})
+    else:
+        whose = f" of {server}" if server else ""
+        if not left:
+            print_text(f"Computed the vectors of {counted(asked['tools'], 'tool')}{whose} anew.")
+        for search in searches:
+            if left:
+                state = search["last_error"] or "still working"
+                note(f"{counted(left, 'tool')} still without a new vector: {state}")
+    return FAILED if left else FINE
+
+
+async def _remove(server: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        removed = await door.remove_index(server)
+    if as_json:
+        print_json(removed)
+    else:
+        print_text(
+            f"Removed the stored vectors of {counted(removed['tools'], 'tool')} of {server}."
+        )
+    return FINE
+
+
+async def _when_loaded(door: Door) -> Json:
+    """The status, once nothing goes on that is over soon."""
+    found = await door.index()
+    with anyio.move_on_after(_LOADED_S):
+        while any(search["phase"] in _QUICK for search in found["searches"]):
+            await anyio.sleep(_LOOK_S)
+            found = await door.index()
+    return found
+
+
+async def _when_filled(door: Door) -> Json:
+    """The status, once nothing waits, or nothing moves although something failed."""
+    found, left, since = await door.index(), -1, anyio.current_time()
+    while waits := sum(int(search["backlog"]) for search in found["searches"]):
+        if waits != left:
+            left, since = waits, anyio.current_time()
+        has_failed = any(search["last_error"] for search in found["searches"])
+        if has_failed and anyio.current_time() - since > _STUCK_S:
+            break
+        await anyio.sleep(_LOOK_S)
+        found = await door.index()
+    return await _when_loaded(door)
+
+
+def _show(search: Json) -> None:
+    figures, kept = search["counted"], search["kept"]
+    latency, embedding = figures["latency_ms"], figures["embedding"]
+    print_text(f"Search: {search['search']}")
+    if not search["tools"]:
+        print_text("Tools: none yet")
+        note("See what there is: toolgate servers list")
+        return
+    size = f", {search['dim']} numbers a vector" if search["dim"] else ""
+    print_text(f"Model: {search['model'] or 'not known yet'}{size}")
+    waits = f", {search['backlog']} wait for theirs" if search["backlog"] else ""
+    waits += f" ({search['phase']})" if search["phase"] != "idle" else ""
+    print_text(f"Tools: {search['tools']}, of which {search['vectors']} have a vector{waits}")
+    if kept["is_there"]:
+        stored = counted(kept["vectors"], "vector") if "vectors" in kept else "not read yet"
+        state = "fails" if kept["is_failing"] else stored
+        others = kept.get("vectors_of_other_models")
+        print_text(f"Store: {state}" + (f", {others} of other models" if others else ""))
+    else:
+        print_text("Store: off, vectors are in memory only")
+    for kind, words in (("document", "tools"), ("query", "requests")):
+        work = embedding[kind]
+        failures = f", {work['failures']} failures" if work["failures"] else ""
+        print_text(
+            f"Embedded texts of {words}: {work['texts']} in {work['total_s']:.2f} s{failures}"
+        )
+    if figures["searches"]:
+        print_text(
+            f"Searches: {figures['searches']}, p50 {latency['p50']} ms, p95 {latency['p95']} ms, "
+            f"{figures['fallback_rate']:.2%} by words alone"
+        )
+    if kept["notice"]:
+        note(kept["notice"])
+    if search["last_error"]:
+        note(f"Last error, {local_time(search['last_error_at'])}: {search['last_error']}")
+    if search["servers"]:
+        print_text()
+        print_table(
+            ("Server", "Tools", "Vectors"),
+            [
+                (row["name"], str(row["tools"]), str(row["vectors"]))
+                for row in cast("Sequence[Json]", search["servers"])
+            ],
+            wrap=0,
+        )

@@ -1,0 +1,171 @@
+"""`toolgate search`: find the tools that fit a request."""
+
+import sys
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import found_any, load_settings, open_door
+from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._output import folded, note, print_json, print_text, waiting
+from toolgate.cli.terminal._sanitize import one_line
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_object
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_SIBLINGS = 6
+"""Names of further tools of a server that are shown."""
+
+
+@app.command(help="Find the tools that fit a request.")
+def search(
+    query: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help="What a tool should do, in plain words.")
+    ],
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=50, help="Most tools to show.")
+    ] = 5,
+    server: Annotated[
+        list[str] | None,
+        typer.Option("--server", metavar="NAME", help="Only tools of this server. Repeatable."),
+    ] = None,
+    group: Annotated[
+        str, typer.Option("--group", metavar="NAME", help="Only tools of this capability group.")
+    ] = "",
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Only tools of this relevance or more; 0 to 1.")
+    ] = 0.0,
+    core: Annotated[
+        bool, typer.Option(help="Show pinned tools after those that were found.")
+    ] = True,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also show why each tool was found, part by part.")
+    ] = False,
+    mark: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="Instead of searching: say right or wrong of the tool whose key is QUERY.",
+        ),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Find the tools that fit a request. Exit status 3 when none does, or only weakly.
+
+    JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
+    "explanation", "signature", "annotations", "outputSchema", "weak", "down",
+    "alternatives", "usedWith", "reasons"}], "siblings",
+    "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens", "text"}; source
+    is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
+    """
+    wanted: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
+    if mark and mark not in {"right", "wrong"}:
+        raise ArgumentError(f"--mark is {mark!r:.60}.", allowed="Allowed: right, wrong.")
+    if mark:
+        return anyio.run(_mark, " ".join(query), mark, as_json)
+    if server:
+        wanted["servers"] = server
+    if group:
+        wanted["group"] = group
+    if threshold:
+        wanted["threshold"] = threshold
+    if explain:
+        wanted["explain"] = True
+    return anyio.run(_search, wanted, as_json)
+
+
+async def _mark(key: str, word: str, as_json: bool) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        answer = await door.mark(key, word)
+    if as_json:
+        print_json(answer)
+    else:
+        note(f"Marked {one_line(key)} as {word}.")
+    return FINE
+
+
+async def _search(wanted: Json, as_json: bool) -> int:
+    with waiting("Searching"):
+        async with open_door(load_settings()) as door:
+            answer = await door.discover(wanted)
+    found = cast("list[Json]", answer.get("results") or [])
+    if as_json:
+        print_json(answer)
+    else:
+        for hit in found:
+            show(hit)
+        for server, names in json_object(answer.get("siblings")).items():
+            print_text(_others(server, cast("list[str]", names)))
+        if wanted.get("explain"):
+            embedded = "words and meaning" if answer.get("query_embedded") else "words alone"
+            note(
+                f"Searched {int(answer.get('total_searched') or 0):,} tools by {embedded} in"
+                f" {float(answer.get('duration_ms') or 0):.1f} ms."
+            )
+        if answer.get("notice"):
+            note(folded(str(answer["notice"]), sys.stderr))
+            if not found and not answer.get("total_searched"):
+                note("See what there is: toolgate servers list")
+        elif not found:
+            note("No tool fits. Try other words, or see: toolgate tools")
+    return FINE if found_any(answer) else NOTHING
+
+
+def show(hit: Json) -> None:
+    """Print a found tool: key and relevance, then what it does, then how it is called.
+
+    Then, if the answer has its reasons, why it was found.
+    """
+    is_core = hit.get("source") == "core"
+    relevance = "pinned" if is_core else f"{float(hit.get('relevance') or 0):.2f}"
+    weak = "  weak" if hit.get("weak") else ""
+    print_text(f"{one_line(str(hit['toolKey']))}  {relevance}{weak}")
+    for line in (hit.get("description"), hit.get("signature")):
+        if line:
+            print_text(f"    {one_line(str(line))}")
+    if same := cast("list[str]", hit.get("alternatives") or []):
+        print_text(f"    same as: {one_line(', '.join(same))}")
+    if others := cast("list[Json]", hit.get("usedWith") or []):
+        keys = ", ".join(str(other["toolKey"]) for other in others)
+        print_text(f"    often used with: {one_line(keys)}")
+    if is_core:
+        return
+    if "reasons" not in hit and hit.get("explanation"):
+        print_text(f"    why: {one_line(str(hit['explanation']))}")
+    if "reasons" in hit:
+        for line in _reasons(hit):
+            print_text(f"    {one_line(line)}")
+
+
+def _others(server: str, names: list[str]) -> str:
+    """The further tools of a server, on one line."""
+    left = len(names) - _SIBLINGS
+    more = f" and {left} more" if left > 0 else ""
+    return one_line(f"Also on {server}: {', '.join(names[:_SIBLINGS])}{more}")
+
+
+def _reasons(hit: Json) -> list[str]:
+    """Why a tool was found, field by field; what says nothing is left out."""
+    lines = [f"source: {hit.get('source')}"]
+    for name, value in json_object(hit["reasons"]).items():
+        if name == "query" or value is None or value in ({}, [], "", False):
+            continue
+        if isinstance(value, dict):
+            each = cast("Json", value).items()
+            shown = "; ".join(f"{field} {_shown(words)}" for field, words in each)
+        else:
+            shown = _shown(value)
+        lines.append(f"{name}: {shown}")
+    return lines
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, cast("list[object]", value)))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -1,0 +1,399 @@
+"""`toolgate servers`: list, add, change, test and remove servers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import (
+    Door,
+    find_running,
+    find_running_by_file,
+    load_settings,
+    open_door,
+    unknown_server,
+)
+from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._output import (
+    counted,
+    local_time,
+    note,
+    print_json,
+    print_table,
+    print_text,
+    waiting,
+)
+from toolgate.errors import ArgumentError, SettingError
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="List, add, change, test and remove servers.", no_args_is_help=True, add_completion=False
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+@app.command("list")
+def list_servers(as_json: AsJson = False) -> int:
+    """List all servers with their state."""
+    return anyio.run(_list, as_json)
+
+
+@app.command()
+def add(
+    name: Name,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND ARGS", help="Program that speaks MCP on stdio."),
+    ] = None,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Address of a server over HTTP.")
+    ] = "",
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="Header for --url. Repeatable."),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=VALUE", help="Variable for the command. Repeatable."),
+    ] = None,
+    cwd: Annotated[
+        str, typer.Option("--cwd", metavar="FOLDER", help="Folder in which the command runs.")
+    ] = "",
+    transport: Annotated[
+        str, typer.Option("--transport", metavar="http|sse", help="How --url is spoken to.")
+    ] = "",
+    save: Annotated[
+        bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
+    ] = False,
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Only for requests of this project."),
+    ] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Add a server: `add NAME -- COMMAND ARGS...` or `add NAME --url URL`.
+
+    Values may be `${env:NAME}`: the variable is read when the server is started, and not kept.
+    """
+    config = _config(
+        command or [], url=url, headers=header or [], env=env or [], cwd=cwd, transport=transport
+    )
+    return anyio.run(_add, name, config, save, project, as_json)
+
+
+@app.command()
+def remove(name: Name) -> int:
+    """Remove a server from the store, or from toolgate.toml, of which a copy is kept beside it."""
+    return anyio.run(_remove, name)
+
+
+@app.command()
+def enable(name: Name) -> int:
+    """Switch a server on."""
+
+    async def work(door: Door) -> None:
+        await door.enable_server(name, enabled=True)
+
+    return anyio.run(_change, work, f"Enabled {name}.")
+
+
+@app.command()
+def disable(name: Name) -> int:
+    """Switch a server off; its tools are neither found nor run."""
+
+    async def work(door: Door) -> None:
+        await door.enable_server(name, enabled=False)
+
+    return anyio.run(_change, work, f"Disabled {name}.")
+
+
+@app.command()
+def restart(name: Name) -> int:
+    """End the connection to a server and make a new one, in the running gateway."""
+    return anyio.run(_restart, name)
+
+
+@app.command()
+def login(
+    name: Name,
+    user: Annotated[
+        str, typer.Option("--user", metavar="USER", help="For this user, where each has a login.")
+    ] = "",
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="For this project, where each has one."),
+    ] = "",
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Log in to a server over HTTP, with a browser (OAuth 2.1)."""
+    return anyio.run(_login, name, user, project, not no_browser, as_json)
+
+
+@app.command()
+def logout(
+    name: Name,
+    user: Annotated[
+        str, typer.Option("--user", metavar="USER", help="Of this user, where each has a login.")
+    ] = "",
+    project: Annotated[
+        str,
+        typer.Option("--project", metavar="PROJECT", help="Of this project, where each has one."),
+    ] = "",
+) -> int:
+    """End a login, here and at its authorization server."""
+    return anyio.run(_logout, name, user, project)
+
+
+@app.command()
+def approve(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Name of the server; without it, all are shown.")
+    ] = "",
+    tools: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOOL]...", help="Only these tools.")
+    ] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Say no to them instead.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show tools that are held back and what is suspicious about them, and let them through.
+
+    What is held back, the setting `quarantine` says.
+    """
+    return anyio.run(_approve, name, tools or [], not reject, yes, as_json)
+
+
+@app.command("test")
+def try_server(name: Name, as_json: AsJson = False) -> int:
+    """Start a server on its own, greet it, list its tools, and say how long that took."""
+    return anyio.run(_test, name, as_json)
+
+
+@app.command()
+def logs(name: Name, as_json: AsJson = False) -> int:
+    """Show the last lines that a server wrote to its standard error."""
+    return anyio.run(_logs, name, as_json)
+
+
+async def _list(as_json: bool) -> int:
+    with waiting("Asking the servers"):
+        try:
+            loaded = load_settings()
+        except SettingError as error:
+            door = await find_running_by_file()
+            if door is None:
+                raise
+            note(f"{error} The gateway that runs has what was there before.")
+            found = await door.servers()
+        else:
+            async with open_door(loaded, connect="all") as door:
+                found = await door.servers_when_settled()
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("Name", "State", "Kind", "Era", "Tools", "Latency", "Remark"),
+            [_row(server) for server in found],
+            spare=("Latency", "Era", "Kind"),
+        )
+    else:
+        note(
+            "There are no servers. Add one: toolgate servers add NAME -- COMMAND, or toolgate init"
+        )
+    return FINE
+
+
+def _row(server: Json) -> tuple[str, ...]:
+    latency = server.get("latency_ms")
+    return (
+        str(server["name"]),
+        str(server["state"]),
+        str(server["kind"]),
+        str(server.get("version") or server.get("era") or "-"),
+        str(server.get("tools", 0)),
+        f"{latency:.0f} ms" if isinstance(latency, (int, float)) else "-",
+        _remark(server),
+    )
+
+
+def _remark(server: Json) -> str:
+    if held := server.get("held"):
+        return f"{counted(held, 'tool')} held back: toolgate servers approve {server['name']}"
+    if server.get("last_error") and server["state"] != "ready":
+        return str(server["last_error"])
+    if server["state"] == "connecting":
+        return "has not answered yet"
+    restarts = server.get("restarts")
+    since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
+    return f"{since}, {counted(restarts, 'restart')}" if restarts else since
+
+
+async def _add(name: str, config: Json, save: bool, project: str, as_json: bool) -> int:
+    with waiting(f"Adding {name}"):
+        async with open_door(load_settings(), connect=[name]) as door:
+            await door.add_server(name, config, save=save, project=project)
+            servers = await door.servers_when_settled(name)
+    server = next((each for each in servers if each["name"] == name), None)
+    if as_json:
+        print_json({"name": name, "saved_in": "file" if save else "store", "server": server})
+        return FINE
+    print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
+    if server is not None and server["state"] in {"ready", "degraded"}:
+        print_text(f"It answers, with {server['tools']} tools.")
+    elif server is not None and server["state"] != "disabled":
+        note(f"It does not answer yet: {server['last_error'] or 'still starting'}")
+        note(f"See: toolgate servers test {name}")
+    return FINE
+
+
+async def _remove(name: str) -> int:
+    loaded = load_settings()
+    async with open_door(loaded, connect=()) as door:
+        await door.remove_server(name)
+    file = next((spec.source for spec in loaded.servers if spec.name == name), None)
+    if file is None:
+        print_text(f"Removed {name} from the store.")
+    else:
+        print_text(f"Removed {name} from {file}. What the file was lies beside it, as a backup.")
+    return FINE
+
+
+async def _change(work: Callable[[Door], Awaitable[None]], done: str) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        await work(door)
+    print_text(done)
+    return FINE
+
+
+async def _restart(name: str) -> int:
+    remote = await find_running(load_settings())
+    if remote is None:
+        note("No gateway is running, so there is nothing to restart. Start one: toolgate serve")
+        return FAILED
+    await remote.restart_server(name)
+    print_text(f"Restarted {name}.")
+    return FINE
+
+
+async def _test(name: str, as_json: bool) -> int:
+    trials = import_module("toolgate.cli.client._server_check")
+    with waiting(f"Testing {name}"):
+        trial = (await trials.try_servers(load_settings(), [name]))[0]
+    if as_json:
+        print_json(trial)
+    elif trial["ok"]:
+        print_text(
+            f"{name} answers: {trial['version']} ({trial['era']}), {trial['tools']} tools,"
+            f" {trial['resources']} resources, {trial['prompts']} prompts,"
+            f" {trial['ready_s']:.2f} s from start to list."
+        )
+    else:
+        note(f"{name} does not answer: {trial['error']}")
+        for line in cast("Sequence[str]", trial["stderr_tail"]):
+            note(f"    {line}")
+    return FINE if trial["ok"] else FAILED
+
+
+async def _logs(name: str, as_json: bool) -> int:
+    with waiting(f"Asking {name}"):
+        async with open_door(load_settings(), connect=[name]) as door:
+            servers = await door.servers_when_settled(name)
+    found = {str(server["name"]): server for server in servers}
+    if name not in found:
+        raise unknown_server(name, found)
+    lines = cast("Sequence[str]", found[name].get("stderr_tail") or ())
+    if as_json:
+        print_json({"name": name, "stderr_tail": list(lines)})
+    elif lines:
+        for line in lines:
+            print_text(line)
+    else:
+        note(f"{name} has written nothing to its standard error.")
+    return FINE
+
+
+async def _login(name: str, user: str, project: str, browser: bool, as_json: bool) -> int:
+    logins = import_module("toolgate.cli.tools._login")
+    async with open_door(load_settings(), connect=()) as door:
+        done = await logins.log_in(door, name, user=user, project=project, browser=browser)
+    if as_json:
+        print_json(done)
+    else:
+        whose = f" for {done['subject']}" if done["subject"] else ""
+        print_text(f"Logged in to {name}{whose}.")
+    return FINE
+
+
+async def _logout(name: str, user: str, project: str) -> int:
+    async with open_door(load_settings(), connect=()) as door:
+        gone = await door.remove_credentials(name, user=user, project=project)
+    print_text(f"Logged out of {name}." if gone else f"There was no login at {name}.")
+    return FINE
+
+
+async def _approve(name: str, tools: Sequence[str], accept: bool, sure: bool, as_json: bool) -> int:
+    shown = import_module("toolgate.cli.tools._approve_tools")
+    async with open_door(load_settings(), connect=[name] if name else "unknown") as door:
+        if name:
+            await door.servers_when_settled(name)
+        return await shown.approve(door, name, tools, accept=accept, sure=sure, as_json=as_json)
+
+
+def _config(
+    command: Sequence[str],
+    *,
+    url: str,
+    headers: Sequence[str],
+    env: Sequence[str],
+    cwd: str,
+    transport: str,
+) -> Json:
+    """The server as its table in a configuration file would say it."""
+    if bool(command) == bool(url):
+        raise ArgumentError(
+            "A server is either a command or an address, and exactly one must be given.",
+            hint="Write: toolgate servers add NAME -- COMMAND ARGS..., or: ... NAME --url URL",
+        )
+    if url:
+        config: Json = {"url": url}
+        wrong = [flag for flag, value in (("--env", env), ("--cwd", cwd)) if value]
+        if transport:
+            config["type"] = transport
+        if headers:
+            config["headers"] = _pairs("--header", headers)
+    else:
+        config = {"command": command[0], "args": list(command[1:])}
+        wrong = [
+            flag for flag, value in (("--header", headers), ("--transport", transport)) if value
+        ]
+        if env:
+            config["env"] = _pairs("--env", env)
+        if cwd:
+            config["cwd"] = cwd
+    if wrong:
+        raise ArgumentError(
+            f"{wrong[0]} does not go with a server that is {'an address' if url else 'a command'}.",
+            hint="Leave it out.",
+        )
+    return config
+
+
+def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        # headers are often copied as `Name: value`
+        mark = ":" if flag == "--header" and "=" not in text.partition(":")[0] else "="
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise ArgumentError(f"{flag} got {name!r}.", allowed="Allowed: NAME=VALUE.")
+        pairs[name.strip()] = value.strip() if mark == ":" else value
+    return pairs

@@ -1,0 +1,9 @@
+"""The console: pages for people, at `/console` in the process and on the port of the gateway.
+
+A client of the same verbs and the same decision as every other door. Each page is a module with
+`ROUTES`; what they share is in modules with an underscore. Loaded when somebody first asks for it.
+"""
+
+from toolgate.console.application import Console
+
+__all__ = ["Console"]

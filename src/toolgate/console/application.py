@@ -1,0 +1,451 @@
+"""The console as an ASGI application: finds the page, knows who asks, answers what goes wrong."""
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+
+from toolgate.app.app import App
+from toolgate.console.counts_cache import Figures
+from toolgate.console.render import STATIC, Renderer, static_file
+from toolgate.console.request import SAID, Visit
+from toolgate.console.route import Route
+from toolgate.console.sessions import COOKIE, SESSION_S, Sessions
+from toolgate.errors import (
+    AccessError,
+    CatalogError,
+    CredentialError,
+    ForbiddenError,
+    LimitError,
+    StoreError,
+    ToolgateError,
+)
+from toolgate.gateway.gateway import Gateway
+from toolgate.security.access import Shown
+from toolgate.store import Patience, patience
+from toolgate.types import CONSOLE, Caller, Identity
+
+__all__ = ["Console"]
+
+log = logging.getLogger(__name__)
+
+PAGES = (
+    "home",
+    "servers",
+    "tools",
+    "search",
+    "intents",
+    "projects",
+    "tokens",
+    "permissions",
+    "guards",
+    "credentials",
+    "approvals",
+    "audit",
+    "cost",
+    "chat",
+    "evaluation",
+    "login",
+)
+"""Modules with routes."""
+
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    b" connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"same-origin"))
+"""With `no-referrer`, browsers would send forms of our own pages as from nowhere."""
+
+_MOST_FORM_BYTES = 4 * 2**20
+_SLOW_S = 20.0
+_BEAT_S = 15.0
+_GATHER_S = 0.25
+_GATHER_CALLS_S = 1.0
+_CALLS = "calls-changed"
+_NOBODY = Identity(caller_id="", kind="nobody", projects=())
+
+
+class _TooLargeError(Exception):
+    """A form is larger than any of ours."""
+
+
+class Console:
+    """Answers what lies under `/console`."""
+
+    def __init__(self, app: App, *, tell: Callable[[Caller], object]) -> None:
+        """Make one.
+
+        Args:
+            app: What it shows.
+            tell: Is told who sends a request, once that is known.
+        """
+        self._app = app
+        self._tell = tell
+        self._renderer = Renderer()
+        self._sessions = Sessions(app.store, app.gateway.admission)
+        self._routes = {route.path: route for name in PAGES for route in _routes_of(name)}
+        self._stopping = asyncio.Event()
+        self._figures = Figures(app.store)
+
+    @property
+    def sessions(self) -> Sessions:
+        """Who is logged in."""
+        return self._sessions
+
+    def end_streams(self) -> None:
+        """End the streams of changes, so that the process can end."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request)
+        except ClientDisconnect:
+            return
+        response.raw_headers.extend(_HEADERS)
+        await response(scope, receive, send)
+
+    async def turn_away(self, scope: Any, receive: Any, send: Any, error: CredentialError) -> None:
+        """Tell somebody who cannot even log in why, in a page."""
+        visit = self._visit_of_nobody(Request(scope, receive))
+        response = self._failed(visit, 401, error.failed, error.hint)
+        response.raw_headers.extend(_HEADERS)
+        await response(scope, receive, send)
+
+    def _visit_of_nobody(
+        self, request: Request, *, form: Mapping[str, list[str]] | None = None
+    ) -> Visit:
+        return Visit(
+            app=self._app,
+            request=request,
+            renderer=self._renderer,
+            caller=Caller(caller_id="", identity=_NOBODY),
+            # Until the key of this process is known, forms carry what they came with.
+            csrf=((form or {}).get("csrf") or [""])[-1],
+            form=form or {},
+            figures=self._figures,
+            is_known=False,
+        )
+
+    async def _respond(self, request: Request) -> Response:
+        path = request.scope["path"].removeprefix("/console").strip("/")
+        if path.startswith("static/"):
+            return _static(path.removeprefix("static/"), is_fresh="v" in request.query_params)
+        try:
+            form = await _form(request)
+        except _TooLargeError:
+            return PlainTextResponse("The form is larger than 4 MB.", status_code=413)
+        cookie = request.cookies.get(COOKIE, "")
+        fresh = "" if cookie else self._sessions.new_cookie()
+        visit = self._visit_of_nobody(request, form=form)
+        visit.console = self
+        route = self._routes.get(path)
+        wait_s = self._app.settings.serve.console_wait_s
+        with patience(wait_s, each=route is not None and route.is_long) as waited:
+            try:
+                visit.csrf = await self._sessions.csrf(cookie or fresh)
+                response = await self._answer(visit, path, route, cookie or fresh, waited)
+            except StoreError as error:
+                response = self._unfinished(visit, path, route, error, waited)
+            except TimeoutError:
+                response = self._failed(visit, 503, "This page took too long.", "Ask for less.")
+            except Exception:
+                log.exception("page failed")
+                response = self._failed(visit, 500, "This page failed.", "The log says more.")
+        if fresh and COOKIE not in response.headers.get("set-cookie", ""):
+            self.set_cookie(response, fresh, request)
+        if SAID in request.cookies and response.status_code < 300:
+            response.delete_cookie(SAID, path=f"{request.scope.get('root_path', '')}/console")
+        return response
+
+    def set_cookie(self, response: Response, cookie: str, request: Request) -> None:
+        """Give a browser its cookie."""
+        response.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=SESSION_S,
+            path=f"{request.scope.get('root_path', '')}/console",
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+
+    async def _answer(
+        self, visit: Visit, path: str, route: Route | None, cookie: str, waited: Patience
+    ) -> Response:
+        try:
+            visit.caller = await self.caller_of(visit.request, cookie)
+            visit.is_known = True
+            self._tell(visit.caller)
+        except CredentialError as error:
+            if path == "events":
+                return PlainTextResponse("Log in first.", status_code=401)
+            if route is None or not route.is_open:
+                return self._login(visit, path, error)
+        except AccessError as error:
+            return self._refused(visit, error)
+        if path == "events":
+            # Watched from before the answer begins: nothing is missed between both.
+            events = self._events(visit, cookie, _Changes(self._app.gateway))
+            return StreamingResponse(events, media_type="text/event-stream")
+        if route is None:
+            return self._failed(visit, 404, "There is no such page.", "The menu has all pages.")
+        if visit.request.method in {"GET", "HEAD"}:
+            return await self._shown(visit, route)
+        return await self._acted(visit, route, waited)
+
+    async def caller_of(self, request: Request, cookie: str) -> Caller:
+        """Who sends a request.
+
+        Raises:
+            CredentialError: Nobody who has logged in.
+            ForbiddenError: Somebody who has nothing to do with the project that is asked for.
+        """
+        peer = request.client
+        shown = Shown(
+            header_project=request.query_params.get("project") or None,
+            client=CONSOLE,
+            conversation=f"console {cookie[:8]}",
+            address=peer.host if peer else "",
+        )
+        if not self._app.gateway.admission.required:
+            return await self._app.gateway.admission.admit(shown)
+        return await self._sessions.caller(cookie, shown)
+
+    async def _shown(self, visit: Visit, route: Route) -> Response:
+        if route.show is None:
+            return self._failed(visit, 405, "This is no page.", "The menu has all pages.")
+        try:
+            with anyio.fail_after(_SLOW_S):
+                return await route.show(visit)
+        except StoreError:
+            raise
+        except ToolgateError as error:
+            return self._refused(visit, error)
+
+    async def _acted(self, visit: Visit, route: Route, waited: Patience) -> Response:
+        if route.act is None:
+            return self._failed(visit, 405, "Nothing can be sent to this page.", "")
+        if not _is_genuine(visit):
+            if visit.request.headers.get("sec-fetch-site") == "same-origin":
+                return self._from_earlier(visit, route)
+            return self._failed(
+                visit,
+                403,
+                "The form does not come from a page of this session.",
+                "Cookies must be allowed. Load the page again and send it once more; nothing was"
+                " changed.",
+            )
+        visit.is_acting = True
+        waited.forget_saved()
+        try:
+            return await route.act(visit)
+        except StoreError:
+            raise
+        except ToolgateError as error:
+            if route.show is None:
+                return self._refused(visit, error)
+            visit.problem = error
+        return await self._shown(visit, route)
+
+    def _login(self, visit: Visit, path: str, error: CredentialError) -> Response:
+        """Ask who it is; what was typed is kept for afterwards."""
+        if visit.request.method in {"GET", "HEAD"}:
+            wanted = path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
+            return RedirectResponse(visit.url("login", next=wanted), status_code=303)
+        if error.wait_s:
+            visit.problem = error
+        sent = json.dumps([_with_query(visit, path), visit.sent_fields()])
+        return visit.page("login.html", status=401, next=path, sent=sent, has_ended=True)
+
+    def _refused(self, visit: Visit, error: ToolgateError) -> Response:
+        status = 400
+        if isinstance(error, (ForbiddenError,)):
+            status = 403
+        elif isinstance(error, LimitError):
+            status = 429
+        elif isinstance(error, CatalogError):
+            status = 404
+        failed = " ".join(part for part in (error.failed, error.allowed) if part) or str(error)
+        return self._failed(visit, status, failed, error.hint)
+
+    def _unfinished(
+        self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: Patience
+    ) -> Response:
+        """Say that the store is slow or gone, what is certain, and keep what was typed."""
+        failed = "The store is slow." if waited.was_slow else error.failed
+        again = _with_query(visit, path)
+        log.warning("page without store", extra={"path": path, "error": str(error)})
+        reasons = [error.failed, error.hint] if waited.was_slow else [error.hint]
+        if visit.request.method in {"GET", "HEAD"}:
+            hint = " ".join(filter(None, [*reasons, "Nothing was saved."]))
+            return self._failed(visit, 503, failed, hint, again=again)
+        doubt = ""
+        if visit.is_acting:
+            doubt = _doubt(waited, may_act=route is not None and route.acts_outside)
+        response = visit.page(
+            "again.html",
+            status=503,
+            title=doubt or "Nothing was saved",
+            reasons=[failed, *reasons],
+            doubtful=bool(doubt),
+            path=again,
+            back=_page_of(visit) or again,
+            fields=visit.sent_fields(),
+        )
+        response.headers["cache-control"] = "no-store"
+        return response
+
+    def _from_earlier(self, visit: Visit, route: Route) -> Response:
+        """Keep what was typed on a page of ours before somebody logged in anew elsewhere."""
+        return visit.page(
+            "again.html",
+            status=403,
+            title="Nothing was saved",
+            reasons=[
+                "The page is from before you last logged in, or cookies are not allowed. Look at"
+                " what you typed, and send it now."
+            ],
+            doubtful=False,
+            path=_with_query(visit, route.path),
+            back=_page_of(visit) or route.path,
+            fields=visit.sent_fields(),
+        )
+
+    def _failed(
+        self, visit: Visit, status: int, failed: str, hint: str, *, again: str | None = None
+    ) -> Response:
+        return visit.page(
+            "failed.html", status=status, failed=failed, hint=hint, code=status, again=again
+        )
+
+    async def _events(self, visit: Visit, cookie: str, changes: "_Changes") -> AsyncGenerator[str]:
+        """Names of what has changed, as server-sent events, until the session is over."""
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            yield "retry: 3000\n\n"
+            while not self._stopping.is_set():
+                waiting = asyncio.ensure_future(changes.woken.wait())
+                try:
+                    await asyncio.wait(
+                        {waiting, stopping}, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    waiting.cancel()
+                if changes.woken.is_set():
+                    # What changes together is told together; calls come and go all the time.
+                    await anyio.sleep(_GATHER_S if changes.is_rare else _GATHER_CALLS_S)
+                    yield "".join(f"event: {name}\ndata: {name}\n\n" for name in changes.take())
+                    continue
+                try:
+                    await self.caller_of(visit.request, cookie)
+                except ToolgateError:
+                    return
+                yield ": still here\n\n"
+        finally:
+            stopping.cancel()
+            changes.forget()
+
+
+class _Changes:
+    """What has changed since somebody looked."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.woken = asyncio.Event()
+        self._names: set[str] = set()
+        self._ends = [
+            gateway.on_change(lambda change: self._note(f"{change.kind}-changed")),
+            gateway.on_access_change(lambda: self._note("access-changed")),
+            gateway.manage.on_server_state(lambda: self._note("servers-changed")),
+            gateway.manage.on_approval(lambda _: self._note("approvals-changed")),
+            gateway.on_running(lambda: self._note(_CALLS)),
+        ]
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether there is more than calls that began or ended."""
+        return self._names != {_CALLS}
+
+    def _note(self, name: str) -> None:
+        self._names.add(name)
+        self.woken.set()
+
+    def take(self) -> list[str]:
+        """The names, which are then forgotten."""
+        names = sorted(self._names)
+        self._names.clear()
+        self.woken.clear()
+        return names
+
+    def forget(self) -> None:
+        """Look no more."""
+        for end in self._ends:
+            end()
+
+
+def _doubt(waited: Patience, *, may_act: bool) -> str:
+    """What may have come of a form that the store held up; empty: nothing."""
+    if may_act:
+        return "It may have run"
+    if waited.may_have_saved:
+        return "It may have been saved"
+    return "A part of it was saved" if waited.has_saved else ""
+
+
+def _with_query(visit: Visit, path: str) -> str:
+    """The address of a page below the console's, with what was asked of it."""
+    query = visit.request.url.query
+    return f"{path}?{query}" if query else path
+
+
+def _page_of(visit: Visit) -> str:
+    """The page of ours that a form was on, below the console's address; empty: not known."""
+    parts = urlsplit(visit.request.headers.get("referer", ""))
+    within = parts.path.startswith(f"{visit.base}/")
+    if not within or parts.netloc != visit.request.headers.get("host"):
+        return ""
+    path = unquote(parts.path.removeprefix(f"{visit.base}/"))
+    return f"{path}?{parts.query}" if parts.query else path
+
+
+def _routes_of(name: str) -> tuple[Route, ...]:
+    return import_module(f"toolgate.console.pages.{name}").ROUTES
+
+
+def _static(name: str, *, is_fresh: bool) -> Response:
+    if name not in STATIC:
+        return PlainTextResponse("There is no such file.", status_code=404)
+    kept = "public, max-age=31536000, immutable" if is_fresh else "no-cache"
+    return Response(static_file(name), media_type=STATIC[name], headers={"cache-control": kept})
+
+
+async def _form(request: Request) -> Mapping[str, list[str]]:
+    """The fields of a form that was sent."""
+    if request.method != "POST":
+        return {}
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _MOST_FORM_BYTES:
+            raise _TooLargeError
+    form: dict[str, list[str]] = {}
+    for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
+        form.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return form
+
+
+def _is_genuine(visit: Visit) -> bool:
+    """Whether a form was sent from a page that this browser got from here."""
+    site = visit.request.headers.get("sec-fetch-site", "same-origin")
+    return site in {"same-origin", "none"} and hmac.compare_digest(
+        visit.typed("csrf").encode(), visit.csrf.encode()
+    )

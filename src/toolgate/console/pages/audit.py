@@ -1,0 +1,141 @@
+"""The audit: what was searched and called, how it belongs together, and whether it is whole."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import orjson
+from starlette.responses import Response, StreamingResponse
+
+from toolgate.audit import Verification, verify_audit
+from toolgate.base.ids import utc_text
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError
+from toolgate.store import AuditFilter
+from toolgate.types import AuditRecord, json_array
+
+__all__ = ["ROUTES"]
+
+_PER_PAGE = 50
+_EXPORTED = 1000
+_PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
+_ACTIONS = (
+    "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
+    "retrieve", "approve", "mark", "server_add", "server_remove", "token_create", "token_revoke",
+    "permission_add", "permission_remove", "project_save", "guard_add",
+)  # fmt: skip
+_SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who", "name")
+"""Fields that say what was changed, the first that there is."""
+
+
+async def _list(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    wanted = _wanted(visit)
+    records = await visit.app.store.audit(wanted)
+    last = records[-1] if len(records) == _PER_PAGE else None
+    return visit.page(
+        "audit.html",
+        records=records,
+        names=await visit.token_names(),
+        about=_about,
+        older=f"{last.at} {last.record_id}" if last else "",
+        actions=_ACTIONS,
+        periods=[name for name, _ in _PERIODS],
+        query={
+            name: visit.asked(name)
+            for name in ("action", "server", "status", "result", "period")
+            if visit.asked(name)
+        },
+        servers=visit.gateway.server_names(visit.caller),
+        enabled=visit.app.settings.audit.enabled,
+    )
+
+
+def _about(record: AuditRecord) -> str:
+    """What a record is about."""
+    told = record.target or record.query or record.server
+    found = (record.detail.get(name) for name in _SUBJECTS)
+    return told or next((str(one) for one in found if isinstance(one, str) and one), "")
+
+
+def _wanted(visit: Visit) -> AuditFilter:
+    seconds = dict(_PERIODS).get(visit.asked("period"), 86_400)
+    since = utc_text(datetime.now(UTC) - timedelta(seconds=seconds)) if seconds else None
+    at, _, record_id = visit.asked("older").partition(" ")
+    return AuditFilter(
+        action=visit.asked("action") or None,
+        server=visit.asked("server") or None,
+        status=visit.asked("status").strip() or None,
+        failed=visit.asked("result") == "failed",
+        phase="outcome",
+        since=since,
+        after=(at, record_id) if record_id else None,
+        limit=_PER_PAGE,
+    )
+
+
+async def _chain(visit: Visit) -> Response:
+    """A search with what was shown, chosen, called and answered."""
+    visit.gateway.reach.must_manage(visit.caller)
+    records = await visit.app.store.audit_chain(visit.asked("id"))
+    if not records:
+        raise ArgumentError(
+            "There is no such record.", hint="Old records are removed after audit_days."
+        )
+    first = records[0]
+    outcomes = {one.parent_id: one for one in records if one.phase == "outcome"}
+    called = [one for one in records if one.phase == "intent"]
+    shown = [
+        (str(pair[0]), float(pair[1]))
+        for pair in map(json_array, json_array(first.detail.get("shown")))
+        if len(pair) == 2
+    ]
+    chosen = {one.target for one in called}
+    return visit.page(
+        "audit_chain.html",
+        first=first,
+        shown=shown,
+        chosen=chosen,
+        calls=[(one, outcomes.get(one.record_id)) for one in called],
+        records=records,
+        names=await visit.token_names(),
+        about=_about,
+    )
+
+
+async def _verify(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    done: Verification | None = None
+    if visit.was_sent:
+        with anyio.fail_after(600):
+            done = await verify_audit(visit.app.store, visit.app.sealer)
+    return visit.page("audit_verify.html", done=done)
+
+
+async def _export(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    wanted = replace(_wanted(visit), oldest_first=True, phase=None, limit=_EXPORTED, after=None)
+    return StreamingResponse(
+        _lines(visit, wanted),
+        media_type="application/x-ndjson",
+        headers={"content-disposition": 'attachment; filename="audit.jsonl"'},
+    )
+
+
+async def _lines(visit: Visit, wanted: AuditFilter) -> AsyncGenerator[bytes]:
+    while True:
+        page: list[AuditRecord] = await visit.app.store.audit(wanted)
+        yield b"".join(orjson.dumps(asdict(record)) + b"\n" for record in page)
+        if len(page) < _EXPORTED:
+            return
+        wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))
+
+
+ROUTES = (
+    Route(path="audit", show=_list),
+    Route(path="audit/chain", show=_chain),
+    Route(path="audit/verify", show=_verify, act=_verify, is_long=True),
+    Route(path="audit/export", show=_export),
+)

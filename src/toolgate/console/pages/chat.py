@@ -1,0 +1,225 @@
+"""Chat: the threads of whoever looks, and one turn by turn: answers, tools, documents, cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast, get_args, get_origin, get_type_hints
+
+from starlette.responses import Response
+
+from toolgate.base import json_text
+from toolgate.chat import KINDS, Chat, Choices
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError, SettingError
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["ROUTES", "as_shown"]
+
+_PER_PAGE = 60
+_EXECUTED = "\nExecuted: "
+"""What tools for databases write in front of the statement that was run."""
+_NEITHER = "none"
+_NAMES = {
+    "model": "Model",
+    "tools_enabled": "Tools of",
+    "retrieval": "Who decides that documents are looked up",
+    "history": "The model sees earlier turns",
+    "rephrase": "Questions are made to stand alone",
+    "grade": "It is looked if documents help",
+    "top_k": "Documents of a turn",
+    "search_type": "How documents are searched",
+    "inject": "Where documents are put",
+    "call_before_model": "The tool of an intent is called first",
+    "thread_policy": "When another turn runs",
+}
+"""Settings of threads in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting of a thread as its form has it."""
+
+    name: str
+    """As over REST."""
+
+    words: str
+    """The same for people."""
+
+    value: str
+    """As it was typed, else as it is set; empty: as for all."""
+
+    options: Sequence[tuple[str, str]]
+    """Values with their words; none: a number is typed."""
+
+    in_force: str
+    """What holds now."""
+
+
+def _chat(visit: Visit) -> Chat:
+    if visit.app.chat is None:
+        raise SettingError(
+            "No chat model is configured.",
+            hint="Write a table [models.NAME] into toolgate.toml; docs/chat.md says how.",
+        )
+    return visit.app.chat
+
+
+async def _list(visit: Visit) -> Response:
+    threads = await _chat(visit).threads(visit.caller) if visit.app.chat is not None else []
+    return visit.page("chat.html", threads=threads, is_there=visit.app.chat is not None)
+
+
+async def _show(visit: Visit) -> Response:
+    chat, name = _chat(visit), visit.typed("name")
+    before = visit.asked("before")
+    history = await chat.history(
+        visit.caller, name, limit=_PER_PAGE, before=int(before) if before.isdecimal() else None
+    )
+    if history is None:
+        raise ArgumentError(
+            f"There is no thread {name[:60]!r} of yours.",
+            hint="It may have been removed while this page was open.",
+        )
+    spent = await chat.spending(visit.caller, name)
+    settings = await chat.settings_of(visit.caller, name)
+    return visit.page(
+        "thread.html",
+        name=name,
+        messages=[as_shown(json_object(one)) for one in json_array(history["messages"])],
+        has_more=history["has_more"],
+        spent=spent,
+        tokens=sum(one["prompt_tokens"] + one["completion_tokens"] for one in spent),
+        price=sum(one["cost"] for one in spent),
+        settings=[_setting(visit, chat, one, settings) for one in _TYPES],
+        is_set=bool(settings["set"]),
+    )
+
+
+async def _change(visit: Visit) -> Response:
+    chat, name = _chat(visit), visit.typed("name")
+    if await chat.history(visit.caller, name, limit=1) is None:
+        raise ArgumentError(
+            f"There is no thread {name[:60]!r} of yours.",
+            hint="It may have been removed while this page was open.",
+        )
+    changes: Json = {one: _value(one, visit.typed(one).strip()) for one in _TYPES}
+    await chat.change_settings(visit.caller, name, changes)
+    return visit.go("thread", said="The settings hold from the next turn on.", name=name)
+
+
+_TYPES = get_type_hints(Choices)
+
+
+def _setting(visit: Visit, chat: Chat, name: str, settings: Json) -> Setting:
+    own = json_object(settings["set"])
+    value = _text(name, own[name]) if name in own else ""
+    if visit.was_sent and visit.problem is not None:
+        value = visit.typed(name)
+    return Setting(
+        name=name,
+        words=_NAMES.get(name, name),
+        value=value,
+        options=_options(chat, name),
+        in_force=_text(name, json_object(settings["in_force"])[name]),
+    )
+
+
+def _options(chat: Chat, name: str) -> list[tuple[str, str]]:
+    kind = _TYPES[name]
+    if name == "model":
+        return [(one, one) for one in chat.models.tables]
+    if name == "tools_enabled":
+        whole = ", ".join(KINDS)
+        return [(one, one) for one in (whole, *KINDS, _NEITHER)]
+    if kind is bool:
+        return [("yes", "yes"), ("no", "no")]
+    if get_origin(kind) is Literal:
+        return [(one, str(one).replace("_", " ")) for one in get_args(kind)]
+    return []
+
+
+def _text(name: str, value: object) -> str:
+    """A value of a setting as the form has it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "tools_enabled":
+        kinds = json_array(list(cast("Sequence[str]", value)))
+        return ", ".join(map(str, kinds)) or _NEITHER
+    return str(value)
+
+
+def _value(name: str, text: str) -> object:
+    """What a text of the form means; None: as for all."""
+    if not text:
+        return None
+    if _TYPES[name] is bool:
+        return {"yes": True, "no": False}.get(text, text)
+    if _TYPES[name] is int:
+        return int(text) if text.isdecimal() and len(text) < 10 else text
+    if name == "tools_enabled":
+        return [] if text == _NEITHER else [one.strip() for one in text.split(",")]
+    return text
+
+
+def as_shown(message: Json) -> Json:
+    """A message as the page shows it."""
+    calls = [
+        {
+            "name": json_object(call.get("function")).get("name", ""),
+            "arguments": json_object(call.get("function")).get("arguments", ""),
+        }
+        for call in map(json_object, json_array(message.get("tool_calls")))
+    ]
+    content = message.get("content")
+    text = content if isinstance(content, str) else ""
+    role = str(message.get("role", ""))
+    documents = _documents(text) if role == "tool" else None
+    said, marker, statement = text.rpartition(_EXECUTED) if role == "tool" else (text, "", "")
+    metadata = json_object(message.get("response_metadata"))
+    return {
+        "number": message.get("number"),
+        "role": role,
+        "name": str(message.get("name") or ""),
+        "text": said if marker else text,
+        "executed": statement if marker else "",
+        "documents": documents,
+        "parts": content if isinstance(content, list) else None,
+        "calls": calls,
+        "metadata": metadata,
+        "usage": json_object(metadata.get("token_usage")),
+        "searched": json_object(metadata.get("vs_metadata")),
+        "at": message.get("created_at"),
+    }
+
+
+def _documents(text: str) -> list[Json] | None:
+    """The documents that a search gave; None: it is another result."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found: object = json_object(json_text.loads(text)).get("documents")
+    except ValueError:
+        return None
+    if not isinstance(found, list):
+        return None
+    shown: list[Json] = []
+    for one in map(json_object, json_array(cast("object", found))):
+        about = json_object(one.get("metadata"))
+        if not isinstance(one.get("page_content"), str):
+            return None
+        likeness = about.get("similarity_score")
+        shown.append(
+            {
+                "text": one["page_content"],
+                "citation": str(about.get("citation") or about.get("source") or ""),
+                "collection": str(about.get("searched_table") or ""),
+                "likeness": likeness if isinstance(likeness, int | float) else None,
+            }
+        )
+    return shown
+
+
+ROUTES = (
+    Route(path="chat", show=_list),
+    Route(path="thread", show=_show, act=_change),
+)

@@ -1,0 +1,35 @@
+"""What tasks cost in tokens, against listing all tools; and which tools are used."""
+
+from starlette.responses import Response
+
+from toolgate.base.ids import utc_now
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.telemetry.cost import Account, Usage, account, usage
+
+__all__ = ["ROUTES"]
+
+_PERIODS = {"1": "a day", "7": "a week", "30": "a month"}
+_SHOWN = 50
+
+
+async def _show(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    days = visit.asked("days") if visit.asked("days") in _PERIODS else "1"
+    since = utc_now(plus_s=-86_400.0 * int(days))
+
+    async def count() -> tuple[Account, Usage]:
+        told = await account(visit.app, visit.caller, since)
+        return told, await usage(visit.app, visit.caller, since)
+
+    names = await visit.token_names()
+    found = await visit.figures.look(f"cost {days}", since, count)
+    response = visit.page(
+        "costs.html", found=found, names=names, most=_SHOWN, days=days, periods=_PERIODS
+    )
+    if found is None:
+        response.headers["refresh"] = "2"  # without scripts, too
+    return response
+
+
+ROUTES = (Route(path="cost", show=_show),)

@@ -1,0 +1,54 @@
+"""Guards around calls: all of them, with where they stand."""
+
+from dataclasses import asdict
+
+import orjson
+from starlette.responses import Response
+
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError
+from toolgate.settings import GuardTable
+from toolgate.types import Json
+
+__all__ = ["ROUTES"]
+
+_ABOUT = frozenset({"tools", "projects", "hint", "reason", "source"})
+_CHOSEN = ("hint", "approval", "secrets_in_arguments", "secrets_in_results", "reason")
+_SIZES = ("max_argument_bytes", "max_result_bytes")
+
+
+async def _show(visit: Visit) -> Response:
+    guards = await visit.gateway.admin.guards(visit.caller)
+    return visit.page("guards.html", guards=[(key, table, _does(table)) for key, table in guards])
+
+
+async def _act(visit: Visit) -> Response:
+    admin = visit.gateway.admin
+    if visit.typed("do") == "remove":
+        await admin.remove_guard(visit.caller, visit.typed("id"))
+        return visit.go("guards", said="The guard is gone.")
+    wanted: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
+    wanted["tools"] = visit.typed("tools").split()
+    wanted["projects"] = visit.typed("projects").replace(",", " ").split()
+    wanted["deny"] = {"*": [one for one in visit.typed("deny").splitlines() if one.strip()]}
+    for name in _SIZES:
+        if text := visit.typed(name).strip():
+            if not text.isdecimal():
+                raise ArgumentError(f"{name} is {text[:20]!r}.", allowed="It is a whole number.")
+            wanted[name] = int(text)
+    if not wanted["deny"]["*"]:
+        del wanted["deny"]
+    await admin.add_guard(visit.caller, {key: value for key, value in wanted.items() if value})
+    return visit.go("guards", said="The guard was added; it holds now.")
+
+
+def _does(table: GuardTable) -> list[str]:
+    return [
+        f"{name}: {value if isinstance(value, str | int) else orjson.dumps(value).decode()}"
+        for name, value in asdict(table).items()
+        if value and name not in _ABOUT
+    ]
+
+
+ROUTES = (Route(path="guards", show=_show, act=_act),)

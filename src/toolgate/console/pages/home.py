@@ -1,0 +1,131 @@
+"""The first page: what is up, what happened within the hour, what needs a person."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from starlette.responses import Response
+
+from toolgate.base.ids import utc_now, utc_text
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.gateway.execution import RunningCall
+from toolgate.store import MinuteCount
+from toolgate.telemetry.cost import Account, account
+from toolgate.types import ServerStatus
+
+__all__ = ["ROUTES"]
+
+_MINUTES = 60
+_SOON_S = 7 * 86_400
+_RUNNING = 20
+
+
+async def _show(visit: Visit) -> Response:
+    servers = visit.gateway.servers(visit.caller)
+    states: dict[str, int] = {}
+    for server in servers:
+        states[server.state] = states.get(server.state, 0) + 1
+    troubled = [server for server in servers if server.state in {"down", "degraded", "connecting"}]
+    troubled.sort(key=lambda server: ("down", "degraded", "connecting").index(server.state))
+    tools = sum(server.tools for server in servers)
+    minutes = await _last_hour(visit) if visit.manages else []
+    saved = await _saved(visit) if visit.manages else None
+    response = visit.page(
+        "home.html",
+        servers=servers,
+        states=states,
+        troubled=troubled,
+        tools=tools,
+        minutes=minutes,
+        calls=sum(whole for whole, _ in minutes or ()),
+        errors=sum(failed for _, failed in minutes or ()),
+        running=await _calls(visit),
+        wanted=await _wanted(visit, servers),
+        saved=saved,
+    )
+    if visit.manages and (minutes is None or saved is None):
+        response.headers["refresh"] = "2"  # without scripts, too
+    return response
+
+
+async def _saved(visit: Visit) -> Account | None:
+    """The account of today; None: it is being counted."""
+    today = f"{utc_now()[:10]}T00:00:00.000Z"
+    found = await visit.figures.look(
+        "today", today, lambda: account(visit.app, visit.caller, today)
+    )
+    return found.value if found is not None else None
+
+
+async def _last_hour(visit: Visit) -> list[tuple[int, int]] | None:
+    """Calls and failed ones of each of the last minutes, oldest first; None: being counted."""
+    now = datetime.now(UTC)
+    since = (now - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
+    text = utc_text(since)
+    counted = await visit.figures.look("hour", text, lambda: visit.app.store.audit_minutes(text))
+    if counted is None:
+        return None
+    by_minute = {count.minute: count for count in counted.value}
+    none = MinuteCount(minute="", calls=0, errors=0)
+    found: list[tuple[int, int]] = []
+    for number in range(_MINUTES):
+        minute = utc_text(since + timedelta(minutes=number))[:16]
+        one = by_minute.get(minute, none)
+        found.append((one.calls, one.errors))
+    return found
+
+
+async def _wanted(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, str, str]]:
+    """What needs a person: a sentence, the words of its link, where that leads."""
+    if not visit.manages:
+        return []
+    found: list[tuple[str, str, str]] = []
+    waiting = await visit.gateway.manage.approvals(visit.caller, state="waiting")
+    if waiting:
+        what = f"{len(waiting)} calls wait" if len(waiting) > 1 else "A call waits"
+        found.append((f"{what} for somebody's yes.", "Decide", visit.url("approvals")))
+    by_server = Counter(
+        tool.server
+        for tool in await visit.gateway.manage.held_tools(visit.caller)
+        if tool.state == "held"
+    )
+    for server, count in by_server.items():
+        what = f"{count} tools of {server} have" if count > 1 else f"A tool of {server} has"
+        place = visit.url("server", name=server) + "#held"
+        found.append(
+            (f"{what} changed or look{'' if count > 1 else 's'} suspicious.", "Decide", place)
+        )
+    ended = [login for login in await visit.app.logins.list(visit.caller) if login.state == "ended"]
+    if ended:
+        names = ", ".join(sorted({login.server for login in ended})[:3])
+        what = f"{len(ended)} logins have" if len(ended) > 1 else "A login has"
+        found.append((f"{what} ended, at {names}.", "Log in", visit.url("logins")))
+    down = [server.name for server in servers if server.state == "down"]
+    if down:
+        names = ", ".join(down[:3]) + (f" and {len(down) - 3} more" if len(down) > 3 else "")
+        one = len(down) == 1
+        place = visit.url("server", name=down[0]) if one else visit.url("servers", state="down")
+        found.append((f"{names} {'is' if one else 'are'} down.", "See why", place))
+    now, soon = utc_now(), utc_now(plus_s=_SOON_S)
+    tokens = await visit.gateway.admin.tokens(visit.caller)
+    found += [
+        (f"The token {token.name} expires soon.", "Renew it", visit.url("token", name=token.name))
+        for token in tokens
+        if token.revoked_at is None and token.expires_at and now < token.expires_at < soon
+    ]
+    return found
+
+
+async def _running(visit: Visit) -> Response:
+    """The part of the first page that changes with every call."""
+    return visit.page("running.html", running=await _calls(visit))
+
+
+async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
+    """The calls that run longest, each with who calls."""
+    calls = visit.gateway.running(visit.caller)[:_RUNNING]
+    names = await visit.token_names() if calls and visit.manages else {}
+    return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
+
+
+ROUTES = (Route(path="", show=_show), Route(path="running", show=_running))

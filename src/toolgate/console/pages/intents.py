@@ -1,0 +1,77 @@
+"""Intents: what a message asks for, how sure that is, and the packs that teach it."""
+
+from dataclasses import replace
+from functools import partial
+
+import anyio.to_thread
+from starlette.responses import Response
+
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.intents import DetectRequest
+from toolgate.intents.rules import STANDARD
+from toolgate.packs.lint import Lint, lint
+from toolgate.store import DetectionFilter
+from toolgate.types import Json, json_object
+
+__all__ = ["ROUTES"]
+
+_UNSURE_BELOW = 0.7
+_UNSURE = 20
+
+
+async def _show(visit: Visit) -> Response:
+    message = visit.asked("message").strip()
+    found, enriched = None, None
+    caller = replace(visit.caller, conversation="")
+    if message:
+        [found] = await visit.gateway.detect(caller, DetectRequest(messages=(message[:20_000],)))
+        enriched = await visit.gateway.enrich(caller, message[:20_000])
+    packs = [state.shown() for state in visit.app.packs.current.states] if visit.manages else []
+    unsure = []
+    if visit.manages:
+        unsure = await visit.app.store.detections(
+            DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_UNSURE)
+        )
+    prompts: dict[str, list[str]] = {}
+    for one in unsure:
+        line = " ".join((one.message or "").split())
+        lines = prompts.setdefault(one.intent or one.rival, [])
+        if line and not line.startswith("#") and line not in lines:
+            lines.append(line)
+    return visit.page(
+        "intents.html",
+        prompts=[(intent, lines) for intent, lines in prompts.items() if lines],
+        message=message,
+        found=found,
+        enriched=enriched,
+        packs=packs,
+        checked=await _checked(visit) if visit.manages else None,
+        unsure=unsure,
+        keeps=visit.app.settings.audit.keep_queries,
+    )
+
+
+async def _checked(visit: Visit) -> Lint | None:
+    """What is wrong with the pack that somebody wants to be checked."""
+    name = visit.asked("check")
+    states = visit.app.packs.current.states
+    pack = next((each.pack for each in states if each.name == name and each.pack), None)
+    if pack is None:
+        return None
+    schemas: dict[str, Json] = {}
+    for tool in visit.gateway.reach.tools(visit.caller):
+        schema = json_object(tool.definition.get("inputSchema"))
+        schemas[tool.key] = schema
+        schemas.setdefault(tool.key.partition(":")[2], schema)
+    known = {key.partition(":")[0] for key in schemas if ":" in key}
+    unlisted = [one for one in visit.gateway.server_names(visit.caller) if one not in known]
+    if pack.has_server and pack.name not in known:
+        unlisted.append(pack.name)
+    wanted = partial(
+        lint, pack, model=None, schemas=schemas, variables=STANDARD.keys(), unlisted=unlisted
+    )
+    return await anyio.to_thread.run_sync(wanted)
+
+
+ROUTES = (Route(path="intents", show=_show),)

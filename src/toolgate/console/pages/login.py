@@ -1,0 +1,115 @@
+"""Logging in and out, and the sessions that there are."""
+
+import json
+
+from starlette.responses import Response
+
+from toolgate.base.ids import utc_now
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.console.sessions import COOKIE, Sessions
+from toolgate.errors import ArgumentError, CredentialError
+from toolgate.types import json_array
+
+__all__ = ["ROUTES"]
+
+
+async def _show(visit: Visit) -> Response:
+    if visit.is_known:
+        return visit.go("")
+    return visit.page("login.html", next=visit.typed("next"), sent="", has_ended=False)
+
+
+async def _log_in(visit: Visit) -> Response:
+    console = visit.console
+    token = visit.typed("token").strip()
+    if console is None or visit.is_known:  # in another tab, it may be
+        return _kept(visit) or visit.go("")
+    peer = visit.request.client
+    try:
+        cookie = await console.sessions.open(
+            token,
+            address=peer.host if peer else "",
+            agent=visit.request.headers.get("user-agent", ""),
+        )
+    except CredentialError as error:
+        visit.problem = error
+        return visit.page(
+            "login.html",
+            status=401,
+            next=visit.typed("next"),
+            sent=visit.typed("sent"),
+            has_ended=bool(visit.typed("sent")),
+        )
+    if visit.typed("sent"):
+        visit.csrf = await console.sessions.csrf(cookie)
+        visit.is_known = True
+        visit.caller = await console.caller_of(visit.request, cookie)
+    response = _kept(visit) or visit.go_within(visit.typed("next"))
+    console.set_cookie(response, cookie, visit.request)
+    return response
+
+
+def _kept(visit: Visit) -> Response | None:
+    """The form that was sent when the session had ended; None: there is none."""
+    path, fields = _sent(visit.typed("sent"))
+    if not fields:
+        return None
+    response = visit.page(
+        "again.html",
+        title="Nothing you typed is lost",
+        reasons=["Your session had ended, so this was not sent. Look at it, and send it now."],
+        doubtful=False,
+        path=path,
+        back=path,
+        fields=fields,
+    )
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+async def _log_out(visit: Visit) -> Response:
+    console = visit.console
+    assert console is not None
+    await console.sessions.end(visit.request.cookies.get(COOKIE, ""))
+    response = visit.go("login")
+    console.set_cookie(response, Sessions.new_cookie(), visit.request)
+    return response
+
+
+async def _sessions(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    cookie = visit.request.cookies.get(COOKIE, "")
+    now = utc_now()
+    sessions = [
+        (session, Sessions.is_of(cookie, session))
+        for session in await visit.app.store.sessions()
+        if session.expires_at > now
+    ]
+    required = visit.gateway.admission.required
+    return visit.page("sessions.html", sessions=sessions, required=required)
+
+
+async def _end_session(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    if not await visit.app.store.delete_session(visit.typed("session")):
+        raise ArgumentError("The session has ended already.")
+    return visit.go("sessions", said="The session has ended.")
+
+
+def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The form that came when a session had ended: where to, and its fields."""
+    try:
+        given = json_array(json.loads(text)) if text else []
+    except ValueError:
+        given = []
+    path, fields = (given[0], given[1]) if len(given) == 2 else ("", None)
+    pairs = [json_array(pair) for pair in json_array(fields)]
+    return str(path), [(str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2]
+
+
+ROUTES = (
+    Route(path="login", show=_show, act=_log_in, is_open=True),
+    Route(path="logout", act=_log_out, is_open=True),
+    Route(path="sessions", show=_sessions, act=_end_session),
+)

@@ -1,0 +1,121 @@
+"""Projects: their servers, and what differs there."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from starlette.responses import Response
+
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError
+from toolgate.security.access import LIMITS, ProjectView
+from toolgate.types import Json
+
+__all__ = ["ROUTES"]
+
+_SEARCHES = (
+    ("", "As for all"),
+    ("off", "Off: all tools are listed"),
+    ("bm25", "By words (bm25)"),
+    ("hybrid", "By words and meaning (hybrid)"),
+    ("cloud", "By a search service (cloud)"),
+)
+_MODES = (
+    ("", "As for all"),
+    ("auto", "By size"),
+    ("all", "The real tools"),
+    ("meta", "The meta-tools"),
+)
+
+
+async def _list(visit: Visit) -> Response:
+    projects = await visit.gateway.admin.projects(visit.caller)
+    return visit.page("projects.html", projects=projects, name=visit.typed("name"))
+
+
+async def _create(visit: Visit) -> Response:
+    name = visit.typed("name").strip()
+    await visit.gateway.admin.save_project(visit.caller, name, settings={}, new=True)
+    return visit.go("project", said=f"The project {name} was made.", name=name)
+
+
+async def _view(visit: Visit, name: str) -> ProjectView:
+    for project in await visit.gateway.admin.projects(visit.caller):
+        if project.name == name:
+            return project
+    raise ArgumentError(
+        f"There is no project {name[:60]!r}.",
+        hint="It may have been removed while this page was open.",
+    )
+
+
+async def _show(visit: Visit) -> Response:
+    project = await _view(visit, visit.typed("name"))
+    settings = asdict(project.settings)
+    return visit.page(
+        "project.html",
+        project=project,
+        settings=settings,
+        state=_state_of(project),
+        is_stored=project.source == "store",
+        searches=_SEARCHES,
+        modes=_MODES,
+        limits=LIMITS,
+        servers=visit.gateway.server_names(visit.caller),
+        general=visit.app.settings,
+    )
+
+
+async def _act(visit: Visit) -> Response:
+    name = visit.typed("name")
+    if visit.typed("do") == "remove":
+        await visit.gateway.admin.delete_project(visit.caller, name)
+        return visit.go("projects", said=f"The project {name} was removed.")
+    project = await _view(visit, name)
+    if visit.typed("state") != _state_of(project):
+        raise ArgumentError(
+            f"Somebody else has changed the project {name!r} since you opened it.",
+            hint="What holds now is shown beside each field; what you typed is still there. Save"
+            " once more to put yours in its place.",
+        )
+    await visit.gateway.admin.save_project(visit.caller, name, settings=_settings(visit, project))
+    return visit.go("project", said=f"The project {name} was saved.", name=name)
+
+
+def _settings(visit: Visit, project: ProjectView) -> Json:
+    """What was typed, with None for what goes back to what holds for all."""
+    limits = {name: visit.typed(f"limit_{name}").strip() for name in LIMITS}
+    found: dict[str, Any] = {
+        "optimization": visit.typed("optimization") or None,
+        "mode": visit.typed("mode") or None,
+        "budget_tokens": _number("The budget", visit.typed("budget_tokens")),
+        "pinned": [line.strip() for line in visit.typed("pinned").splitlines() if line.strip()],
+        "read_only": visit.typed("read_only") == "true",
+        "shared_servers": visit.typed("shared_servers") == "true",
+        "limits": {name: _number(name, text) for name, text in limits.items() if text},
+    }
+    if project.source == "store":
+        found["servers"] = visit.all_typed("servers")
+    return found
+
+
+def _number(what: str, text: str) -> int | None:
+    if not text.strip():
+        return None
+    if not text.strip().isdecimal() or len(text) > 15:
+        raise ArgumentError(f"{what} is {text[:40]!r}.", allowed="It is a whole number.")
+    return int(text)
+
+
+def _state_of(project: ProjectView) -> str:
+    """Changes when anybody changes the project."""
+    text = json.dumps([asdict(project.settings), project.servers], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+ROUTES = (
+    Route(path="projects", show=_list, act=_create),
+    Route(path="project", show=_show, act=_act),
+)

@@ -1,0 +1,220 @@
+"""The search playground: what a model would get for a request, and why."""
+
+from dataclasses import dataclass, replace
+
+from starlette.responses import Response
+
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError, ForbiddenError, ToolgateError
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.search import WEIGHTS, Discovery
+from toolgate.security.access import Shown
+from toolgate.security.authn import identity_of
+from toolgate.types import CONSOLE, Caller, Json, json_array, json_object
+
+__all__ = ["ROUTES"]
+
+_LIMITS = (5, 10, 20)
+_WITHHELD = 5
+_WEIGHED = {
+    "dense_weight": "Meaning, against words",
+    "clause_weight": "Best step, against the whole request",
+    "server_weight": "How near its server is",
+    "context_weight": "Background of the task",
+}
+"""Weights that a look may change, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withheld:
+    """A tool that would have been found."""
+
+    key: str
+    """`server:tool`."""
+
+    reason: str
+    """What keeps it from whoever asks."""
+
+
+async def _show(visit: Visit) -> Response:
+    wanted = visit.typed("q").strip()
+    limit_text = visit.typed("limit", "5")
+    limit = int(limit_text) if limit_text in {str(one) for one in _LIMITS} else _LIMITS[0]
+    name = visit.typed("as")
+    found: Discovery | None = None
+    withheld: list[Withheld] = []
+    weights = _weights(visit)
+    about: Caller | None = None
+    if wanted and visit.problem is None:
+        try:
+            about = await _about(visit, name)
+        except ForbiddenError as error:  # that token has nothing to do with that project
+            visit.problem = error
+    if about is not None:
+        request = DiscoverRequest(queries=(wanted[:1000],), max_results=limit, weights=weights)
+        found = await visit.gateway.discover(about, request)
+        if name:
+            withheld = await _withheld(visit, request, found, name)
+    return visit.page(
+        "search.html",
+        word=wanted,
+        limit=limit,
+        limits=_LIMITS,
+        name=name,
+        names=[token.name for token in await visit.gateway.admin.tokens(visit.caller)]
+        if visit.manages
+        else [],
+        project=visit.asked("in"),
+        projects=[one.name for one in await visit.gateway.admin.projects(visit.caller)]
+        if visit.manages
+        else [],
+        found=found,
+        withheld=withheld,
+        reasons=_reasons,
+        weights=weights,
+        weighed=_WEIGHED,
+        usual=visit.app.settings.search.options.get("hybrid", {}),
+    )
+
+
+def _weights(visit: Visit) -> dict[str, float]:
+    """The weights that were typed; one that is none becomes the problem that the page shows."""
+    found: dict[str, float] = {}
+    for name in WEIGHTS:
+        text = visit.typed(name).strip().replace(",", ".")
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= 1:
+            visit.problem = ArgumentError(
+                f"The weight “{_WEIGHED[name]}” is {text[:40]!r}.",
+                allowed="Weights are numbers from 0 to 1.",
+            )
+            continue
+        found[name] = value
+    return found
+
+
+async def _about(visit: Visit, name: str) -> Caller:
+    """Whose search it is, and in which project."""
+    project = visit.asked("in")
+    if project:
+        visit.gateway.reach.must_manage(visit.caller)
+    if not name:
+        return replace(visit.caller, project_id=project) if project else visit.caller
+    token = await visit.gateway.admin.token_named(visit.caller, name)
+    shown = Shown(
+        header_project=project or None,
+        client=CONSOLE,
+        conversation=f"console {visit.caller.caller_id}",
+    )
+    return visit.gateway.admission.caller_of(identity_of(token), shown)
+
+
+async def _withheld(
+    visit: Visit, request: DiscoverRequest, found: Discovery, name: str
+) -> list[Withheld]:
+    """What whoever looks would have found and the other one has not, with the reason."""
+    mine = await visit.gateway.discover(visit.caller, request)
+    theirs = {one.tool_key for one in found.results}
+    missing = [one.tool_key for one in mine.results if one.tool_key not in theirs and not one.weak]
+    identity = identity_of(await visit.gateway.admin.token_named(visit.caller, name))
+    withheld: list[Withheld] = []
+    for key in missing[:_WITHHELD]:
+        told = await visit.gateway.manage.explain(visit.caller, key, identity=identity)
+        shut = [stage for stage in told["stages"] if not stage["passed"]]
+        if shut:
+            withheld.append(Withheld(key=key, reason=shut[0]["reason"]))
+    return withheld
+
+
+def _reasons(fields: Json) -> list[tuple[str, str]]:
+    """Why a tool was found, as pairs of words."""
+    told = [
+        (f"Words in the {field}", ", ".join(map(str, json_array(words))))
+        for field, words in json_object(fields.get("matched")).items()
+    ]
+    names = {
+        "covered": "Share of the request in words",
+        "cosine": "Likeness in meaning",
+        "usage": "Earlier use",
+        "intent": "Intent",
+        "ranked": "Before the chat model chose",
+        "score": "Score",
+    }
+    told += [(words, _number(fields[name])) for name, words in names.items() if fields.get(name)]
+    return told
+
+
+def _number(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+async def _mark(visit: Visit) -> Response:
+    right = visit.typed("mark") == "right"
+    if visit.typed("as") or visit.typed("in"):
+        raise ArgumentError(
+            "Only your own searches can be marked.",
+            hint="Search as yourself and in no project.",
+        )
+    await visit.gateway.manage.mark(visit.caller, visit.typed("key"), right=right)
+    word = "right" if right else "wrong"
+    return visit.go(
+        "search",
+        said=f"{visit.typed('key')} is marked {word} for this request.",
+        q=visit.typed("q"),
+        limit=visit.typed("limit"),
+        **{weight: visit.typed(weight) for weight in WEIGHTS},
+    )
+
+
+# Why can they not see it?
+
+
+async def _why(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    tool, name = visit.asked("tool").strip(), visit.asked("token")
+    told: Json | None = None
+    problem: ToolgateError | None = None
+    tokens = await visit.gateway.admin.tokens(visit.caller)
+    if tool:
+        try:
+            told = await _explained(visit, tool, name)
+        except ForbiddenError:
+            raise
+        except ToolgateError as error:
+            problem = error
+    visit.problem = problem
+    return visit.page(
+        "why.html",
+        tool=tool,
+        name=name,
+        query=visit.asked("query"),
+        names=[token.name for token in tokens],
+        told=told,
+    )
+
+
+async def _explained(visit: Visit, tool: str, name: str) -> Json:
+    if not name:
+        return await visit.gateway.manage.explain(
+            visit.caller, tool, identity=visit.caller.identity, query=visit.asked("query")
+        )
+    token = await visit.gateway.admin.token_named(visit.caller, name)
+    return await visit.gateway.manage.explain(
+        visit.caller,
+        tool,
+        identity=identity_of(token),
+        query=visit.asked("query"),
+        problem=visit.gateway.admin.problem_of(token),
+    )
+
+
+ROUTES = (
+    Route(path="search", show=_show, act=_mark),
+    Route(path="why", show=_why),
+)

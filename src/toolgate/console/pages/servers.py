@@ -1,0 +1,342 @@
+"""Servers: how each is, what it wrote, adding some, switching off and on, approving changes."""
+
+import shlex
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import orjson
+from starlette.responses import Response
+
+from toolgate.app.server_check import try_server
+from toolgate.console.pages.credentials import may_log_in
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
+from toolgate.settings import (
+    parse_document,
+    redact,
+    server_name,
+    server_spec,
+    server_tables,
+    translate,
+)
+from toolgate.settings.clients import Machine, find
+from toolgate.types import Json, ServerStatus, json_object
+
+__all__ = ["ROUTES"]
+
+_STATES = ("ready", "degraded", "connecting", "down", "disabled")
+_PASTED = Path("pasted.json")
+_MOST_TOOLS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A server that somebody may want to add."""
+
+    name: str
+    """As it will be called."""
+
+    config: Json
+    """The keys of a `[server.NAME]` table."""
+
+    place: str = ""
+    """Where it was found."""
+
+    notices: tuple[str, ...] = ()
+    """What could not be taken over."""
+
+    trial: Json = field(default_factory=dict[str, Any])
+    """How it did when it was tried; empty: it was not."""
+
+    error: str = ""
+    """Why it cannot be used; empty: nothing is known against it."""
+
+    @property
+    def shown(self) -> str:
+        """What it starts or where it is, without secrets."""
+        config = redact(self.config)
+        if config.get("url"):
+            return str(config["url"])
+        words = [str(config.get("command", "")), *map(str, config.get("args", ()))]
+        return shlex.join(words)
+
+    @property
+    def as_text(self) -> str:
+        """All of it, for the next step."""
+        return orjson.dumps({"name": self.name, "config": self.config}).decode()
+
+
+async def _list(visit: Visit) -> Response:
+    wanted, word = visit.asked("state"), visit.asked("q").strip().lower()
+    servers = visit.gateway.servers(visit.caller)
+    shown = [
+        server
+        for server in servers
+        if (not wanted or server.state == wanted) and word in server.name.lower()
+    ]
+    counts = {state: sum(server.state == state for server in servers) for state in _STATES}
+    return visit.page(
+        "servers.html", servers=shown, total=len(servers), counts=counts, state=wanted, word=word
+    )
+
+
+def _status(visit: Visit, name: str) -> ServerStatus:
+    server = visit.gateway.server(visit.caller, name)
+    if server is None:
+        raise UnknownServerError(
+            f"There is no server {name[:60]!r}.",
+            hint="It may have been removed while this page was open. See the list of servers.",
+        )
+    return server
+
+
+async def _show(visit: Visit) -> Response:
+    server = _status(visit, visit.typed("name"))
+    entries = [
+        tool for tool in visit.gateway.reach.tools(visit.caller) if tool.server == server.name
+    ]
+    switched: dict[str, bool] = {}
+    held = []
+    if visit.manages:
+        switched = dict(visit.gateway.manage.spec(visit.caller, server.name).tool_permissions)
+        held = [
+            tool
+            for tool in await visit.gateway.manage.held_tools(visit.caller)
+            if tool.server == server.name
+        ]
+    off = sorted(name for name, allowed in switched.items() if not allowed)
+    return visit.page(
+        "server.html",
+        server=server,
+        tools=entries[:_MOST_TOOLS],
+        more=max(0, len(entries) - _MOST_TOOLS),
+        off=off,
+        held=held,
+        is_stored=server.source == "store",
+        may_log_in=any(
+            spec.name == server.name and may_log_in(visit, spec)
+            for spec in visit.app.logins.specs(visit.caller)
+        ),
+    )
+
+
+async def _act(visit: Visit) -> Response:
+    manage, caller = visit.gateway.manage, visit.caller
+    name, tool = visit.typed("name"), visit.typed("tool")
+    match visit.typed("do"):
+        case "enable" | "disable" as word:
+            await manage.enable_server(caller, name, word == "enable")
+            said = f"{name} is switched {'on' if word == 'enable' else 'off'}."
+        case "restart":
+            await manage.restart_server(caller, name)
+            said = f"{name} is connected anew."
+        case "remove":
+            await manage.remove_server(caller, name)
+            return visit.go("servers", said=f"{name} was removed.")
+        case "approve" | "reject" as word:
+            await manage.decide_held(caller, name, tool, accept=word == "approve")
+            said = f"{tool} is {'approved' if word == 'approve' else 'kept back'}."
+        case "switch":
+            allowed = visit.typed("allowed") == "true"
+            await manage.switch_tool(caller, name, tool, allowed=allowed)
+            said = f"{tool} is switched {'on' if allowed else 'off'} for everybody."
+        case word:
+            raise ArgumentError(f"Nothing is called {word[:40]!r} here.")
+    return visit.go("server", said=said, name=name)
+
+
+# Adding
+
+
+async def _add_page(visit: Visit) -> Response:
+    visit.gateway.reach.must_manage(visit.caller)
+    found = await anyio.to_thread.run_sync(_found) if visit.asked("found") else []
+    known = set(visit.gateway.server_names(visit.caller))
+    return visit.page(
+        "server_add.html",
+        found=found,
+        looked=bool(visit.asked("found")),
+        known=known,
+        projects=[one.name for one in await visit.gateway.admin.projects(visit.caller)],
+        can_save=visit.app.settings.config_file is not None,
+    )
+
+
+async def _check(visit: Visit) -> Response:
+    """Show what is about to be added, after a trial where one was asked for."""
+    visit.gateway.reach.must_manage(visit.caller)
+    candidates = _candidates(visit)
+    if not candidates:
+        raise ArgumentError("No server was named.", hint="Fill in one of the forms.")
+    if visit.typed("do") == "test":
+        candidates = [await _tried(visit, one) for one in candidates]
+    return visit.page(
+        "server_check.html",
+        candidates=candidates,
+        project=visit.typed("for"),
+        save=visit.typed("save") == "true",
+        tested=visit.typed("do") == "test",
+    )
+
+
+async def _save(visit: Visit) -> Response:
+    added: list[str] = []
+    failed: list[Candidate] = []
+    wanted = [_read_candidate(text) for text in visit.all_typed("take")]
+    if not wanted:
+        raise ArgumentError("No server was chosen.", hint="Mark the ones to add.")
+    for one in wanted:
+        try:
+            await visit.gateway.manage.add_server(
+                visit.caller,
+                one.name,
+                one.config,
+                save=visit.typed("save") == "true",
+                project=visit.typed("for"),
+            )
+            added.append(one.name)
+        except ToolgateError as error:
+            if isinstance(error, StoreError) and not added:
+                raise  # nothing is certain but that: it can be sent again as a whole
+            failed.append(replace(one, error=str(error)))
+    if failed:
+        said = f"Added: {', '.join(added)}." if added else ""
+        return visit.page(
+            "server_check.html",
+            status=400,
+            candidates=failed,
+            project=visit.typed("for"),
+            save=visit.typed("save") == "true",
+            tested=False,
+            done=said,
+        )
+    if len(added) == 1:
+        return visit.go("server", said=f"{added[0]} was added.", name=added[0])
+    return visit.go("servers", said=f"{len(added)} servers were added.")
+
+
+def _candidates(visit: Visit) -> list[Candidate]:
+    match visit.typed("kind"):
+        case "form":
+            return [_from_form(visit)]
+        case "json":
+            return _from_text(visit.typed("text"))
+        case "found":
+            return [_read_candidate(text) for text in visit.all_typed("take")]
+        case word:
+            raise ArgumentError(f"Servers cannot be added by {word[:40]!r}.")
+
+
+def _from_form(visit: Visit) -> Candidate:
+    place, config = visit.typed("place").strip(), dict[str, Any]()
+    if not place:
+        raise ArgumentError(
+            "It was not said what to start or where to connect.",
+            allowed="A command such as `npx -y some-server`, or an address such as"
+            " https://example.org/mcp.",
+        )
+    pairs = _pairs(visit.typed("pairs"))
+    if place.startswith(("http://", "https://")):
+        config = {"url": place} | ({"headers": pairs} if pairs else {})
+    else:
+        try:
+            words = shlex.split(place)
+        except ValueError as error:
+            raise ArgumentError(f"The command cannot be read: {error}.") from error
+        config = {"command": words[0], "args": words[1:]} | ({"env": pairs} if pairs else {})
+    name = visit.typed("name").strip()
+    if not name:
+        raise ArgumentError("The server has no name.", allowed="Such as: github.")
+    return Candidate(name=name, config=config)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Lines of `NAME=value` or `Name: value`."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        equals, colon = line.find("="), line.find(":")
+        place = min(at for at in (equals, colon, len(line)) if at >= 0)
+        if place == len(line):
+            raise ArgumentError(
+                f"The line {line[:40]!r} is no pair.", allowed="NAME=value, one a line."
+            )
+        found[line[:place].strip()] = line[place + 1 :].strip()
+    return found
+
+
+def _from_text(text: str) -> list[Candidate]:
+    """The servers of a pasted configuration, of any client."""
+    text = text.strip()
+    if not text:
+        raise ArgumentError("Nothing was pasted.", allowed='Such as {"mcpServers": {…}}.')
+    if text.startswith('"'):
+        text = "{" + text + "}"
+    document = parse_document(text, _PASTED)
+    tables = [table for _, table in server_tables(document)]
+    if not tables:  # the inside of mcpServers, or one server alone
+        root = document.root
+        tables = [{"server": root} if "command" in root or "url" in root else root]
+    found: list[Candidate] = []
+    for table in tables:
+        for name, entry in table.items():
+            config = json_object(entry)
+            if not config:
+                raise ArgumentError(
+                    f"{name[:40]!r} is no server.", allowed="An object with command or url."
+                )
+            made = translate(config, _PASTED)
+            found.append(
+                Candidate(name=server_name(name), config=made.config, notices=made.notices)
+            )
+    return found
+
+
+def _found() -> list[Candidate]:
+    """The servers of the clients on this machine."""
+    candidates: list[Candidate] = []
+    for file in find(Machine.this()):
+        where = f"{file.client.title}: {file.path}"
+        if file.error:
+            candidates.append(Candidate(name="", config={}, place=where, error=file.error))
+        candidates += [
+            Candidate(
+                name=server_name(server.name),
+                config=server.config,
+                place=where,
+                notices=server.notices,
+            )
+            for server in file.servers
+            if not server.is_toolgate
+        ]
+    return candidates
+
+
+def _read_candidate(text: str) -> Candidate:
+    try:
+        given = json_object(orjson.loads(text))
+    except ValueError as error:
+        raise ArgumentError("The server that was chosen cannot be read.") from error
+    return Candidate(name=str(given.get("name", "")), config=json_object(given.get("config")))
+
+
+async def _tried(visit: Visit, one: Candidate) -> Candidate:
+    try:
+        spec = server_spec(one.name, one.config)
+    except ToolgateError as error:
+        return replace(one, error=str(error))
+    done = await try_server(visit.app.settings, spec)
+    return replace(one, trial=asdict(done))
+
+
+ROUTES = (
+    Route(path="servers", show=_list),
+    Route(path="server", show=_show, act=_act),
+    Route(path="servers/add", show=_add_page),
+    Route(path="servers/check", show=_add_page, act=_check),
+    Route(path="servers/save", show=_add_page, act=_save),
+)

@@ -1,0 +1,259 @@
+"""Tools: all of them, and one: what it is, who may use it, what it costs, trying it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from starlette.responses import Response
+
+from toolgate.base.ids import utc_now
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.catalog import Entry
+from toolgate.catalog.scanner import Version
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.console.schema_form import arguments_of, fields_of
+from toolgate.errors import ForbiddenError, RpcError, StoreError
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.search import signature
+from toolgate.security.access import Shown
+from toolgate.security.authn import identity_of
+from toolgate.store import ToolUse
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["ROUTES"]
+
+_PER_PAGE = 50
+_RANKED = 20
+_MOST_TOKENS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A tool in a list."""
+
+    key: str
+    """`server:tool`."""
+
+    description: str
+    """Its first lines."""
+
+    read_only: bool
+    """Whether it is marked so."""
+
+    destructive: bool
+    """Whether it may destroy something, as it says itself."""
+
+    tokens: int
+    """What its definition costs."""
+
+    relevance: float | None = None
+    """How well it fits what was searched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Right:
+    """What one token may do with a tool."""
+
+    token: str
+    """Its name."""
+
+    allowed: bool
+    """Whether it may use it."""
+
+    reason: str
+    """Why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept:
+    rights: Sequence[Right] = ()
+    uses: Sequence[ToolUse] = ()
+    versions: Sequence[Version] = ()
+
+
+async def _list(visit: Visit) -> Response:
+    wanted, server = visit.asked("q").strip(), visit.asked("server")
+    entries = visit.gateway.reach.tools(visit.caller)
+    if server:
+        entries = [tool for tool in entries if tool.server == server]
+    total, ranked = len(entries), list[Row]()
+    if wanted:
+        ranked = await _ranked(visit, wanted, server)
+        word = wanted.lower()
+        found = {row.key for row in ranked}
+        entries = [tool for tool in entries if word in tool.key.lower() and tool.key not in found]
+    pages = max(1, -(-len(entries) // _PER_PAGE))
+    page = min(visit.page_number(), pages)
+    rows = [_row(entry) for entry in entries[(page - 1) * _PER_PAGE : page * _PER_PAGE]]
+    return visit.page(
+        "tools.html",
+        rows=rows,
+        ranked=ranked,
+        total=total,
+        named=len(entries),
+        page=page,
+        pages=pages,
+        word=wanted,
+        server=server,
+        servers=visit.gateway.server_names(visit.caller),
+    )
+
+
+async def _ranked(visit: Visit, wanted: str, server: str) -> list[Row]:
+    """The tools that a model would be shown for a request."""
+    request = DiscoverRequest(
+        queries=(wanted[:1000],),
+        max_results=_RANKED,
+        servers=(server,) if server else (),
+        include_core=False,
+    )
+    found = await visit.gateway.discover(visit.caller, request)
+    rows: list[Row] = []
+    for one in found.results:
+        entry = visit.gateway.reach.known(visit.caller, one.tool_key)
+        if entry is not None and not one.weak:
+            rows.append(_row(entry, relevance=one.relevance))
+    return rows
+
+
+def _row(entry: Entry, *, relevance: float | None = None) -> Row:
+    definition = entry.definition
+    hints = json_object(definition.get("annotations"))
+    return Row(
+        key=entry.key,
+        description=" ".join(str(definition.get("description") or "")[:600].split()),
+        read_only=entry.read_only,
+        destructive=hints.get("destructiveHint") is True and not entry.read_only,
+        tokens=estimate_tokens(entry.raw),
+        relevance=relevance,
+    )
+
+
+async def _show(visit: Visit) -> Response:
+    return await _tool_page(visit)
+
+
+async def _tool_page(
+    visit: Visit,
+    *,
+    result: "_Result | None" = None,
+    took_ms: float | None = None,
+    arguments: Json | None = None,
+) -> Response:
+    entry = visit.gateway.reach.tool(visit.caller, visit.typed("key"))
+    try:
+        kept = await _kept(visit, entry.key)
+    except StoreError:
+        if result is None:
+            raise
+        kept = _Kept()  # the tool has run, and what it gave is shown whatever the store does
+    definition = entry.definition
+    schema = json_object(definition.get("inputSchema"))
+    call = signature(entry.name, schema)
+    return visit.page(
+        "tool.html",
+        entry=entry,
+        definition=definition,
+        description=str(definition.get("description") or ""),
+        hints=_hints(definition),
+        fields=fields_of(schema),
+        output=definition.get("outputSchema"),
+        signature=call,
+        signature_tokens=estimate_tokens(call),
+        definition_tokens=estimate_tokens(entry.raw),
+        server=visit.gateway.server(visit.caller, entry.server),
+        rights=kept.rights,
+        uses=kept.uses,
+        required=visit.gateway.admission.required,
+        versions=kept.versions,
+        indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
+        result=result,
+        took_ms=took_ms,
+        arguments=arguments,
+    )
+
+
+async def _kept(visit: Visit, key: str) -> "_Kept":
+    """What the store says of a tool to those who look after it."""
+    if not visit.manages:
+        return _Kept()
+    return _Kept(
+        rights=await _rights(visit, key),
+        uses=await visit.app.store.tool_uses(utc_now(plus_s=-7 * 86_400), tool=key),
+        versions=await visit.gateway.manage.tool_versions(visit.caller, key),
+    )
+
+
+def _hints(definition: Json) -> list[str]:
+    """What a tool says about itself, in words."""
+    hints = json_object(definition.get("annotations"))
+    words = {
+        "readOnlyHint": ("only reads", "may change things"),
+        "destructiveHint": ("may destroy things", "destroys nothing"),
+        "idempotentHint": ("doing it twice does no more than once", ""),
+        "openWorldHint": ("reaches the world outside", "stays inside"),
+    }
+    found = [
+        words[name][0 if hints[name] else 1] for name in words if isinstance(hints.get(name), bool)
+    ]
+    return [word for word in found if word]
+
+
+async def _rights(visit: Visit, key: str) -> list[Right]:
+    """Who may use a tool, of those who have a token."""
+    found: list[Right] = []
+    now = utc_now()
+    for token in (await visit.gateway.admin.tokens(visit.caller))[:_MOST_TOKENS]:
+        if token.revoked_at is not None or (token.expires_at or "~") <= now:
+            continue
+        try:
+            about = visit.gateway.admission.caller_of(identity_of(token), Shown())
+        except ForbiddenError as error:
+            found.append(Right(token=token.name, allowed=False, reason=error.failed))
+            continue
+        verdict = visit.gateway.manage.verdict(about, key)
+        found.append(Right(token=token.name, allowed=verdict.allowed, reason=verdict.rule))
+    return found
+
+
+async def _try(visit: Visit) -> Response:
+    entry = visit.gateway.reach.tool(visit.caller, visit.typed("key"))
+    fields = fields_of(json_object(entry.definition.get("inputSchema")))
+    arguments = arguments_of(fields, visit.typed)
+    began = perf_counter()
+    try:
+        result = await visit.gateway.execute(visit.caller, entry.key, arguments)
+    except RpcError as error:
+        result = {"isError": True, "content": [{"type": "text", "text": error.message}]}
+    took_ms = (perf_counter() - began) * 1000
+    return await _tool_page(visit, result=_Result(result), took_ms=took_ms, arguments=arguments)
+
+
+class _Result:
+    """What a tool gave, for people."""
+
+    def __init__(self, whole: Json) -> None:
+        self.whole = whole
+        self.is_error = whole.get("isError") is True
+        self.asks = whole.get("resultType") == "input_required"
+        self.structured: object = whole.get("structuredContent")
+        self.size = len(str(whole))
+
+    @property
+    def blocks(self) -> list[tuple[str, str]]:
+        """Kind and text of each block of content."""
+        found: list[tuple[str, str]] = []
+        for block in json_array(self.whole.get("content")):
+            each: dict[str, Any] = json_object(block)
+            kind = str(each.get("type", ""))
+            text = each.get("text") if kind == "text" else each.get("uri") or each.get("mimeType")
+            found.append((kind, str(text or "")))
+        return found
+
+
+ROUTES = (
+    Route(path="tools", show=_list),
+    Route(path="tool", show=_show, act=_try, acts_outside=True),
+)

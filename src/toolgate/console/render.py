@@ -1,0 +1,147 @@
+"""From values to pages: the templates, and what all of them know."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from importlib.resources import files
+from urllib.parse import unquote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import toolgate
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.console import safe_text
+from toolgate.console.charts import sparkline, trendline
+from toolgate.console.request import SAID, Visit
+from toolgate.settings import redact
+from toolgate.types import json_object
+
+__all__ = ["STATIC", "Renderer", "static_file"]
+
+STATIC = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+}
+"""Files that pages load, with their types."""
+
+_FOLDER = files("toolgate.console").joinpath("static")
+
+_PAGES = (
+    ("", "Home", False),
+    ("servers", "Servers", False),
+    ("tools", "Tools", False),
+    ("search", "Search", False),
+    ("intents", "Intents", False),
+    ("projects", "Projects", True),
+    ("tokens", "Tokens", True),
+    ("permissions", "Permissions", True),
+    ("guards", "Guards", True),
+    ("logins", "Logins", False),
+    ("approvals", "Approvals", False),
+    ("audit", "Audit", True),
+    ("chat", "Chat", False),
+    ("evaluation", "Evaluation", True),
+)
+"""Pages in the order of the menu: path, name, whether only who manages sees it."""
+
+
+_WITHIN = {
+    "server": "servers",
+    "tool": "tools",
+    "project": "projects",
+    "token": "tokens",
+    "why": "permissions",
+    "thread": "chat",
+}
+"""Pages that belong to one of the menu."""
+
+
+class Renderer:
+    """Makes pages from templates, all with escaping."""
+
+    def __init__(self) -> None:
+        self._templates = Environment(
+            loader=PackageLoader("toolgate.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        filters = {
+            "ago": safe_text.ago,
+            "asdict": asdict,
+            "compact": safe_text.compact,
+            "count": safe_text.count,
+            "cut": safe_text.cut,
+            "duration": safe_text.duration,
+            "hushed": _hushed,
+            "json": _pretty,
+            "plain": safe_text.plain,
+            "size": safe_text.size,
+            "tokens": estimate_tokens,
+            "visible": safe_text.visible,
+            "when": safe_text.when,
+        }
+        self._templates.filters.update(filters)  # pyright: ignore[reportUnknownMemberType]
+        known = {"sparkline": sparkline, "trendline": trendline, "version": toolgate.__version__}
+        self._templates.globals.update(known)  # pyright: ignore[reportUnknownMemberType]
+
+    def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
+        """The HTML of a page."""
+        path = visit.request.scope["path"].partition("/console")[2].strip("/")
+        return self._templates.get_template(template).render(
+            visit=visit,
+            url=visit.url,
+            said=unquote(visit.request.cookies.get(SAID, "")),
+            here=path.partition("/")[0],
+            within=_WITHIN.get(path.partition("/")[0]),
+            menu=_menu(visit),
+            static=self._static,
+            csrf_field=_csrf_field(visit),
+            **values,
+        )
+
+    @cached_property
+    def _static(self) -> Mapping[str, str]:
+        """Names of the files with what changes when they do, so that browsers keep them."""
+        return {
+            name: f"static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
+            for name in STATIC
+        }
+
+
+def static_file(name: str) -> bytes:
+    """A file that pages load."""
+    return _FOLDER.joinpath(name).read_bytes()
+
+
+def _menu(visit: Visit) -> list[tuple[str, str, bool]]:
+    """The pages that somebody can open."""
+    if not visit.is_known:
+        return []
+    manages, has_chat = visit.manages, visit.app.chat is not None
+    return [page for page in _PAGES if (manages or not page[2]) and (has_chat or page[0] != "chat")]
+
+
+def _csrf_field(visit: Visit) -> Markup:
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(visit.csrf)
+
+
+def _pretty(value: object) -> str:
+    """JSON for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _hushed(text: str) -> str:
+    """What a form carries, as it may be shown: a server's configuration without secrets."""
+    try:
+        given = json_object(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+    config = json_object(given.get("config"))
+    return json.dumps({**given, "config": redact(config)}, ensure_ascii=False) if config else text

@@ -1,0 +1,125 @@
+"""Who is logged in: a cookie instead of a token, and a row in the store that can be taken away.
+
+The row holds the token, sealed with a key that only the cookie has: a session is worth exactly what
+its token is worth, asked anew with each request, and who reads the database has nothing.
+"""
+
+import hashlib
+import hmac
+from dataclasses import replace
+from secrets import token_bytes, token_urlsafe
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from toolgate.base.ids import utc_now
+from toolgate.errors import CredentialError
+from toolgate.security.access import Admission, Shown
+from toolgate.store import Store, StoredSession
+from toolgate.types import CONSOLE, Caller
+
+__all__ = ["COOKIE", "SESSION_S", "Sessions"]
+
+COOKIE = "toolgate_session"
+"""Name of the cookie."""
+
+SESSION_S = 12 * 3600
+"""Seconds without a request after which a session is over."""
+
+_TOUCH_S = 300
+_SECRET = "console"  # noqa: S105 - the name of one
+_NONCE_BYTES = 12
+_MOST_AGENT = 200
+
+
+class Sessions:
+    """Opens, checks and ends sessions."""
+
+    def __init__(self, store: Store, admission: Admission) -> None:
+        self._store = store
+        self._admission = admission
+        self._key = b""
+
+    async def csrf(self, cookie: str) -> str:
+        """What forms carry for the browser that has this cookie."""
+        if not self._key:
+            self._key = await self._store.secret(_SECRET)
+        return hmac.new(self._key, f"csrf {cookie}".encode(), hashlib.sha256).hexdigest()
+
+    @staticmethod
+    def new_cookie() -> str:
+        """A cookie that nobody can guess."""
+        return token_urlsafe(32)
+
+    async def open(self, token: str, *, address: str, agent: str) -> str:
+        """Log in with a token; gives the cookie of the new session.
+
+        Raises:
+            CredentialError: The token is worth nothing.
+        """
+        shown = Shown(authorization=f"Bearer {token}", client=CONSOLE, address=address)
+        identity = await self._admission.identify(shown)
+        cookie, nonce = self.new_cookie(), token_bytes(_NONCE_BYTES)
+        row = StoredSession(
+            session_id=_id_of(cookie),
+            caller_id=identity.caller_id,
+            name=identity.token or identity.user or identity.caller_id,
+            sealed=nonce + AESGCM(_key_of(cookie)).encrypt(nonce, token.encode(), None),
+            address=address,
+            agent=agent[:_MOST_AGENT],
+            created_at=utc_now(),
+            seen_at=utc_now(),
+            expires_at=utc_now(plus_s=SESSION_S),
+        )
+        await self._store.save_session(row)
+        return cookie
+
+    async def caller(self, cookie: str, shown: Shown) -> Caller:
+        """Who has a session.
+
+        Args:
+            cookie: As the browser sent it.
+            shown: What else the request says.
+
+        Raises:
+            CredentialError: There is no such session any more, or its token is worth nothing.
+            ForbiddenError: The project does not exist, or is not the caller's.
+        """
+        session_id = _id_of(cookie)
+        row = await self._store.session(session_id) if cookie else None
+        if row is None or row.expires_at <= utc_now():
+            raise CredentialError(
+                "Nobody is logged in here, or the session has ended.",
+                came=bool(cookie),
+                hint="Log in with a token.",
+            )
+        nonce, sealed = row.sealed[:_NONCE_BYTES], row.sealed[_NONCE_BYTES:]
+        try:
+            token = AESGCM(_key_of(cookie)).decrypt(nonce, sealed, None).decode()
+        except InvalidTag as error:
+            raise CredentialError("The session was altered.", hint="Log in again.") from error
+        caller = await self._admission.admit(
+            replace(shown, authorization=f"Bearer {token}", conversation=session_id[:16])
+        )
+        if row.seen_at < utc_now(plus_s=-_TOUCH_S):
+            await self._store.touch_session(
+                session_id, seen_at=utc_now(), expires_at=utc_now(plus_s=SESSION_S)
+            )
+        return caller
+
+    async def end(self, cookie: str) -> None:
+        """Log out."""
+        await self._store.delete_session(_id_of(cookie))
+
+    @staticmethod
+    def is_of(cookie: str, session: StoredSession) -> bool:
+        """Whether a session is the one of this cookie."""
+        return hmac.compare_digest(session.session_id, _id_of(cookie))
+
+
+def _id_of(cookie: str) -> str:
+    return hashlib.sha256(b"session " + cookie.encode(errors="surrogatepass")).hexdigest()
+
+
+def _key_of(cookie: str) -> bytes:
+    return hashlib.sha256(b"seal " + cookie.encode(errors="surrogatepass")).digest()

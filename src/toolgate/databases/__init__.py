@@ -1,0 +1,1 @@
+"""Read-only access to connected databases, and the guard for SQL statements."""

@@ -1,0 +1,459 @@
+"""Named databases, opened when they are used, for reading only."""
+
+import logging
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import anyio
+import sqlalchemy as sa
+from anyio import to_thread
+from sqlalchemy.event import listen
+from sqlalchemy.exc import ArgumentError as UrlError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from toolgate.base.installation import install_hint, package_hint
+from toolgate.databases.connections.errors import fault_of_statement, hint_of
+from toolgate.databases.connections.inspect import read_schema
+from toolgate.databases.connections.query import Limits, Rows, Running, ask, forget_session
+from toolgate.databases.connections.schema import Schema
+from toolgate.errors import (
+    ArgumentError,
+    DatabaseError,
+    MissingExtraError,
+    SettingError,
+    StatementError,
+)
+from toolgate.settings import ConnectionTable
+
+__all__ = ["Connection", "Connections"]
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_AT_ONCE: Final = 4
+"""Questions that one database is asked at the same time."""
+
+_STEPS: Final = 10_000
+"""Steps of SQLite between two looks at the clock."""
+
+_ENDING_S: Final = 3.0
+"""Seconds that a database may take to hear that nobody waits for a statement any more."""
+
+_REASONS: Final = (
+    ("authentication", r"role .* does not exist", "there is no such user", "Correct the address."),
+    (
+        "no_such_database",
+        r"database .* does not exist|unknown database",
+        "there is no such database",
+        "Correct the address.",
+    ),
+    (
+        "no_such_service",
+        r"ora-12514|ora-12505|dpy-6001|dpy-6003",
+        "its listener knows no such service",
+        "Correct the address.",
+    ),
+    (
+        "missing",
+        r"unable to open database file",
+        "the file is not there or may not be read",
+        "",
+    ),
+    ("damaged", r"not a database", "the file is no SQLite database", "Correct the address."),
+    ("damaged", r"malformed", "the file is damaged", "Restore it from a copy."),
+    (
+        "locked",
+        r"database .*locked|table .*locked|lock timeout|could not set lock",
+        "another program holds a lock on it",
+        "Wait, or end that program.",
+    ),
+    (
+        "timeout",
+        r"interrupted|statement timeout|ora-01013|execution time exceeded|dpy-4024",
+        "it did not answer in time",
+        "Raise timeout_s, or exclude tables.",
+    ),
+    (
+        "authentication",
+        r"(?:password )?authentication failed|access denied|ora-01017",
+        "user or password are wrong",
+        "Correct them in the address.",
+    ),
+    (
+        "authentication",
+        r"no password supplied",
+        "it wants a password",
+        "Add it to the address, as ${env:NAME}.",
+    ),
+    ("authentication", r"pg_hba\.conf", "it does not let this user in from here", ""),
+    (
+        "forbidden",
+        r"permission denied",
+        "the user may not read it",
+        "Grant the user SELECT and USAGE.",
+    ),
+    (
+        "refused",
+        r"connection refused|no such file or directory|dpy-6005|can't connect to mysql",
+        "nothing listens at its address",
+        "Start the database, or correct the address.",
+    ),
+    (
+        "unknown_host",
+        r"resolve host|name or service not known|name resolution|getaddrinfo|nodename nor servname",
+        "its host is unknown",
+        "Correct the address.",
+    ),
+    (
+        "timeout",
+        r"timeout|timed out",
+        "it did not answer in time",
+        "Look whether it runs and can be reached.",
+    ),
+    (
+        "lost",
+        r"terminating connection|closed the connection|connection is closed",
+        "it ended the connection",
+        "Try again.",
+    ),
+)
+"""What drivers say, what it means, and what to do. Their own words would show hosts and users."""
+
+
+class Connection:
+    """One named database. Nothing is connected before it is read."""
+
+    def __init__(self, name: str, table: ConnectionTable) -> None:
+        """Name a database.
+
+        Args:
+            name: As the settings have it.
+            table: What the settings say about it.
+        """
+        self.name = name
+        self.table = table
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    @property
+    def description(self) -> str:
+        """What is in it, for people and models."""
+        return self.table.description
+
+    @cached_property
+    def dialect(self) -> str:
+        """Kind of the database, as `sqlite` or `postgresql`; empty where the address is none."""
+        try:
+            return self._url.get_backend_name()
+        except SettingError:
+            return ""
+
+    async def reading(self, work: Callable[[sa.Connection], _T]) -> _T:
+        """Read, in a thread and in a transaction that cannot write and sees one moment.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
+            MissingExtraError: The library for this kind of database is not installed.
+            SettingError: The address is none.
+        """
+        return await self._in_thread(partial(self._read, work), self.table.timeout_s)
+
+    async def ask(self, statement: str, *, limits: Limits | None = None, tag: str = "") -> Rows:
+        """Run one statement, with all that the database itself can do against changes.
+
+        WARNING: no database keeps all of its state from a user who may only read. `judge` of
+        `toolgate.databases.sql_guard` judges statements; this is the second line.
+
+        Args:
+            statement: One statement, without a semicolon.
+            limits: How much of the answer is taken.
+            tag: Who asks; whoever watches the sessions of the database sees it.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than allowed.
+            MissingExtraError: The library for this kind of database is not installed.
+            SettingError: The address is none.
+            StatementError: The database does not run this statement.
+        """
+        seconds = self.table.timeout_s
+        wanted = limits or Limits()
+        seconds = min(seconds, wanted.timeout_s or seconds)
+        running = Running()
+        work = partial(self._asked, statement, replace(wanted, timeout_s=seconds), tag, running)
+        try:
+            return await self._in_thread(work, seconds)
+        finally:
+            if running.interrupt is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_ENDING_S):
+                    await to_thread.run_sync(_end, running, abandon_on_cancel=True)
+
+    async def schema(self) -> Schema:
+        """Its schema as it is now.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
+            MissingExtraError: The library for this kind of database is not installed.
+            SettingError: The address is none.
+        """
+        table = self.table
+        return await self.reading(
+            lambda opened: read_schema(opened, schemas=table.schemas, exclude=table.exclude)
+        )
+
+    async def aclose(self) -> None:
+        """Close what is open; may be called twice, and it can be used again."""
+        engine = self.__dict__.pop("_engine", None)
+        if engine is not None:
+            await to_thread.run_sync(engine.dispose)
+
+    async def _in_thread(self, work: Callable[[], _T], seconds: float) -> _T:
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        try:
+            # The database is told the limit too; this is for one that does not even say so.
+            with anyio.fail_after(seconds + 1):
+                return await to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise self._failed("timeout") from error
+
+    def _read(self, work: Callable[[sa.Connection], _T]) -> _T:
+        try:
+            with self._engine.connect() as opened, opened.begin():
+                return work(opened)
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            said = str(error.orig if isinstance(error, DBAPIError) else error)
+            raise self._failed(said) from error
+
+    def _asked(self, statement: str, limits: Limits, tag: str, running: Running) -> Rows:
+        engine = self._engine
+        driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
+        try:
+            with engine.connect() as opened:
+                try:
+                    with opened.begin() as transaction:
+                        found = ask(opened, statement, limits=limits, tag=tag, running=running)
+                        transaction.rollback()
+                        return found
+                finally:
+                    forget_session(opened)
+        except (SQLAlchemyError, sqlite3.Warning, driver_error, OSError) as error:
+            own = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            log.info("statement failed", extra={"connection": self.name}, exc_info=error)
+            fault = fault_of_statement(own)
+            if not fault:
+                raise self._failed(str(own)) from error
+            raise StatementError(
+                f"The database of the connection {self.name!r} does not run this statement: "
+                f"{self._without_address(fault)}.",
+                hint=hint_of(own) or "Correct the statement.",
+            ) from error
+
+    def _failed(self, said: str) -> DatabaseError:
+        lowered = said.casefold()
+        kind, _, meaning, hint = next(
+            (known for known in _REASONS if re.search(known[1], lowered)),
+            ("other", "", self._without_address(said), ""),
+        )
+        return DatabaseError(
+            f"The database of the connection {self.name!r} cannot be read: {meaning}.",
+            kind=kind,
+            hint=hint or f"Look at [connections.{self.name}] and at the database.",
+        )
+
+    def _without_address(self, said: str) -> str:
+        """The first line of what a driver says, without what the address is made of."""
+        line = next(iter(said.strip().splitlines()), "the driver gives no reason").rstrip(".")
+        url = self._url
+        for part in (url.password, url.username, url.host, url.database):
+            if part and len(str(part)) > 2:
+                line = line.replace(str(part), "…")
+        return line[:200]
+
+    @cached_property
+    def _url(self) -> sa.URL:
+        try:
+            url = sa.make_url(self.table.url)
+        except (UrlError, ValueError) as error:
+            raise SettingError(
+                f"connections.{self.name}.url is no address of a database.",
+                allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE, and others that "
+                "SQLAlchemy knows.",
+                hint="Signs such as @ and / in a password are written as %40 and %2F.",
+            ) from error
+        if url.drivername in {"postgresql", "postgres"}:
+            return url.set(drivername="postgresql+psycopg")
+        return url
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        url, seconds = self._url, self.table.timeout_s
+        if url.get_backend_name() == "sqlite":
+            return _sqlite_engine(url, seconds)
+        options: dict[str, Any] = {}
+        if url.get_backend_name() == "postgresql":
+            options["execution_options"] = {
+                "isolation_level": "REPEATABLE READ",
+                "postgresql_readonly": True,
+            }
+            limit = max(1, round(seconds * 1000))
+            given = url.query.get("options", "")
+            own = (
+                f"-c statement_timeout={limit} -c lock_timeout={limit} "
+                "-c standard_conforming_strings=on -c default_transaction_read_only=on"
+            )
+            options["connect_args"] = {
+                "connect_timeout": max(2, round(seconds)),
+                "options": f"{given if isinstance(given, str) else ' '.join(given)} {own}".strip(),
+                "application_name": "toolgate",
+            }
+            url = url.difference_update_query(["options"])
+        elif url.get_backend_name() == "duckdb":
+            closed = {"enable_external_access": "false", "lock_configuration": "true"}
+            options["connect_args"] = {"read_only": True, "config": closed}
+        try:
+            engine = sa.create_engine(url, pool_size=_AT_ONCE, pool_pre_ping=True, **options)
+        except NoSuchModuleError as error:
+            raise SettingError(
+                f"connections.{self.name}.url begins with {url.drivername!r}, which is no database "
+                "that is known here.",
+                hint="Correct it, or install the dialect for SQLAlchemy.",
+            ) from error
+        except ModuleNotFoundError as error:
+            is_postgres = url.get_backend_name() == "postgresql"
+            raise MissingExtraError(
+                f"The connection {self.name!r} needs the library {error.name!r}, which is not "
+                "installed.",
+                hint=install_hint("postgres") if is_postgres else package_hint(str(error.name)),
+            ) from error
+        if url.get_backend_name() in _READ_ONLY:
+            for begin in _READ_ONLY[url.get_backend_name()]:
+                listen(engine, "begin", partial(_run, begin.format(ms=round(seconds * 1000))))
+        return engine
+
+
+class Connections(Mapping[str, Connection]):
+    """All named databases, by name."""
+
+    def __init__(self, tables: Mapping[str, ConnectionTable] | None = None) -> None:
+        """Name databases; none is opened.
+
+        Args:
+            tables: `[connections]` of the settings.
+        """
+        self._connections: dict[str, Connection] = {}
+        for name, table in (tables or {}).items():
+            self._connections[name] = Connection(name, table)
+
+    def __getitem__(self, name: str) -> Connection:
+        return self._connections[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def chosen(self, name: str = "") -> Connection:
+        """The one of this name; without a name the only one there is.
+
+        Raises:
+            ArgumentError: There is none of this name, or none was named and there are several.
+            SettingError: There is none at all.
+        """
+        if not self:
+            raise SettingError(
+                "No database is connected.",
+                hint='Add a table [connections.NAME] with url = "…" to toolgate.toml.',
+            )
+        known = ", ".join(sorted(self))
+        if not name and len(self) > 1:
+            raise ArgumentError(
+                "There are several connections.",
+                allowed=f"Connections: {known}.",
+                hint="Name one as connection.",
+            )
+        if not name:
+            return next(iter(self.values()))
+        folded = {each.casefold(): each for each in self}
+        if name.casefold() in folded:
+            return self[folded[name.casefold()]]
+        near = get_close_matches(name, self, n=1)
+        raise ArgumentError(
+            f"There is no connection {name[:80]!r}.",
+            allowed=f"Connections: {known}.",
+            hint=f"Did you mean {near[0]!r}?" if near else "Name one of these.",
+        )
+
+    async def become(self, tables: Mapping[str, ConnectionTable]) -> None:
+        """Take new settings over; connections that stay as they are keep what they have open."""
+        gone = [each for name, each in self._connections.items() if tables.get(name) != each.table]
+        self._connections = {
+            name: self._connections[name]
+            if name in self._connections and self._connections[name].table == table
+            else Connection(name, table)
+            for name, table in tables.items()
+        }
+        for each in gone:
+            await each.aclose()
+
+    async def aclose(self) -> None:
+        """Close what is open; may be called twice."""
+        for each in list(self._connections.values()):
+            await each.aclose()
+
+
+def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
+    """An engine that makes no file, writes nothing, and gives up in time."""
+    path = url.database or ""
+
+    def connect() -> sqlite3.Connection:
+        if not Path(path).is_file():
+            raise sqlite3.OperationalError("unable to open database file")
+        opened = sqlite3.connect(
+            f"file:{quote(path)}?mode=ro",
+            uri=True,
+            timeout=seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        deadline = time.monotonic() + seconds
+        opened.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+        return opened
+
+    # A file can be replaced by another at any time, and opening it costs nothing: none stays open.
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    listen(engine, "begin", _begin)
+    return engine
+
+
+def _begin(opened: sa.Connection) -> None:
+    opened.exec_driver_sql("BEGIN")
+
+
+_READ_ONLY: Final[Mapping[str, tuple[str, ...]]] = {
+    "mysql": ("SET SESSION MAX_EXECUTION_TIME={ms}", "START TRANSACTION READ ONLY"),
+    "mariadb": ("SET SESSION max_statement_time={ms}/1000", "START TRANSACTION READ ONLY"),
+    "oracle": ("SET TRANSACTION READ ONLY",),
+}
+"""How a transaction begins that cannot write, where the driver has no word for it."""
+
+
+def _run(statement: str, opened: sa.Connection) -> None:
+    opened.exec_driver_sql(statement)
+
+
+def _end(running: Running) -> None:
+    end = running.interrupt
+    if end is not None:
+        with suppress(Exception):  # it may have ended meanwhile, or be out of reach
+            end()

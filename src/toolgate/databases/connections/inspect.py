@@ -1,0 +1,300 @@
+"""Reading a schema from a database, through SQLAlchemy.
+
+PostgreSQL says itself how a type is written; elsewhere SQLAlchemy does, as far as it knows the
+type. SQLite has a reader of its own.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine.reflection import Inspector, ObjectKind
+from sqlalchemy.exc import CompileError, SAWarning, SQLAlchemyError
+
+from toolgate.databases.connections.schema import (
+    Column,
+    ForeignKey,
+    Index,
+    NamedType,
+    Schema,
+    Table,
+    TableKind,
+)
+from toolgate.databases.connections.sqlite import read_sqlite_schema
+
+__all__ = ["read_schema", "schemas_of"]
+
+_Key: TypeAlias = tuple[str | None, str]
+"""Schema and name, as SQLAlchemy has them."""
+
+_OWN_SCHEMAS: Final = frozenset(
+    {"information_schema", "pg_catalog", "pg_toast", "mysql", "performance_schema", "sys"}
+)
+"""Schemas of the databases themselves."""
+
+_RULES: Final = (("ondelete", "ON DELETE"), ("onupdate", "ON UPDATE"))
+_NO_RULE: Final = frozenset({"", "NO ACTION"})
+
+_PARTS: Final = (
+    "columns",
+    "pk_constraint",
+    "foreign_keys",
+    "unique_constraints",
+    "check_constraints",
+    "indexes",
+    "table_comment",
+)
+"""What SQLAlchemy is asked for of every table."""
+
+
+def read_schema(
+    connection: sa.Connection, *, schemas: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> Schema:
+    """The schema as it is now; the connection should see one moment of the database.
+
+    Args:
+        connection: An open one.
+        schemas: Schemas to look at; none: the usual one; `*`: all but the database's own. A
+            SQLite file has one.
+        exclude: Patterns of tables that are left out.
+
+    Raises:
+        SQLAlchemyError: The database did not answer.
+    """
+    if connection.dialect.name == "sqlite":
+        return read_sqlite_schema(connection, exclude=exclude)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # of types that it does not know
+        return _Reading(connection, exclude).schema(schemas)
+
+
+def schemas_of(inspector: Inspector, wanted: Sequence[str]) -> list[str | None]:
+    """Names of the schemas that are meant; None is the usual one.
+
+    Args:
+        inspector: Of the database.
+        wanted: Schemas by name; none: the usual one; `*`: all but the database's own.
+    """
+    if not wanted:
+        return [None]
+    names = list(wanted)
+    if "*" in names:
+        names = [
+            name
+            for name in inspector.get_schema_names()
+            if name.casefold() not in _OWN_SCHEMAS and not name.startswith("pg_")
+        ]
+    # The usual one has to be asked for without its name, so that references to it have none.
+    usual = inspector.default_schema_name
+    return list(dict.fromkeys(None if name == usual else name for name in names))
+
+
+class _Reading:
+    def __init__(self, connection: sa.Connection, exclude: Sequence[str]) -> None:
+        self._connection = connection
+        self._exclude = exclude
+        self._inspector: Inspector = sa.inspect(connection)
+        # Of the class `PGInspector`, which is not loaded for those who have no PostgreSQL.
+        self._postgres: Any = self._inspector if connection.dialect.name == "postgresql" else None
+        self._usual = self._inspector.default_schema_name
+        self._unread: dict[str, str] = {}
+
+    def schema(self, wanted: Sequence[str]) -> Schema:
+        tables: list[Table] = []
+        types: list[NamedType] = []
+        for schema in schemas_of(self._inspector, wanted):
+            tables += self._tables(schema)
+            types += self._types(schema)
+        return Schema.of(tables, types, self._unread)
+
+    def _name(self, schema: str | None, name: str) -> str:
+        return name if schema is None or schema == self._usual else f"{schema}.{name}"
+
+    def _is_wanted(self, name: str) -> bool:
+        return not any(fnmatchcase(name, pattern) for pattern in self._exclude)
+
+    def _tables(self, schema: str | None) -> Iterator[Table]:
+        kinds: dict[str, TableKind] = {
+            name: kind
+            for name, kind in self._kinds(schema).items()
+            if self._is_wanted(self._name(schema, name))
+        }
+        parts = {part: self._part(part, schema, kinds) for part in _PARTS}
+        written = self._written_types(schema)
+        for name, kind in kinds.items():
+            shown = self._name(schema, name)
+            if shown in self._unread:
+                continue
+            key: _Key = (schema, name)
+            own: dict[str, Any] = {part: found.get(key) for part, found in parts.items()}
+            columns = own["columns"] or ()
+            key_of_it: Mapping[str, Any] = own["pk_constraint"] or {}
+            comment: Mapping[str, Any] = own["table_comment"] or {}
+            yield Table(
+                name=shown,
+                kind=kind,
+                columns=tuple(self._column(each, written.get(name, {})) for each in columns),
+                primary_key=tuple(key_of_it.get("constrained_columns") or ()),
+                foreign_keys=tuple(self._foreign_keys(own["foreign_keys"] or ())),
+                unique_keys=_unique_keys(own),
+                checks=tuple(sorted(_one_line(each) for each in _checks(own))),
+                indexes=tuple(_indexes(own["indexes"] or ())),
+                definition=self._definition(schema, name) if kind != "table" else "",
+                comment=comment.get("text") or "",
+            )
+
+    def _kinds(self, schema: str | None) -> dict[str, TableKind]:
+        """Names of all that has columns."""
+        found: dict[str, TableKind] = dict.fromkeys(
+            self._inspector.get_table_names(schema), "table"
+        )
+        others: tuple[tuple[Callable[[str | None], list[str]], TableKind], ...] = (
+            (self._inspector.get_view_names, "view"),
+            (self._inspector.get_materialized_view_names, "materialized view"),
+        )
+        for names, kind in others:
+            try:
+                found.update(dict.fromkeys(names(schema), kind))
+            except NotImplementedError:
+                continue
+        if self._postgres is not None:
+            found.update(dict.fromkeys(self._postgres.get_foreign_table_names(schema), "table"))
+        return found
+
+    def _part(self, part: str, schema: str | None, names: Iterable[str]) -> Mapping[_Key, Any]:
+        """One thing of all tables; of each by itself where one of them stops the others."""
+        together = getattr(self._inspector, f"get_multi_{part}")
+        try:
+            return together(schema=schema, kind=ObjectKind.ANY)
+        except NotImplementedError:
+            return {}
+        except SQLAlchemyError:
+            if self._postgres is not None:
+                raise  # nothing more can be read in this transaction
+        found: dict[_Key, Any] = {}
+        for name in names:
+            try:
+                found[schema, name] = getattr(self._inspector, f"get_{part}")(name, schema=schema)
+            except SQLAlchemyError as error:
+                self._unread[self._name(schema, name)] = _reason(error)
+        return found
+
+    def _written_types(self, schema: str | None) -> Mapping[str, Mapping[str, str]]:
+        """Types by table and column as the database writes them, where it can be asked."""
+        found: dict[str, dict[str, str]] = {}
+        if self._postgres is not None:
+            rows = self._connection.execute(_POSTGRES_TYPES, {"schema": schema or self._usual})
+            for table, column, written in rows:
+                found.setdefault(table, {})[column] = written
+        return found
+
+    def _column(self, column: Mapping[str, Any], written: Mapping[str, str]) -> Column:
+        computed = "identity" if column.get("identity") else ""
+        if column.get("computed"):
+            computed = _one_line(column["computed"].get("sqltext") or "computed")
+        default = column.get("default")
+        return Column(
+            name=column["name"],
+            type=written.get(column["name"]) or self._compiled(column["type"]),
+            nullable=bool(column.get("nullable", True)),
+            default="" if default is None or computed else _one_line(str(default)),
+            computed=computed,
+            comment=column.get("comment") or "",
+        )
+
+    def _compiled(self, type_: sa.types.TypeEngine[Any]) -> str:
+        if isinstance(type_, sa.types.NullType):
+            return "unknown"
+        try:
+            return type_.compile(dialect=self._connection.dialect)
+        except (CompileError, NotImplementedError):
+            return type(type_).__name__
+
+    def _foreign_keys(self, keys: Iterable[Mapping[str, Any]]) -> list[ForeignKey]:
+        made = [
+            ForeignKey(
+                columns=tuple(key["constrained_columns"]),
+                table=self._name(key.get("referred_schema"), key["referred_table"]),
+                to=tuple(key["referred_columns"]),
+                rule=_rule(key.get("options") or {}),
+            )
+            for key in keys
+        ]
+        return sorted(made, key=lambda key: (key.columns, key.table, key.to))
+
+    def _definition(self, schema: str | None, name: str) -> str:
+        try:
+            return _one_line(self._inspector.get_view_definition(name, schema=schema) or "")
+        except (SQLAlchemyError, NotImplementedError):
+            return ""
+
+    def _types(self, schema: str | None) -> Iterator[NamedType]:
+        if self._postgres is None:
+            return
+        for enum in self._postgres.get_enums(schema):
+            name = self._name(enum["schema"], enum["name"])
+            yield NamedType(name=name, kind="enum", values=tuple(enum["labels"]))
+        for domain in self._postgres.get_domains(schema):
+            name = self._name(domain["schema"], domain["name"])
+            said = [domain["type"], *(["NOT NULL"] if not domain["nullable"] else [])]
+            said += [f"DEFAULT {domain['default']}"] if domain["default"] else []
+            said += sorted(f"CHECK ({each['check']})" for each in domain["constraints"])
+            yield NamedType(name=name, kind="domain", definition=" ".join(said))
+
+
+_POSTGRES_TYPES: Final = sa.text(
+    "SELECT c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)"
+    " FROM pg_catalog.pg_attribute a"
+    " JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = :schema AND a.attnum > 0 AND NOT a.attisdropped"
+    " AND c.relkind IN ('r', 'p', 'f', 'v', 'm')"
+)
+
+
+def _rule(options: Mapping[str, Any]) -> str:
+    said = [
+        f"{words} {options[key].upper()}"
+        for key, words in _RULES
+        if (options.get(key) or "").upper() not in _NO_RULE
+    ]
+    return " ".join(said)
+
+
+def _unique_keys(own: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(sorted({tuple(key["column_names"]) for key in own["unique_constraints"] or ()}))
+
+
+def _checks(own: Mapping[str, Any]) -> list[str]:
+    return [each["sqltext"] for each in own["check_constraints"] or () if each.get("sqltext")]
+
+
+def _indexes(indexes: Iterable[Mapping[str, Any]]) -> list[Index]:
+    """Indexes without those that are there for a unique key."""
+    made: list[Index] = []
+    for index in indexes:
+        if index.get("duplicates_constraint") or not index.get("name"):
+            continue
+        columns = index.get("expressions") or index.get("column_names") or ()
+        options: Mapping[str, Any] = index.get("dialect_options") or {}
+        where = next((str(options[key]) for key in options if key.endswith("_where")), "")
+        made.append(
+            Index(
+                name=index["name"],
+                columns=tuple(map(str, columns)),
+                unique=bool(index.get("unique")),
+                where=_one_line(where),
+            )
+        )
+    return sorted(made, key=lambda index: index.name)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _reason(error: Exception) -> str:
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

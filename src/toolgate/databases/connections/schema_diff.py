@@ -1,0 +1,548 @@
+"""What changed from one schema to another, renames included where they cannot be anything else."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from fnmatch import fnmatchcase
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from toolgate.databases.connections.schema import (
+    Column,
+    ForeignKey,
+    Index,
+    NamedType,
+    Schema,
+    Table,
+)
+
+__all__ = ["Action", "Change", "Subject", "changes_between", "with_unread", "without"]
+
+Action: TypeAlias = Literal["added", "removed", "changed", "renamed"]
+"""What happened."""
+
+Subject: TypeAlias = Literal[
+    "table",
+    "view",
+    "materialized view",
+    "column",
+    "primary key",
+    "foreign key",
+    "unique key",
+    "check",
+    "index",
+    "type",
+]
+"""What it happened to."""
+
+_T = TypeVar("_T")
+
+_ALIKE: Final = 0.6
+"""Names of which this share of the letters is equal, in order, may be one name that was changed."""
+
+_TELLING_COLUMNS: Final = 3
+"""Tables with as many equal columns are the same table, whatever its names."""
+
+
+_MOST_PAIRS: Final = 2_500
+"""Pairs of tables that are compared column by column."""
+
+_LONGEST: Final = 200
+"""Characters of what was and what is that a sentence shows."""
+
+_MOSTLY: Final = 2 / 3
+"""Share of the columns that have to be equal for a table that was changed and renamed at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One thing that is different."""
+
+    action: Action
+    """What happened."""
+
+    subject: Subject
+    """To what."""
+
+    table: str
+    """Name of the table, view or type; of a renamed one the name before."""
+
+    name: str = ""
+    """Name of the column, index or key in it; empty where the whole is meant."""
+
+    before: str = ""
+    """How it was, for people; empty for what is new."""
+
+    after: str = ""
+    """How it is now, for people; empty for what is gone."""
+
+    @property
+    def text(self) -> str:
+        """The change as a sentence without its full stop."""
+        what = f"{self.subject} {self._where}"
+        match self.action:
+            case "added":
+                return f"{what} added{_in_brackets(self.after)}"
+            case "removed":
+                return f"{what} removed{_in_brackets(self.before)}"
+            case "renamed":
+                return f"{what} renamed to {self.after}"
+            case "changed":
+                before, after = _short(self.before or "nothing"), _short(self.after or "nothing")
+                return f"{what} changed: {before} → {after}"
+
+    @property
+    def _where(self) -> str:
+        if not self.name:
+            return f"of {self.table}" if self.subject == "primary key" else self.table
+        if self.subject == "column":
+            return f"{self.table}.{self.name}"
+        if self.subject == "check":
+            return f"of {self.table}"
+        return f"{self.name} of {self.table}"
+
+
+def with_unread(before: Schema, now: Schema) -> Schema:
+    """The schema with what could not be read this time as it was: it is not gone."""
+    kept = [before.by_name[name] for name in now.unread if name in before.by_name]
+    if not kept:
+        return now
+    return Schema.of([*now.tables, *kept], now.types, now.unread)
+
+
+def without(schema: Schema, exclude: Sequence[str]) -> Schema:
+    """The schema without tables that these patterns name."""
+    kept = [
+        table
+        for table in schema.tables
+        if not any(fnmatchcase(table.name, pattern) for pattern in exclude)
+    ]
+    return schema if len(kept) == len(schema.tables) else Schema.of(kept, schema.types)
+
+
+def changes_between(before: Schema, after: Schema) -> tuple[Change, ...]:
+    """Everything that is different; empty for equal schemas, and only for those."""
+    made: list[Change] = []
+    tables = _renamed_tables(before, after)
+    for old, new in tables.items():
+        kind = before.by_name[old].kind
+        made.append(Change(action="renamed", subject=kind, table=old, before=old, after=new))
+    moved = _with_names(before, tables, {})
+    columns: dict[str, dict[str, str]] = {}
+    known: set[tuple[str, str]] = set()
+    # Tables first: what is renamed in one is renamed in the views of it.
+    for table in sorted(moved.tables, key=lambda each: each.kind != "table"):
+        now = after.by_name.get(table.name)
+        if now is not None and (found := _renamed_columns(table, now, known)):
+            columns[table.name] = found
+            known.update(found.items())
+    for name, found in columns.items():
+        made += [
+            Change(action="renamed", subject="column", table=name, name=old, before=old, after=new)
+            for old, new in found.items()
+        ]
+    moved = _with_names(moved, {}, columns)
+    if made:
+        renamed = [tables, *columns.values()]
+        names = {old: new for each in renamed for old, new in each.items()}
+        moved = _with_statements(moved, after, names)
+    made += _table_changes(moved, after)
+    made += _type_changes(moved.type_by_name, after.type_by_name)
+    return tuple(sorted(made, key=lambda change: (change.table, _ORDER[change.subject])))
+
+
+_ORDER: Final[Mapping[Subject, int]] = {
+    "type": 0,
+    "table": 1,
+    "view": 1,
+    "materialized view": 1,
+    "column": 2,
+    "primary key": 3,
+    "foreign key": 4,
+    "unique key": 5,
+    "check": 6,
+    "index": 7,
+}
+
+
+# Renames
+
+
+def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
+    """Tables that are gone and those that came, where a pair is the same but for the name."""
+    gone = [table for table in before.tables if table.name not in after.by_name]
+    came = [table for table in after.tables if table.name not in before.by_name]
+
+    def is_same(old: Table, new: Table) -> bool:
+        return len(old.columns) >= _TELLING_COLUMNS or _alike(old.name, new.name)
+
+    pairs = _pairs(gone, came, _looks, is_same)
+    found = {old.name: new.name for old, new in pairs}
+    left = [table for table in gone if table.name not in found]
+    fresh = [table for table in came if table.name not in found.values()]
+    if len(left) * len(fresh) > _MOST_PAIRS:  # another database: nothing was renamed
+        return found
+    nearly = [(old, new) for old in left for new in fresh if _is_nearly(old, new)]
+    olds = Counter(old.name for old, _ in nearly)
+    news = Counter(new.name for _, new in nearly)
+    for old, new in nearly:
+        if olds[old.name] == news[new.name] == 1 and is_same(old, new):
+            found[old.name] = new.name
+    return found
+
+
+def _is_nearly(old: Table, new: Table) -> bool:
+    """Whether most columns are the same, as when a table and one of its columns were renamed."""
+    if old.kind != new.kind:
+        return False
+    columns = {(each.name, each.type) for each in old.columns}
+    same = sum((each.name, each.type) in columns for each in new.columns)
+    return same >= _MOSTLY * max(len(old.columns), len(new.columns), 1)
+
+
+def _looks(table: Table) -> Hashable:
+    columns = tuple((each.name, each.type, each.nullable) for each in table.columns)
+    return table.kind, columns, table.primary_key
+
+
+def _renamed_columns(
+    before: Table, after: Table, known: Container[tuple[str, str]]
+) -> dict[str, str]:
+    """Columns that stand where one is gone and look the same.
+
+    A column that is dropped and another that is added look the same too, where both are the last
+    ones of their table; there the names have to be alike, or a key, a condition or an index has to
+    have gone along, or a view has a column that is known to be renamed.
+    """
+    there = {column.name for column in before.columns}
+    here = {column.name for column in after.columns}
+
+    def placed(table: Table, others: set[str]) -> dict[str, tuple[int, bool]]:
+        """How many columns that stayed are before each, and whether it is behind them all."""
+        stayed = sum(column.name in others for column in table.columns)
+        found: dict[str, tuple[int, bool]] = {}
+        count = 0
+        for column in table.columns:
+            count += column.name in others
+            found[column.name] = (count, count == stayed)
+        return found
+
+    old_places, new_places = placed(before, here), placed(after, there)
+
+    def old_looks(column: Column) -> Hashable:
+        return old_places[column.name], _plain(column), column.name in before.primary_key
+
+    def new_looks(column: Column) -> Hashable:
+        return new_places[column.name], _plain(column), column.name in after.primary_key
+
+    def is_same(old: Column, new: Column) -> bool:
+        return (
+            not old_places[old.name][1]
+            or _alike(old.name, new.name)
+            or (before.kind != "table" and (old.name, new.name) in known)
+            or _goes_along(before, after, old.name, new.name)
+        )
+
+    gone = [column for column in before.columns if column.name not in here]
+    came = [column for column in after.columns if column.name not in there]
+    pairs = _pairs(gone, came, old_looks, is_same, new_looks)
+    return {old.name: new.name for old, new in pairs}
+
+
+def _goes_along(before: Table, after: Table, old: str, new: str) -> bool:
+    """Whether a key, a condition or an index is the same but for the name of the column."""
+    renamed = _with_name(before, {}, {before.name: {old: new}})
+
+    def parts(table: Table) -> set[Hashable]:
+        return {*table.foreign_keys, *table.unique_keys, *table.checks, *table.indexes}
+
+    return bool((parts(renamed) - parts(before)) & parts(after))
+
+
+def _plain(column: Column) -> Hashable:
+    return column.type, column.nullable, column.default, bool(column.computed)
+
+
+def _pairs(
+    gone: Sequence[_T],
+    came: Sequence[_T],
+    looks: Callable[[_T], Hashable],
+    is_same: Callable[[_T, _T], bool],
+    new_looks: Callable[[_T], Hashable] | None = None,
+) -> list[tuple[_T, _T]]:
+    """Pairs of what is gone and what came that look the same, if nothing else looks so."""
+    olds = Counter(map(looks, gone))
+    news = Counter(map(new_looks or looks, came))
+    fresh = {(new_looks or looks)(each): each for each in came}
+    return [
+        (each, fresh[key])
+        for each in gone
+        if olds[key := looks(each)] == news[key] == 1 and is_same(each, fresh[key])
+    ]
+
+
+def _alike(one: str, other: str) -> bool:
+    one, other = one.rpartition(".")[2].casefold(), other.rpartition(".")[2].casefold()
+    if set(_words(one)) & set(_words(other)):
+        return True
+    return one in other or other in one or SequenceMatcher(None, one, other).ratio() >= _ALIKE
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[\W_]+", name) if len(word) > 2]
+
+
+def _with_names(
+    schema: Schema, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, str]]
+) -> Schema:
+    """The schema with other names, in keys and references too."""
+    if not tables and not columns:
+        return schema
+    return Schema.of([_with_name(each, tables, columns) for each in schema.tables], schema.types)
+
+
+def _with_name(
+    table: Table, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, str]]
+) -> Table:
+    own = columns.get(table.name, {})
+
+    def named(names: Iterable[str], renames: Mapping[str, str] = own) -> tuple[str, ...]:
+        return tuple(renames.get(name, name) for name in names)
+
+    def inside(text: str) -> str:
+        for old, new in own.items():
+            text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, text)
+        return text
+
+    return replace(
+        table,
+        name=tables.get(table.name, table.name),
+        columns=tuple(
+            replace(each, name=own.get(each.name, each.name), computed=inside(each.computed))
+            for each in table.columns
+        ),
+        primary_key=named(table.primary_key),
+        foreign_keys=tuple(
+            replace(
+                key,
+                columns=named(key.columns),
+                table=tables.get(key.table, key.table),
+                to=named(key.to, columns.get(key.table, {})),
+            )
+            for key in table.foreign_keys
+        ),
+        unique_keys=tuple(sorted(map(named, table.unique_keys))),
+        checks=tuple(sorted(map(inside, table.checks))),
+        indexes=tuple(
+            replace(each, columns=tuple(map(inside, each.columns)), where=inside(each.where))
+            for each in table.indexes
+        ),
+    )
+
+
+def _with_statements(schema: Schema, after: Schema, names: Mapping[str, str]) -> Schema:
+    """The schema with views as they are now, where databases only wrote the new names into them."""
+
+    def plain(statement: str) -> str:
+        for old, new in names.items():
+            statement = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, statement)
+        return re.sub(r"[\"'`\s]", "", statement)
+
+    def settled(table: Table) -> Table:
+        now = after.by_name.get(table.name)
+        if now is None or not table.definition or plain(table.definition) != plain(now.definition):
+            return table
+        return replace(table, definition=now.definition)
+
+    return Schema.of(map(settled, schema.tables), schema.types)
+
+
+# Differences
+
+
+def _table_changes(before: Schema, after: Schema) -> Iterator[Change]:
+    for table in before.tables:
+        if table.name not in after.by_name:
+            yield Change(
+                action="removed", subject=table.kind, table=table.name, before=_size(table)
+            )
+    for table in after.tables:
+        old = before.by_name.get(table.name)
+        if old is None:
+            yield Change(action="added", subject=table.kind, table=table.name, after=_size(table))
+        else:
+            yield from _inner_changes(old, table)
+
+
+def _inner_changes(old: Table, new: Table) -> Iterator[Change]:
+    """What is different in a table that stayed."""
+    name = new.name
+    differs = [
+        (f"a {old.kind}", f"a {new.kind}", old.kind != new.kind),
+        (old.definition, new.definition, old.definition != new.definition),
+        (f"comment {old.comment!r}", f"comment {new.comment!r}", old.comment != new.comment),
+        (_order(old, new), _order(new, old), _order(old, new) != _order(new, old)),
+    ]
+    for before, after, different in differs:
+        if different:
+            yield Change(action="changed", subject=new.kind, table=name, before=before, after=after)
+    yield from _differences(
+        name,
+        "column",
+        {each.name: each for each in old.columns},
+        {each.name: each for each in new.columns},
+        _column_text,
+    )
+    if old.primary_key != new.primary_key:
+        before, after = _list(old.primary_key), _list(new.primary_key)
+        action: Action = "changed" if before and after else "added" if after else "removed"
+        yield Change(action=action, subject="primary key", table=name, before=before, after=after)
+    yield from _differences(
+        name,
+        "foreign key",
+        _keyed(old.foreign_keys, lambda key: _list(key.columns)),
+        _keyed(new.foreign_keys, lambda key: _list(key.columns)),
+        _foreign_key_text,
+    )
+    yield from _differences(
+        name,
+        "unique key",
+        {_list(key): key for key in old.unique_keys},
+        {_list(key): key for key in new.unique_keys},
+        lambda _: "",
+    )
+    yield from _differences(
+        name,
+        "check",
+        {each: each for each in old.checks},
+        {each: each for each in new.checks},
+        lambda check: check,
+    )
+    yield from _index_changes(name, old.indexes, new.indexes)
+
+
+def _index_changes(table: str, before: Sequence[Index], after: Sequence[Index]) -> Iterator[Change]:
+    olds, news = {each.name: each for each in before}, {each.name: each for each in after}
+    pairs = _pairs(
+        [each for each in before if each.name not in news],
+        [each for each in after if each.name not in olds],
+        lambda index: (index.columns, index.unique, index.where),
+        lambda _one, _other: True,
+    )
+    for old, new in pairs:
+        yield Change(
+            action="renamed",
+            subject="index",
+            table=table,
+            name=old.name,
+            before=old.name,
+            after=new.name,
+        )
+        del olds[old.name], news[new.name]
+    yield from _differences(table, "index", olds, news, _index_text)
+
+
+def _type_changes(
+    before: Mapping[str, NamedType], after: Mapping[str, NamedType]
+) -> Iterator[Change]:
+    pairs = _pairs(
+        [each for name, each in before.items() if name not in after],
+        [each for name, each in after.items() if name not in before],
+        lambda each: (each.kind, each.values, each.definition),
+        lambda _one, _other: True,
+    )
+    renamed = {old.name: new.name for old, new in pairs}
+    for old, new in renamed.items():
+        yield Change(action="renamed", subject="type", table=old, before=old, after=new)
+    olds = {name: each for name, each in before.items() if name not in renamed}
+    news = {name: each for name, each in after.items() if name not in renamed.values()}
+    for change in _differences("", "type", olds, news, _type_text):
+        yield replace(change, table=change.name, name="")
+
+
+def _differences(
+    table: str,
+    subject: Subject,
+    before: Mapping[str, _T],
+    after: Mapping[str, _T],
+    said: Callable[[_T], str],
+) -> Iterator[Change]:
+    """Named things that came, went, or are not as they were."""
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        action: Action = "added" if old is None else "removed" if new is None else "changed"
+        yield Change(
+            action=action,
+            subject=subject,
+            table=table,
+            name=name,
+            before="" if old is None else said(old),
+            after="" if new is None else said(new),
+        )
+
+
+def _keyed(values: Iterable[_T], key: Callable[[_T], str]) -> dict[str, _T]:
+    """Values by a text that is made unique: two keys may have the same columns."""
+    found: dict[str, _T] = {}
+    for value in values:
+        name, number = key(value), 2
+        while name in found:
+            name, number = f"{key(value)} #{number}", number + 1
+        found[name] = value
+    return found
+
+
+# Words
+
+
+def _size(table: Table) -> str:
+    count = len(table.columns)
+    return f"{count} column{'' if count == 1 else 's'}"
+
+
+def _order(table: Table, other: Table) -> str:
+    """The columns that both have, in the order of the first."""
+    names = {column.name for column in other.columns}
+    shared = [column.name for column in table.columns if column.name in names]
+    return f"columns in the order {', '.join(shared)}"
+
+
+def _column_text(column: Column) -> str:
+    said = [column.type or "no type", *(["not null"] if not column.nullable else [])]
+    said += [f"default {column.default}"] if column.default else []
+    said += [f"computed {column.computed}"] if column.computed else []
+    said += [f"comment {column.comment!r}"] if column.comment else []
+    return ", ".join(said)
+
+
+def _foreign_key_text(key: ForeignKey) -> str:
+    rule = f" {key.rule}" if key.rule else ""
+    return f"to {key.table}{_list(key.to)}{rule}"
+
+
+def _index_text(index: Index) -> str:
+    where = f" where {index.where}" if index.where else ""
+    return f"{'unique ' if index.unique else ''}on {_list(index.columns)}{where}"
+
+
+def _type_text(each: NamedType) -> str:
+    if each.kind == "enum":
+        return f"enum {_list(each.values)}"
+    return f"domain {each.definition}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"({', '.join(names)})" if names else ""
+
+
+def _in_brackets(text: str) -> str:
+    text = _short(text)
+    return f" ({text})" if text and not text.startswith("(") else f" {text}" if text else ""
+
+
+def _short(text: str) -> str:
+    """A statement of a view may fill pages."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,12 @@
+"""Statements of SQL: whether one only reads, judged before any database sees it.
+
+A text is read twice, by the rules of its database and by a parser, and both must agree on what is a
+string and what is not; then every part of its tree and every function has to be known as harmless.
+What is not known is refused.
+"""
+
+from toolgate.databases.sql_guard.dialects import DIALECTS, Dialect, dialect_named
+from toolgate.databases.sql_guard.read_only_check import judge, masked
+from toolgate.databases.sql_guard.verdict import StatementKind, Verdict
+
+__all__ = ["DIALECTS", "Dialect", "StatementKind", "Verdict", "dialect_named", "judge", "masked"]

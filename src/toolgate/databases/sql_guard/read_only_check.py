@@ -1,0 +1,151 @@
+"""Whether a statement only reads: what is known to be harmless is allowed, nothing else."""
+
+from collections.abc import Collection, Sequence
+from importlib import import_module
+from typing import Final
+
+from toolgate.databases.sql_guard import statement_kind as leads
+from toolgate.databases.sql_guard.dialects import DIALECTS, Dialect, dialect_named, words
+from toolgate.databases.sql_guard.functions import refuse_calls
+from toolgate.databases.sql_guard.lexer import Piece, UnclearError, read
+from toolgate.databases.sql_guard.parsed_names import Tree
+from toolgate.databases.sql_guard.refused import RefusedError
+from toolgate.databases.sql_guard.verdict import StatementKind, Verdict
+
+__all__ = ["judge", "masked"]
+
+_MOST: Final = 100_000
+"""Characters; what is longer was made by a program, and takes seconds to look at."""
+
+
+def judge(sql: str, dialect: str, *, functions: Collection[str] = ()) -> Verdict:
+    """Tell whether a text is exactly one statement that changes nothing.
+
+    Args:
+        sql: The text.
+        dialect: Whose SQL it is. One that is not known: refused unless it is harmless in all.
+        functions: Functions of the database's users that are known to change nothing; a name with
+            a dot counts for that schema alone.
+
+    Raises:
+        MissingExtraError: The parser is not installed.
+    """
+    known = dialect_named(dialect)
+    if known is not None:
+        return _judge(sql, known, frozenset(name.lower() for name in functions))
+    verdict = None
+    for each in DIALECTS:
+        verdict = _judge(sql, each, frozenset(name.lower() for name in functions))
+        if not verdict.allowed:
+            return Verdict(
+                allowed=False,
+                reason=f"Refused, since the dialect is not known, as {each.name}: {verdict.reason}",
+                rule=verdict.rule,
+            )
+    assert verdict is not None
+    return verdict
+
+
+def masked(sql: str, dialect: str) -> str:
+    """A statement with `?` in place of texts and numbers, for logs; of one unread, nothing."""
+    known = dialect_named(dialect)
+    if known is None:
+        return "?"
+    try:
+        found = read(sql, known)
+    except UnclearError:
+        return "?"
+    parts = ["?" if piece.kind in {"string", "number"} else piece.text for piece in found.pieces]
+    return " ".join(parts)
+
+
+def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> Verdict:
+    try:
+        kind, statement = _looked_at(sql, dialect, functions)
+    except UnclearError as error:
+        return Verdict(
+            allowed=False, reason=f"It is not clear what this is: {error}.", rule="unclear"
+        )
+    except RefusedError as error:
+        return Verdict(allowed=False, reason=f"{error}.", rule=error.rule)
+    return Verdict(
+        allowed=True,
+        reason="One statement that only reads.",
+        rule="reads",
+        statement=statement,
+        kind=kind,
+    )
+
+
+def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[StatementKind, str]:
+    if len(sql) > _MOST:
+        raise RefusedError("long", f"It has {len(sql):,} characters; at most {_MOST:,} are read")
+    found = read(sql, dialect)
+    pieces = _one_statement(found.pieces)
+    statement = sql[: pieces[-1].place].strip()
+    if leads.is_question(pieces, dialect):
+        return "show", statement
+    kind: StatementKind = "query"
+    rest = leads.without_explain(pieces, dialect)
+    if len(rest) != len(pieces):
+        kind, pieces = "plan", rest
+    leads.refuse_beginning(pieces, dialect)
+    _refuse_words(pieces, dialect)
+    plain = found.plain[pieces[0].start : pieces[-1].end]
+    # The parser takes 0.1 s to load; who judges nothing does not pay for it.
+    parse = import_module("toolgate.databases.sql_guard.tree").parse
+    tree: Tree = parse(leads.as_query(plain, pieces), pieces, dialect)
+    refuse_calls(pieces, tree, dialect, functions)
+    return kind, statement
+
+
+def _one_statement(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """The pieces without semicolons at the end; exactly one statement is left."""
+    last = len(pieces)
+    while last and pieces[last - 1].is_sign(";"):
+        last -= 1
+    if not last:
+        raise RefusedError("empty", "There is no statement")
+    if any(piece.is_sign(";") for piece in pieces[:last]):
+        raise RefusedError("several", "There is more than one statement; only one is run")
+    return pieces[:last]
+
+
+_CHANGING: Final = words(
+    """
+    insert update delete merge replace drop alter create truncate grant revoke copy call do
+    execute exec vacuum attach detach lock set commit rollback begin
+    """
+)
+
+
+def _refuse_words(pieces: Sequence[Piece], dialect: Dialect) -> None:
+    """Words that make a query more than one, wherever they stand outside of quotes."""
+    nothing = pieces[0]
+    for at, piece in enumerate(pieces):
+        if piece.kind != "word":
+            continue
+        before = pieces[at - 1] if at else nothing
+        after = pieces[at + 1] if at + 1 < len(pieces) else nothing
+        if before.is_sign(".") and at:
+            continue
+        if piece.value == "into" and not before.is_word("as"):
+            raise RefusedError("writes", "INTO writes what is read somewhere")
+        if piece.value == "for" and after.is_word("update", "share", "no", "key"):
+            raise RefusedError("locks", "FOR UPDATE and its like lock rows")
+        if piece.value == "lock" and after.is_word("in"):
+            raise RefusedError("locks", "LOCK IN SHARE MODE locks rows")
+        if piece.value == "value" and before.is_word("next", "previous") and after.is_word("for"):
+            raise RefusedError("sequence", "NEXT VALUE FOR moves a sequence")
+        if piece.value == "procedure" and dialect.hash_comments:
+            raise RefusedError("procedure", "PROCEDURE runs a procedure")
+        if piece.value in {"function", "procedure"} and at and before.is_word("with"):
+            raise RefusedError("procedure", "A function in WITH runs code")
+        if (
+            piece.value in _CHANGING
+            and at
+            and before.is_sign("(")
+            and (after.kind in {"word", "name"} and not after.is_word("as", "is", "in", "like"))
+            and not after.is_sign(")")
+        ):
+            raise RefusedError("writes", f"{piece.value.upper()} is no reading")

@@ -1,0 +1,208 @@
+"""How a statement begins: queries, plans of queries, and questions about the database."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from toolgate.databases.sql_guard.dialects import Dialect, words
+from toolgate.databases.sql_guard.lexer import Piece
+from toolgate.databases.sql_guard.refused import RefusedError
+
+__all__ = [
+    "READ_PRAGMAS",
+    "as_query",
+    "is_question",
+    "looks_like_file",
+    "refuse_beginning",
+    "without_explain",
+]
+
+READ_PRAGMAS: Final = frozenset(
+    {"table_info", "table_xinfo", "index_list", "index_info", "index_xinfo", "foreign_key_list"}
+)
+"""Pragmas of SQLite that only tell what a schema has."""
+
+_PLAN_OPTIONS: Final = frozenset(
+    {"verbose", "costs", "settings", "generic_plan", "buffers", "timing", "summary", "memory"}
+)
+_SHOWN_BY_MYSQL: Final = words(
+    """
+    tables databases schemas columns fields index indexes keys create table view variables
+    status warnings errors collation character charset engines plugins events triggers full
+    global session extended grants count set procedure function
+    """
+)
+_NOT_SHOWN: Final = frozenset({"binary", "master", "replica", "slave", "binlog", "relaylog"})
+_NO_SQL: Final = {
+    "host": "It is a command of a client, not SQL",
+    "call": "A procedure may do anything",
+    "begin": "A block of code may do anything",
+    "declare": "A block of code may do anything",
+    "do": "A block of code may do anything",
+    "exec": "It runs a procedure or a text",
+    "execute": "It runs a procedure or a text",
+}
+
+
+_FILE: Final = re.compile(
+    r"[/\\:*?~]|\.(?:csv|tsv|txt|parquet|json|jsonl|ndjson|geojson|xlsx?|arrow|feather|avro|orc|"
+    r"gz|zst|bz2|zip|db|sqlite|duckdb|ddb|log|shp|gpkg|fgb)$",
+    re.IGNORECASE,
+)
+
+
+def looks_like_file(name: str) -> bool:
+    """Whether DuckDB would read a file instead of a table of this name."""
+    return _FILE.search(name) is not None
+
+
+def is_question(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+    """Whether it asks the database about itself: SHOW, PRAGMA, DESCRIBE.
+
+    Raises:
+        RefusedError: It begins like that, but may do something else.
+    """
+    first = pieces[0]
+    if first.is_word("pragma"):
+        return _is_pragma(pieces, dialect)
+    if first.is_word("show"):
+        return _is_show(pieces, dialect)
+    if first.is_word("describe", "desc"):
+        return _is_describe(pieces, dialect)
+    return False
+
+
+def _is_pragma(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+    rest = list(pieces[1:])
+    if dialect.name != "sqlite":
+        raise RefusedError("setting", "PRAGMA changes settings")
+    if len(rest) > 2 and rest[1].is_sign("."):
+        rest = rest[2:]
+    name = rest[0].value.lower() if rest and rest[0].is_named else ""
+    if name not in READ_PRAGMAS:
+        known = ", ".join(sorted(READ_PRAGMAS))
+        raise RefusedError("setting", f"PRAGMA {name} may change something; allowed: {known}")
+    shape = [piece.text if piece.kind == "sign" else piece.kind for piece in rest[1:]]
+    if shape not in (["(", "word", ")"], ["(", "name", ")"], ["(", "string", ")"]):
+        raise RefusedError("setting", f"PRAGMA {name} needs exactly one name in brackets")
+    return True
+
+
+def _is_show(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+    rest = pieces[1:]
+    if dialect.name in {"postgres", "duckdb"}:
+        if rest and all(piece.is_named or piece.is_sign(".") for piece in rest) and len(rest) < 8:
+            _refuse_file(rest, dialect)
+            return True
+        raise RefusedError("unknown", "SHOW is allowed with the name of one setting")
+    if dialect.name != "mysql":
+        raise RefusedError("unknown", f"SHOW is no statement of {dialect.name}")
+    words = [piece for piece in rest if piece.kind == "word"]
+    if not words or words[0].value not in _SHOWN_BY_MYSQL:
+        raise RefusedError("unknown", "This kind of SHOW is not known to be harmless")
+    if any(piece.value in _NOT_SHOWN for piece in words):
+        raise RefusedError("unknown", "This kind of SHOW is not known to be harmless")
+    if any(piece.kind == "sign" and piece.text not in ".@" for piece in rest):
+        raise RefusedError("unknown", "SHOW is allowed with names and LIKE")
+    return True
+
+
+def _is_describe(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+    rest = pieces[1:]
+    if dialect.name in {"mysql", "duckdb"} and _is_dotted_name(rest):
+        _refuse_file(rest, dialect)
+        return True
+    if dialect.name == "mysql" and rest:
+        return False  # another word for EXPLAIN
+    raise RefusedError("unknown", "DESCRIBE is no statement that is run here; use table_info")
+
+
+def _is_dotted_name(pieces: Sequence[Piece]) -> bool:
+    """Whether these are a name, with others and dots before it."""
+    return (
+        len(pieces) in {1, 3, 5}
+        and all(piece.is_named for piece in pieces[::2])
+        and all(piece.is_sign(".") for piece in pieces[1::2])
+    )
+
+
+def _refuse_file(pieces: Sequence[Piece], dialect: Dialect) -> None:
+    name = "".join(piece.value for piece in pieces)
+    if dialect.name == "duckdb" and looks_like_file(name):
+        raise RefusedError("file", f"The name {name[:80]} may be that of a file")
+
+
+def without_explain(pieces: Sequence[Piece], dialect: Dialect) -> Sequence[Piece]:
+    """The statement whose plan is asked for; the same pieces if none is.
+
+    Raises:
+        RefusedError: The statement would be run, or the plan be written somewhere.
+    """
+    is_lead = pieces[0].is_word("explain") or (
+        dialect.name == "mysql" and pieces[0].is_word("describe", "desc")
+    )
+    if not is_lead:
+        return pieces
+    at = 1
+    if dialect.name == "oracle":
+        raise RefusedError("writes", "EXPLAIN PLAN writes into a table; use the tool explain")
+    if dialect.name == "sqlite":
+        if [piece.value for piece in pieces[1:3]] == ["query", "plan"]:
+            at = 3
+    elif at < len(pieces) and pieces[at].is_sign("("):
+        at = _behind_options(pieces)
+    else:
+        while at < len(pieces) and pieces[at].is_word("verbose", "format", "extended"):
+            at += 1
+            if pieces[at - 1].value == "format":
+                at += 1 + (at < len(pieces) and pieces[at].is_sign("="))
+    if any(piece.is_word("analyze", "analyse") for piece in pieces[1 : at + 1]):
+        raise RefusedError("runs", "EXPLAIN ANALYZE runs the statement")
+    if at >= len(pieces):
+        raise RefusedError("empty", "EXPLAIN of nothing")
+    return pieces[at:]
+
+
+def _behind_options(pieces: Sequence[Piece]) -> int:
+    """Where the statement begins behind `EXPLAIN ( … )`."""
+    at, is_name = 2, True
+    while at < len(pieces) and not pieces[at].is_sign(")"):
+        piece = pieces[at]
+        if piece.is_word("analyze", "analyse", "wal", "serialize"):
+            raise RefusedError("runs", "EXPLAIN ANALYZE runs the statement")
+        if piece.is_word("select", "with", "values"):
+            return 1  # brackets of the query itself
+        if is_name and not piece.is_word("format", *_PLAN_OPTIONS):
+            raise RefusedError("unknown", f"EXPLAIN with {piece.text[:40]!r} is not known")
+        is_name = piece.is_sign(",")
+        at += 1
+    return at + 1
+
+
+def refuse_beginning(pieces: Sequence[Piece], dialect: Dialect) -> None:
+    """Refuse what does not begin like a query.
+
+    Raises:
+        RefusedError: It does not.
+    """
+    at = 0
+    while at < len(pieces) and pieces[at].is_sign("("):
+        at += 1
+    first = pieces[at] if at < len(pieces) else pieces[0]
+    queries = ["select", "with", "values", "table"]
+    if dialect.name == "duckdb":
+        queries.append("from")
+    if first.is_word(*queries):
+        return
+    word = first.text[:40].upper() if first.kind == "word" else repr(first.text[:40])
+    why = _NO_SQL.get(first.value) if first.kind == "word" else None
+    raise RefusedError("no query", why or f"The statement begins with {word}; allowed are queries")
+
+
+def as_query(plain: str, pieces: Sequence[Piece]) -> str:
+    """The text for the parser, which does not know `TABLE name`."""
+    if not pieces[0].is_word("table"):
+        return plain
+    if not _is_dotted_name(pieces[1:]):
+        raise RefusedError("unknown", "TABLE is allowed with the name of one table")
+    return f"SELECT * FROM {plain[len(pieces[0].text) :]}"  # noqa: S608 -- parsed, never run

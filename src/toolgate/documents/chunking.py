@@ -1,0 +1,192 @@
+"""Cutting a text into passages that end where headings and paragraphs do.
+
+The text is Markdown; a form feed ends a page. A passage never crosses a heading or a page. What is
+longer than a passage may be is cut between paragraphs, then between lines (a table keeps its head),
+then between sentences, then between words.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from toolgate.base.token_estimate import estimate_tokens
+
+__all__ = ["Piece", "cut"]
+
+_HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_UNDERLINE = re.compile(r"^(=+|-+)[ \t]*$")
+_FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})")
+_RULE = re.compile(r"^\|?[ \t:|-]+\|[ \t:|-]*$")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])[\s]+|(?<=[。！？])")
+_LONGEST_HEADING = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A passage before it is stored."""
+
+    text: str
+    """What stands there."""
+
+    heading: str = ""
+    """The headings above it, from the first level on: `Setup > Sign in`."""
+
+    page: int | None = None
+    """Its page, from 1 on; None where the text has no pages."""
+
+    @property
+    def embedded(self) -> str:
+        """What gets a vector, and is found by words."""
+        return f"{self.heading}\n{self.text}" if self.heading else self.text
+
+
+def cut(text: str, *, max_tokens: int, has_pages: bool = False) -> list[Piece]:
+    """The passages of a text, in their order.
+
+    Args:
+        text: Markdown; a form feed ends a page.
+        max_tokens: Estimated tokens of a passage at most; one that is a single long word has more.
+        has_pages: Whether pages are counted.
+    """
+    pieces: list[Piece] = []
+    path: list[tuple[int, str]] = []
+    for number, page in enumerate(text.split("\f"), 1):
+        for level, title, body in _sections(page):
+            if level:
+                path = [each for each in path if each[0] < level]
+                path.append((level, title))
+            heading = " > ".join(name for _, name in path)
+            pieces += [
+                Piece(text=part, heading=heading, page=number if has_pages else None)
+                for part in _packed(_blocks(body), max_tokens)
+            ]
+    return pieces
+
+
+def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Level and title of each heading with the lines below it; first the lines before any."""
+    level, title = 0, ""
+    lines: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        fence = _fence_after(line, fence)
+        found = None if fence else _HEADING.match(line)
+        if found:
+            yield level, title, lines
+            level, title, lines = len(found[1]), _plain(found[2]), []
+            continue
+        below = None if fence else _UNDERLINE.match(line)
+        if below and lines and lines[-1].strip() and _stands_alone(lines):
+            *before, name = lines
+            yield level, title, before
+            level, title, lines = (1 if below[1][0] == "=" else 2), _plain(name), []
+            continue
+        lines.append(line)
+    yield level, title, lines
+
+
+def _stands_alone(lines: Sequence[str]) -> bool:
+    """Whether the last line can be a heading that the next underlines."""
+    last = lines[-1].strip()
+    before = lines[-2].strip() if len(lines) > 1 else ""
+    return not before and not last.startswith(("|", "- ", "* ", "> ", "```")) and len(last) < 120
+
+
+def _plain(title: str) -> str:
+    title = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*_`]+", lambda found: found[1] or "", title)
+    return " ".join(title.split())[:_LONGEST_HEADING]
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The mark of the block of code that is open after a line; empty: none is."""
+    found = _FENCE.match(line)
+    if not found:
+        return fence
+    if not fence:
+        return found[1]
+    closes = found[1][0] == fence[0] and len(found[1]) >= len(fence)
+    return "" if closes and not line.strip().strip(fence[0]) else fence
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[str]:
+    """Paragraphs, tables and blocks of code, each whole."""
+    block: list[str] = []
+    fence = ""
+    for line in lines:
+        was_open = bool(fence)
+        fence = _fence_after(line, fence)
+        if not line.strip() and not was_open:
+            if block:
+                yield "\n".join(block)
+            block = []
+        else:
+            block.append(line.rstrip())
+    if block:
+        yield "\n".join(block)
+
+
+def _packed(blocks: Iterator[str], max_tokens: int) -> Iterator[str]:
+    """Blocks put together as far as they fit; those that are too long are cut."""
+    together: list[str] = []
+    size = 0
+    for block in blocks:
+        for part in _fitting(block, max_tokens):
+            tokens = estimate_tokens(part) + 1
+            if together and size + tokens > max_tokens:
+                yield "\n\n".join(together)
+                together, size = [], 0
+            together.append(part)
+            size += tokens
+    if together:
+        yield "\n\n".join(together)
+
+
+def _fitting(block: str, max_tokens: int) -> Iterator[str]:
+    if estimate_tokens(block) <= max_tokens:
+        yield block
+        return
+    lines = block.split("\n")
+    head = lines[:2] if len(lines) > 2 and "|" in lines[0] and _RULE.match(lines[1]) else []
+    if head and estimate_tokens("\n".join(head)) < max_tokens // 2:
+        room = max_tokens - estimate_tokens("\n".join(head)) - 1
+        for part in _joined(lines[2:], "\n", room):
+            yield "\n".join([*head, part])
+        return
+    if len(lines) > 1:
+        yield from _joined(lines, "\n", max_tokens)
+        return
+    sentences = [part for part in _SENTENCE.split(block) if part.strip()]
+    if len(sentences) > 1:
+        yield from _joined(sentences, " ", max_tokens)
+        return
+    yield from _joined(_short_words(block, max_tokens), " ", max_tokens)
+
+
+def _joined(parts: Sequence[str], between: str, max_tokens: int) -> Iterator[str]:
+    """Parts put together as far as they fit; those that are too long are cut further."""
+    together: list[str] = []
+    size = 0
+    for whole in parts:
+        is_long = estimate_tokens(whole) > max_tokens
+        smaller = [whole]
+        if is_long and len(parts) > 1:
+            smaller = list(_fitting(whole, max_tokens))
+        for part in smaller:
+            tokens = estimate_tokens(part) + 1
+            if together and size + tokens > max_tokens:
+                yield between.join(together)
+                together, size = [], 0
+            together.append(part)
+            size += tokens
+    if together:
+        yield between.join(together)
+
+
+def _short_words(text: str, max_tokens: int) -> list[str]:
+    """Words, those that alone are too long in pieces."""
+    longest = max(8, max_tokens)  # characters of four bytes at worst
+    return [
+        word[at : at + longest]
+        for word in text.split()
+        for at in range(0, len(word), longest if estimate_tokens(word) > max_tokens else len(word))
+    ]

@@ -1,0 +1,31 @@
+"""HTML becomes Markdown, without what is no text of the page: scripts, styles, navigation."""
+
+import bs4
+import markdownify
+
+from toolgate.documents.conversion import Converted
+
+__all__ = ["markdown_of", "read"]
+
+_NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "iframe", "img")
+
+
+def read(data: bytes, *, name: str, max_bytes: int) -> Converted:  # noqa: ARG001 - contract
+    """The text of a page."""
+    page = bs4.BeautifulSoup(data, "html.parser")
+    title = page.title.get_text() if page.title else ""
+    for part in page(["title", *_NO_TEXT]):
+        part.decompose()
+    return Converted(text=markdown_of(page), title=title)
+
+
+def markdown_of(page: bs4.BeautifulSoup) -> str:
+    """The text of a page, with headings and tables as Markdown writes them."""
+    converter = markdownify.MarkdownConverter(
+        heading_style="ATX",
+        bullets="-",
+        strip=["a"],
+        escape_asterisks=False,
+        escape_underscores=False,
+    )
+    return str(converter.convert_soup(page)).replace("\f", "\n")

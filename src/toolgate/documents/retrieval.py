@@ -1,0 +1,272 @@
+"""From a question to passages: rephrase, select, search, fuse, grade; always in this order.
+
+Nothing in here raises for what a model, a database or a service does: a turn goes on without
+documents, and only what makes any answer wrong is told to the user.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.documents.base import (
+    SEARCH_TYPES,
+    Asking,
+    Collection,
+    FoundPassage,
+    OnFound,
+    Rendering,
+    Retrieval,
+    RetrieveRequest,
+    SearchType,
+)
+from toolgate.documents.library import Library, Looking
+from toolgate.documents.model_steps import Rephrased, grade, rephrase, select
+from toolgate.documents.ranking import above, fused
+from toolgate.errors import ArgumentError, StoreError
+from toolgate.settings import DocumentSettings
+
+__all__ = ["NO_COLLECTIONS", "retrieve", "search_type_of"]
+
+log = logging.getLogger(__name__)
+
+NO_COLLECTIONS = "No vector stores available with enabled embedding models."
+"""What a user is told when there is nothing that could be searched."""
+
+NOT_CONNECTED = "The documents cannot be searched now: not connected to the database."
+"""What a user is told when what holds the documents cannot be reached."""
+
+_LONGEST_QUESTION = 8_000
+
+
+async def retrieve(
+    library: Library,
+    collections: Sequence[Collection] | None,
+    request: RetrieveRequest,
+    *,
+    ask: Asking | None,
+    render: Rendering,
+    on_found: OnFound | None = None,
+) -> Retrieval:
+    """What the documents say to a question.
+
+    Args:
+        library: Where they are.
+        collections: Those that may be searched; None: they could not be listed.
+        request: The question.
+        ask: The model for rephrasing, choosing and grading; None: none of that is done.
+        render: Gives prompts.
+        on_found: Told what was searched, before anything is graded.
+
+    Raises:
+        ArgumentError: The request cannot be answered as it is.
+    """
+    run = _Run(library=library, request=request, ask=ask, render=render)
+    usable = [each for each in collections or () if each.passages and not each.problem]
+    if not usable:
+        log.info("no collection to search")
+        unusable = {each.name: each.problem for each in collections or () if each.problem}
+        found = run.ended(NO_COLLECTIONS, for_user=NO_COLLECTIONS, failed=unusable)
+    else:
+        found = await run.look(usable)
+    if on_found is not None:
+        await on_found(found.metadata())
+    return await run.graded(found)
+
+
+def search_type_of(text: str) -> SearchType:
+    """A way to search by its name, however it is written: `Similarity Score Threshold`.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    wanted = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
+    for known in SEARCH_TYPES:
+        if wanted == known or (wanted, known) == ("threshold", "similarity_score_threshold"):
+            return known
+    raise ArgumentError(
+        f"There is no search type {text[:40]!r}.",
+        allowed=f"Search types: {', '.join(SEARCH_TYPES)}.",
+    )
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """One question."""
+
+    library: Library
+    request: RetrieveRequest
+    ask: Asking | None
+    render: Rendering
+    asked: Rephrased | None = None
+    took_ms: dict[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        question = self.request.question
+        if not question.strip():
+            raise ArgumentError("The question is empty.", hint="Say what is looked for.")
+        if len(question) > _LONGEST_QUESTION:
+            raise ArgumentError(
+                f"The question has {len(question):,} characters.",
+                allowed=f"Allowed: {_LONGEST_QUESTION:,} at most.",
+                hint="Ask for what is looked for, not for all that was said.",
+            )
+        for name, value, low, high in (
+            ("top_k", self.request.top_k, 1, 100),
+            ("fetch_k", self.request.fetch_k, 1, 1000),
+            ("lambda_mult", self.request.lambda_mult, 0, 1),
+        ):
+            if value is not None and not low <= value <= high:
+                raise ArgumentError(f"{name} is {value!r}.", allowed=f"Allowed: {low} to {high:,}.")
+
+    @property
+    def settings(self) -> DocumentSettings:
+        return self.library.settings
+
+    async def look(self, usable: Sequence[Collection]) -> Retrieval:
+        """Everything up to the passages."""
+        settings, request = self.settings, self.request
+        began = perf_counter()
+        self.asked = await rephrase(
+            request.question,
+            request.history,
+            ask=self.ask,
+            render=self.render,
+            is_enabled=settings.rephrase if request.rephrase is None else request.rephrase,
+            timeout_s=settings.rephrase_timeout_s,
+        )
+        began = self._took("rephrase", began)
+        chosen: Sequence[Collection] = usable
+        if not request.collections:
+            names = await select(
+                self.asked.query,
+                usable,
+                most=settings.max_collections,
+                ask=self.ask,
+                render=self.render,
+                timeout_s=settings.rephrase_timeout_s,
+            )
+            chosen = [each for name in names for each in usable if each.name == name]
+        began = self._took("select", began)
+        found = await self._search(chosen)
+        self._took("search", began)
+        return found
+
+    async def _search(self, chosen: Sequence[Collection]) -> Retrieval:
+        assert self.asked is not None
+        settings, request = self.settings, self.request
+        top_k = request.top_k or settings.top_k
+        looking = Looking(
+            search_type=request.search_type or settings.search_type,
+            top_k=top_k,
+            fetch_k=request.fetch_k or settings.fetch_k,
+            lambda_mult=settings.lambda_mult
+            if request.lambda_mult is None
+            else request.lambda_mult,
+        )
+        vectors: dict[str, NDArray[np.float32] | Exception] = {}
+        lists: dict[str, list[FoundPassage]] = {}
+        failures: dict[str, Exception] = {}
+        query = self.asked.query
+
+        async def embed(model: str) -> None:
+            """Once for each model, however many collections have it."""
+            try:
+                vectors[model] = await self.library.vector(model, query)
+            except Exception as error:  # noqa: BLE001 - the collections of other models go on
+                vectors[model] = error
+
+        async def search(each: Collection) -> None:
+            vector = vectors[each.model]
+            if isinstance(vector, Exception):
+                failures[each.name] = vector
+                return
+            try:
+                lists[each.name] = await self.library.search(each, query, vector, looking)
+            except Exception as error:
+                fields = {"collection": each.name}
+                log.warning("collection not searched", extra=fields, exc_info=True)
+                failures[each.name] = error
+
+        async with anyio.create_task_group() as group:
+            for model in dict.fromkeys(each.model for each in chosen):
+                group.start_soon(embed, model)
+        async with anyio.create_task_group() as group:
+            for each in chosen:
+                group.start_soon(search, each)
+        failed = {each.name: _said(failures[each.name]) for each in chosen if each.name in failures}
+        if not lists:
+            lost = all(isinstance(error, StoreError | TimeoutError) for error in failures.values())
+            reason = "; ".join(f"{name}: {said}" for name, said in failed.items())
+            return self.ended(
+                f"No collection could be searched: {reason}",
+                for_user=NOT_CONNECTED if lost else "",
+                failed=failed,
+            )
+        searched = tuple(each.name for each in chosen if each.name in lists)
+        measures = {(each.model_identity, each.metric) for each in chosen if each.name in lists}
+        found = fused(
+            [lists[name] for name in searched],
+            is_comparable=len(measures) == 1,
+            by_words=looking.search_type == "hybrid",
+        )[:top_k]
+        if looking.search_type == "similarity_score_threshold":
+            threshold = request.score_threshold
+            found = above(found, settings.score_threshold if threshold is None else threshold)
+        return Retrieval(
+            status="success",
+            question=request.question,
+            query=query,
+            was_rephrased=self.asked.was_rephrased,
+            documents=tuple(found),
+            searched=searched,
+            failed=failed,
+            took_ms=self.took_ms,
+        )
+
+    async def graded(self, found: Retrieval) -> Retrieval:
+        """The same with what a model says of the passages."""
+        settings, request = self.settings, self.request
+        if found.status != "success" or not found.documents:
+            return found
+        began = perf_counter()
+        verdict = await grade(
+            request.question,
+            [each.text for each in found.documents],
+            ask=self.ask,
+            render=self.render,
+            is_enabled=settings.grade if request.grade is None else request.grade,
+            timeout_s=settings.grade_timeout_s,
+        )
+        self._took("grade", began)
+        return replace(
+            found, relevant=verdict.relevant, grading_performed=verdict.grading_performed
+        )
+
+    def ended(self, error: str, *, for_user: str, failed: dict[str, str]) -> Retrieval:
+        """What is answered when nothing could be searched."""
+        return Retrieval(
+            status="error",
+            question=self.request.question,
+            query=self.asked.query if self.asked else self.request.question,
+            was_rephrased=self.asked.was_rephrased if self.asked else False,
+            failed=failed,
+            error=error,
+            for_user=for_user,
+            took_ms=self.took_ms,
+        )
+
+    def _took(self, step: str, began: float) -> float:
+        now = perf_counter()
+        self.took_ms[step] = round((now - began) * 1000, 3)
+        return now
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "It took too long."
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,1 @@
+"""Measuring search and intents on labelled requests."""

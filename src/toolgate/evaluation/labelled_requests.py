@@ -1,0 +1,99 @@
+"""One's own requests as an evaluation set: from the usage log, over the tools of the catalog."""
+
+import io
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from toolgate.base import json_text
+from toolgate.errors import ArgumentError
+from toolgate.store import Logged, Store, StoredSnapshot, UsageFilter
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["Marks", "read_marks"]
+
+_SEARCHES_MOST = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """Requests with the tools that they need, in the format that `toolgate eval tools` reads."""
+
+    tools: Sequence[Json]
+    """Lines of `tools.jsonl`: all tools of the last listings."""
+
+    queries: Sequence[Json]
+    """Lines of `queries.jsonl`, the newest first."""
+
+    def zipped(self, folder: str) -> bytes:
+        """Both files in a folder, as a ZIP file."""
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name, rows in (("tools", self.tools), ("queries", self.queries)):
+                lines = b"".join(json_text.dumps(row) + b"\n" for row in rows)
+                packed.writestr(f"{folder}/{name}.jsonl", lines)
+        return file.getvalue()
+
+
+async def read_marks(store: Store, project_id: str) -> Marks:
+    """Searches of a project whose tools were executed with success or marked right.
+
+    Raises:
+        ArgumentError: The log has no such request, or none with its text.
+        StoreError: The store cannot be read.
+    """
+    wanted = UsageFilter(project_id=project_id, with_uses=True, limit=_SEARCHES_MOST)
+    logged = await store.usage(wanted)
+    tools = list(_tools(await store.snapshots(project_id)))
+    queries = list(_queries(logged, {str(tool["id"]) for tool in tools}))
+    if not queries:
+        kept = any(each.search.query is not None for each in logged)
+        raise ArgumentError(
+            "The usage log has no request with a tool that worked"
+            + ("." if kept or not logged else " and with its text: no text was kept."),
+            hint="Use the gateway for a while first."
+            if kept or not logged
+            else "Set audit.keep_queries = true; requests from then on can be used.",
+        )
+    return Marks(tools=tools, queries=queries)
+
+
+def _queries(logged: Iterable[Logged], keys: set[str]) -> Iterator[Json]:
+    """One for each text, newest first; a tool that was marked wrong later is not needed."""
+    needed: dict[str, dict[str, None]] = {}
+    wrong: dict[str, set[str]] = {}
+    for each in logged:
+        text = each.search.query
+        if text is None or not text.strip():
+            continue
+        for use in each.uses:
+            if use.outcome in {"ok", "right"} and use.tool in keys:
+                needed.setdefault(text, {})[use.tool] = None
+            elif use.outcome == "wrong":
+                wrong.setdefault(text, set()).add(use.tool)
+    for number, (text, tools) in enumerate(needed.items()):
+        right = [tool for tool in tools if tool not in wrong.get(text, ())]
+        if right:
+            yield {"id": f"mine-{number + 1}", "text": text, "relevant": right}
+
+
+def _tools(snapshots: Iterable[StoredSnapshot]) -> Iterator[Json]:
+    """The tools of the last listings."""
+    for snapshot in snapshots:
+        listing = json_object(json_text.loads(snapshot.listing))
+        for definition in map(json_object, json_array(listing.get("tools"))):
+            name = definition.get("name")
+            if not isinstance(name, str):
+                continue
+            title = definition.get("title") or json_object(definition.get("annotations")).get(
+                "title"
+            )
+            about = definition.get("description")
+            yield {
+                "id": f"{snapshot.server}:{name}",
+                "server": snapshot.server,
+                "name": name,
+                "title": title if isinstance(title, str) else "",
+                "description": about if isinstance(about, str) else "",
+                "input_schema": json_object(definition.get("inputSchema")),
+            }

@@ -1,0 +1,301 @@
+"""The verbs about documents: asking them, and looking after collections.
+
+`gateway.Gateway` has them as `documents`, and `retrieve` as a verb of its own. Whoever may read the
+resource `documents:COLLECTION` may ask a collection; to fill it takes the right to manage.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Some
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Protocol
+
+from toolgate.audit import Receipts
+from toolgate.base.tracing import observe
+from toolgate.catalog import Catalog
+from toolgate.documents import (
+    Added,
+    Asking,
+    Collection,
+    Graded,
+    Library,
+    NewDocument,
+    OnFound,
+    Rephrased,
+    Retrieval,
+    RetrieveRequest,
+    Said,
+    grade,
+    rephrase,
+    retrieve,
+)
+from toolgate.errors import ArgumentError, StoreError, UnknownToolError
+from toolgate.gateway.visible_catalog import Reach
+from toolgate.security.access import Access
+from toolgate.store import StoredDocument
+from toolgate.types import Caller, Json
+
+__all__ = ["Librarian", "Rendered"]
+
+PACK = "documents"
+"""The pack whose tools do what is done here, and the server that resources are named after."""
+
+_RETRIEVER = f"{PACK}:retriever"
+_QUERY_CHARS = 2_000
+
+
+class Rendered(Protocol):
+    """Gives the text of a prompt for a project; `prompts.Render`."""
+
+    async def __call__(self, project_id: str, name: str, values: Mapping[str, str], /) -> str:
+        """The text with its fields filled in."""
+        ...
+
+
+class Librarian:
+    """Documents, for callers."""
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        access: Access,
+        receipts: Receipts,
+        reach: Reach,
+        catalog: Catalog,
+        render: Rendered,
+        keep_queries: Callable[[], bool],
+    ) -> None:
+        self._library = library
+        self._access = access
+        self._receipts = receipts
+        self._reach = reach
+        self._catalog = catalog
+        self._render = render
+        self._keep_queries = keep_queries
+        self.ask: Asking | None = None
+        """The chat model for questions that come from outside of a turn; None: there is none, and
+        nothing is rephrased, chosen or graded then."""
+
+    # Asking
+
+    async def retrieve(
+        self,
+        caller: Caller,
+        request: RetrieveRequest,
+        *,
+        ask: Asking | None = None,
+        on_found: OnFound | None = None,
+    ) -> Retrieval:
+        """What documents say to a question; see `documents.retrieve`.
+
+        Args:
+            caller: Who asks.
+            request: The question.
+            ask: The chat model to use; None: the one that is configured.
+            on_found: Told what was searched, before anything is graded.
+
+        Raises:
+            UnknownToolError: The caller may not ask documents.
+            ArgumentError: The request cannot be answered, or names a collection that is not there
+                for the caller.
+        """
+        began = perf_counter()
+        with self._receipts.refusals(caller, "retrieve", ",".join(request.collections)):
+            self._must_ask(caller)
+            try:
+                collections: list[Collection] | None = await self.collections(caller, counted=False)
+            except StoreError:
+                collections = None
+            if request.collections and collections is not None:
+                collections = _named(collections, request.collections)
+        with observe("retrieve", collections=len(collections or ())):
+            found = await retrieve(
+                self._library,
+                collections,
+                request,
+                ask=ask or self.ask,
+                render=self._rendering(caller),
+                on_found=on_found,
+            )
+        query = found.query if self._keep_queries() else None
+        self._receipts.simple(
+            caller,
+            "retrieve",
+            began=began,
+            query=query[:_QUERY_CHARS] if query is not None else None,
+            detail={
+                "status": found.status,
+                "searched": list(found.searched),
+                "failed": sorted(found.failed),
+                "passages": len(found.documents),
+                "documents": sorted({each.document_id for each in found.documents}),
+                "was_rephrased": found.was_rephrased,
+                "relevant": found.relevant,
+                "graded": found.grading_performed,
+                "took_ms": dict(found.took_ms),
+            },
+        )
+        return found
+
+    async def rephrase(self, caller: Caller, question: str, history: Sequence[Said]) -> Rephrased:
+        """A question made whole by its conversation."""
+        self._must_ask(caller)
+        settings = self._library.settings
+        return await rephrase(
+            question,
+            history,
+            ask=self.ask,
+            render=self._rendering(caller),
+            is_enabled=settings.rephrase,
+            timeout_s=settings.rephrase_timeout_s,
+        )
+
+    async def grade(self, caller: Caller, question: str, documents: Sequence[str]) -> Graded:
+        """Whether documents help with a question."""
+        self._must_ask(caller)
+        settings = self._library.settings
+        return await grade(
+            question,
+            documents,
+            ask=self.ask,
+            render=self._rendering(caller),
+            is_enabled=settings.grade,
+            timeout_s=settings.grade_timeout_s,
+        )
+
+    async def collections(self, caller: Caller, *, counted: bool = True) -> list[Collection]:
+        """The collections that the caller may ask; see `Library.collections`."""
+        return [
+            each
+            for each in await self._library.collections(caller.project_id, counted=counted)
+            if self._access.decide(caller, "read", f"{PACK}:{each.name}").allowed
+        ]
+
+    def _must_ask(self, caller: Caller) -> None:
+        """Refuse who may not use the tool that asks documents, whatever door they come through."""
+        is_listed = self._catalog.snapshot.tool(_RETRIEVER) is not None
+        if is_listed and not self._access.decide(caller, "call", _RETRIEVER).allowed:
+            raise UnknownToolError(f"There is no tool {_RETRIEVER!r}.")
+
+    def _rendering(self, caller: Caller) -> Any:
+        async def render(name: str, values: Mapping[str, str], /) -> str:
+            return await self._render(caller.project_id, name, values)
+
+        return render
+
+    # Looking after
+
+    async def documents(self, caller: Caller, name: str) -> list[tuple[StoredDocument, bool]]:
+        """The documents of a collection, and whether each is cut as the settings say now."""
+        found = _named(await self.collections(caller, counted=False), [name])
+        rows = await self._library.documents(caller.project_id, found[0].name)
+        suffix = self._library.kept_hash("")
+        return [
+            (
+                replace(row, content_hash=row.content_hash.partition("-")[0]),
+                row.content_hash.endswith(suffix),
+            )
+            for row in rows
+        ]
+
+    async def make(self, caller: Caller, name: str, **settings: str | None) -> Collection:
+        """Make a collection, or change alias and description of one; see `Library.make`."""
+        self._reach.must_manage(caller)
+        began = perf_counter()
+        made = await self._library.make(caller.project_id, name, **settings)
+        await self._note(caller, "collection_save", began, {"collection": made.name})
+        return made
+
+    async def delete(self, caller: Caller, name: str) -> Collection:
+        """Remove a collection with all that is in it."""
+        self._reach.must_manage(caller)
+        began = perf_counter()
+        gone = await self._library.delete(caller.project_id, name)
+        await self._note(
+            caller,
+            "collection_delete",
+            began,
+            {"collection": gone.name, "documents": gone.documents},
+        )
+        return gone
+
+    async def reindex(self, caller: Caller, name: str, **settings: str | None) -> Collection:
+        """Compute the vectors of a collection anew; see `Library.reindex`."""
+        self._reach.must_manage(caller)
+        began = perf_counter()
+        made = await self._library.reindex(caller.project_id, name, **settings)
+        await self._note(
+            caller, "collection_reindex", began, {"collection": made.name, "model": made.model}
+        )
+        return made
+
+    async def add(self, caller: Caller, name: str, document: NewDocument) -> Added:
+        """Take a document in."""
+        self._reach.must_manage(caller)
+        began = perf_counter()
+        with self._receipts.refusals(caller, "document_add", name):
+            added = await self._library.add(caller.project_id, name, document)
+        if added.status != "unchanged":
+            await self._note(
+                caller,
+                "document_add",
+                began,
+                {
+                    "collection": name,
+                    "status": added.status,
+                    "passages": added.passages,
+                    "sha256": document.sha256,
+                },
+            )
+        return added
+
+    async def remove(
+        self,
+        caller: Caller,
+        name: str,
+        *,
+        sources: Some[str] = (),
+        origins: Some[str] = (),
+        documents: Some[str] = (),
+    ) -> list[StoredDocument]:
+        """Remove documents by source, origin or id."""
+        self._reach.must_manage(caller)
+        began = perf_counter()
+        gone = await self._library.remove(
+            caller.project_id, name, sources=sources, origins=origins, documents=documents
+        )
+        if gone:
+            detail: Json = {"collection": name, "documents": [each.document_id for each in gone]}
+            await self._note(caller, "document_remove", began, detail)
+        return gone
+
+    async def settle(self, caller: Caller, name: str) -> None:
+        """Prepare a collection for being searched after much was added."""
+        self._reach.must_manage(caller)
+        await self._library.settle(caller.project_id, name)
+
+    async def _note(self, caller: Caller, action: str, began: float, detail: Json) -> None:
+        await self._receipts.note(caller, action, detail, began=began)
+
+
+def _named(collections: Sequence[Collection], names: Sequence[str]) -> list[Collection]:
+    """Those of these names or aliases.
+
+    Raises:
+        ArgumentError: One is not there.
+    """
+    found: dict[str, Collection] = {}
+    for name in names:
+        wanted = name.strip().casefold()
+        by_name = [each for each in collections if each.name.casefold() == wanted]
+        by_alias = [each for each in collections if each.alias and each.alias.casefold() == wanted]
+        if not by_name and not by_alias:
+            raise ArgumentError(
+                f"There is no collection {name[:80]!r}.",
+                allowed=f"Collections: {', '.join(each.name for each in collections) or 'none'}.",
+                hint="Correct the name, or leave it out.",
+            )
+        first = (by_name or by_alias)[0]
+        found[first.name] = first
+    return list(found.values())

@@ -1,0 +1,21 @@
+"""Running a call: arguments checked, large results paged."""
+
+from toolgate.gateway.execution.arguments import check as check_arguments
+from toolgate.gateway.execution.arguments import without_nulls
+from toolgate.gateway.execution.file_protection import Protection, Protections
+from toolgate.gateway.execution.key_suggestions import nearest
+from toolgate.gateway.execution.result_pages import page as page_result
+from toolgate.gateway.execution.result_pages import read_page
+from toolgate.gateway.execution.running_calls import Running, RunningCall
+
+__all__ = [
+    "Protection",
+    "Protections",
+    "Running",
+    "RunningCall",
+    "check_arguments",
+    "nearest",
+    "page_result",
+    "read_page",
+    "without_nulls",
+]

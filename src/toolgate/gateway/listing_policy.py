@@ -1,0 +1,99 @@
+"""What is listed for a caller: mode, pinned tools and meta-tools, by project and search."""
+
+from collections.abc import Callable
+
+from toolgate.catalog import Catalog, Entry, Menu, MenuRules
+from toolgate.gateway.meta_tools import DEFINITIONS
+from toolgate.intents.service import Guide
+from toolgate.search import Arm, ToolIndex
+from toolgate.settings import ProjectTable, Settings
+from toolgate.types import DEFAULT_PROJECT, Caller
+
+__all__ = ["Showing"]
+
+_FOR_RULES = ("processPrompt", "getKnowledge")
+"""Meta-tools that are listed, first of all, while a pack with rules is loaded."""
+
+
+class Showing:
+    """Decides what `tools/list` has for a caller."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        project: Callable[[str], ProjectTable],
+        catalog: Catalog,
+        menu: Menu,
+        index: ToolIndex,
+        guide: Guide,
+    ) -> None:
+        self._settings = settings
+        self._project = project
+        self._catalog = catalog
+        self._menu = menu
+        self._index = index
+        self._guide = guide
+        self.has_paged = False
+        """Whether a result was stored in pages: from then on `result_read` is listed."""
+
+    def lists_all(self, caller: Caller | None = None) -> bool:
+        """Whether `tools/list` shows the real tools; None: to those whose tools are searched."""
+        return self._menu.shows_all(self.rules(caller))
+
+    def rules(self, caller: Caller | None) -> MenuRules:
+        """The mode, its limit and the pinned tools; None: of those without a project."""
+        settings = self._settings()
+        project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
+        mode = "all" if settings.expose == "flat" else project.mode or settings.mode
+        if mode == "auto" and self.is_unsearched(caller):
+            mode = "all"  # or its tools could not be reached
+        return MenuRules(
+            mode=mode,
+            auto_tokens=settings.discovery.auto_tokens,
+            pinned=self.pinned(project),
+        )
+
+    def is_unsearched(self, caller: Caller | None) -> bool:
+        """Whether the search is off for a caller; None: for everybody."""
+        if caller is not None:
+            return self.arm(caller).name == "off"
+        return self._settings().optimizations == frozenset({"off"})
+
+    def arm(self, caller: Caller) -> Arm:
+        """The search of a caller: that of its project, else of its conversation."""
+        asked = self._project(caller.project_id).optimization
+        return self._index.arms.of(caller.thread, asked)
+
+    def is_mixed(self) -> bool:
+        """Whether the search is off for a part of the conversations."""
+        return "off" in self._settings().optimizations and len(self._settings().optimizations) > 1
+
+    def meta_tools(self, caller: Caller) -> tuple[str, ...]:
+        """Those for rules first, in every mode; the others where the real tools are not listed."""
+        if self._settings().expose == "flat":
+            return ()
+        wanted = self._settings().meta_tools
+        rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]
+        if self.lists_all(caller):
+            return tuple(rules)
+        others = [
+            name
+            for name in wanted
+            if name in DEFINITIONS and name not in _FOR_RULES
+            if name != "result_read" or self.has_paged
+        ]
+        return (*rules, *others)
+
+    def callable_name(self, caller: Caller, entry: Entry) -> str:
+        """How a caller's model names a tool: by exposed name if it is listed, else by key."""
+        pinned = self.pinned(self._project(caller.project_id))
+        is_listed = self.lists_all(caller) or entry.key in pinned
+        return entry.exposed if is_listed else entry.key
+
+    def pinned(self, project: ProjectTable | None = None) -> frozenset[str]:
+        """Keys of the pinned tools: of the settings, the servers, and a project."""
+        pinned = {*self._settings().pinned, *(project.pinned if project is not None else ())}
+        for spec in self._catalog.specs:
+            pinned.update(f"{spec.name}:{name}" for name in spec.pinned)
+        return frozenset(pinned)

@@ -1,0 +1,237 @@
+"""The verbs about prompts: our own, those of packs and servers, and what projects put in place.
+
+Our own are listed to MCP clients under the prefix `toolgate_`; every prompt can be replaced under
+the name that clients see, and keeps its title.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolgate.audit import Receipts
+from toolgate.base.ids import utc_now
+from toolgate.catalog import Catalog
+from toolgate.errors import UnknownPromptError
+from toolgate.gateway.visible_catalog import Reach
+from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
+from toolgate.store import StoredPrompt
+from toolgate.types import Caller, Json, json_array, json_object
+
+__all__ = ["Wording"]
+
+
+@dataclass(frozen=True)
+class _Foreign:
+    """A prompt of a pack or server."""
+
+    name: str
+    title: str
+
+
+class Wording:
+    """Prompts, for callers."""
+
+    def __init__(
+        self, prompts: Prompts, *, reach: Reach, catalog: Catalog, receipts: Receipts
+    ) -> None:
+        self._prompts = prompts
+        self._reach = reach
+        self._catalog = catalog
+        self._receipts = receipts
+        self.render = prompts.render
+        """Gives the text of one of ours, for the stages that need it."""
+
+    # For MCP clients
+
+    async def definitions(self, caller: Caller) -> list[Json]:
+        """Our own, as `prompts/list` has them."""
+        found: list[Json] = []
+        for prompt in await self._prompts.all(caller.project_id):
+            fields = fields_in(prompt.text)
+            found.append(
+                {
+                    "name": PREFIX + prompt.name,
+                    "title": prompt.title,
+                    "description": f"{prompt.title}.",
+                    "arguments": [{"name": name, "required": False} for name in sorted(fields)],
+                }
+            )
+        return found
+
+    async def own(self, caller: Caller, name: str, arguments: Json) -> Json | None:
+        """One of ours, as `prompts/get` answers; None: it is none of ours."""
+        if not name.startswith(PREFIX):
+            return None
+        try:
+            prompt = await self._prompts.get(caller.project_id, name)
+        except UnknownPromptError:
+            return None
+        text = fill(prompt.text, _texts(arguments))
+        return {
+            "description": f"{prompt.title}.",
+            "messages": [{"role": prompt.role, "content": {"type": "text", "text": text}}],
+        }
+
+    async def replaced(self, caller: Caller, name: str, arguments: Json, result: Json) -> Json:
+        """What a server gave for a prompt, or what the project has in its place."""
+        found = await self._prompts.replacement(caller.project_id, name)
+        if found is None or found.text is None:
+            return result
+        messages = json_array(result.get("messages"))
+        role = json_object(messages[0]).get("role", "user") if messages else "user"
+        text = fill(found.text, _texts(arguments))
+        return {
+            **result,
+            "messages": [{"role": role, "content": {"type": "text", "text": text}}],
+        }
+
+    # For those who look after them
+
+    async def prompts(self, caller: Caller) -> list[Json]:
+        """All prompts that the caller may see, ours first, with what is replaced."""
+        found = [_shown(prompt) for prompt in await self._prompts.all(caller.project_id)]
+        for entry in self._catalog.snapshot.prompts.values():
+            if not self._may_see(caller, entry.exposed):
+                continue
+            found.append(await self._shown_foreign(caller, self._foreign(caller, entry.exposed)))
+        return found
+
+    async def prompt(self, caller: Caller, name: str) -> Json:
+        """One of them, with its text as far as it is known here.
+
+        Raises:
+            UnknownPromptError: There is none.
+        """
+        own = await self._own(caller, name)
+        if own is not None:
+            return {**_shown(own), "text": own.text}
+        foreign = self._foreign(caller, name)
+        found = await self._prompts.replacement(caller.project_id, name)
+        text = None if found is None else found.text
+        return {**await self._shown_foreign(caller, foreign), "text": text}
+
+    async def versions(self, caller: Caller, name: str) -> list[StoredPrompt]:
+        """Everything that was put in place of a prompt, oldest first.
+
+        Raises:
+            UnknownPromptError: There is none.
+        """
+        await self.prompt(caller, name)
+        return await self._prompts.versions(caller.project_id, name)
+
+    async def replace(self, caller: Caller, name: str, text: str) -> Json:
+        """Put another text in place of a prompt, in the caller's project, from now on.
+
+        Raises:
+            ForbiddenError: The caller may not.
+            UnknownPromptError: There is none.
+            ArgumentError: The text cannot stand there.
+        """
+        self._reach.must_manage(caller)
+        await self.prompt(caller, name)
+        await self._prompts.replace(caller.project_id, name, text, by=caller.caller_id)
+        await self._noted(caller, "replace", name)
+        return await self.prompt(caller, name)
+
+    async def clear(self, caller: Caller, name: str) -> bool:
+        """Take a replacement back; False: there was none.
+
+        Raises:
+            ForbiddenError: The caller may not.
+            UnknownPromptError: There is no such prompt.
+        """
+        self._reach.must_manage(caller)
+        await self.prompt(caller, name)
+        done = await self._prompts.clear(caller.project_id, name, by=caller.caller_id)
+        await self._noted(caller, "clear", name)
+        return done
+
+    async def clear_all(self, caller: Caller) -> list[str]:
+        """Take every replacement of the project back; gives their names.
+
+        Raises:
+            ForbiddenError: The caller may not.
+        """
+        self._reach.must_manage(caller)
+        names = await self._prompts.clear_all(caller.project_id, by=caller.caller_id)
+        await self._noted(caller, "clear", ",".join(names))
+        return names
+
+    async def try_out(
+        self, caller: Caller, name: str, text: str | None, values: Mapping[str, str]
+    ) -> Json:
+        """What a prompt, or a text in its place, comes out as; changes nothing.
+
+        Raises:
+            UnknownPromptError: There is no such prompt.
+            ArgumentError: The text cannot stand there.
+        """
+        own = await self._own(caller, name)
+        if own is None:
+            self._foreign(caller, name)
+        if text is not None:
+            check(name, text)
+        elif own is not None:
+            text = own.text
+        else:
+            found = await self._prompts.replacement(caller.project_id, name)
+            text = (found.text if found is not None else "") or ""
+        fields = sorted(fields_in(text))
+        return {
+            "name": name,
+            "text": fill(text, {**{field: f"<{field}>" for field in fields}, **values}),
+            "fields": fields,
+        }
+
+    async def _own(self, caller: Caller, name: str) -> Prompt | None:
+        try:
+            return await self._prompts.get(caller.project_id, name)
+        except UnknownPromptError:
+            return None
+
+    def _may_see(self, caller: Caller, name: str) -> bool:
+        try:
+            self._reach.prompt(caller, name)
+        except UnknownPromptError:
+            return False
+        return True
+
+    def _foreign(self, caller: Caller, name: str) -> _Foreign:
+        entry = self._reach.prompt(caller, name)
+        definition = entry.definition
+        return _Foreign(entry.exposed, str(definition.get("title") or definition.get("name")))
+
+    async def _shown_foreign(self, caller: Caller, foreign: _Foreign) -> Json:
+        found = await self._prompts.replacement(caller.project_id, foreign.name)
+        return {
+            "name": foreign.name,
+            "mcp_name": foreign.name,
+            "title": foreign.title,
+            "role": None,
+            "needs": [],
+            "is_default": found is None,
+            "version": 0 if found is None else found.version,
+            "changed_at": None if found is None else found.changed_at,
+            "changed_by": None if found is None else found.changed_by,
+        }
+
+    async def _noted(self, caller: Caller, what: str, name: str) -> None:
+        detail: Json = {"what": what, "prompt": name, "at": utc_now()}
+        await self._receipts.note(caller, "prompt_change", detail)
+
+
+def _shown(prompt: Prompt) -> Json:
+    return {
+        "name": prompt.name,
+        "mcp_name": PREFIX + prompt.name,
+        "title": prompt.title,
+        "role": prompt.role,
+        "needs": list(prompt.needs),
+        "is_default": prompt.is_default,
+        "version": prompt.version if not prompt.is_default else 0,
+        "changed_at": prompt.changed_at or None,
+        "changed_by": prompt.changed_by or None,
+    }
+
+
+def _texts(arguments: Json) -> dict[str, str]:
+    return {name: str(value) for name, value in arguments.items()}

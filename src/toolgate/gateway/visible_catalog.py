@@ -1,0 +1,354 @@
+"""What a caller can reach: tools, prompts, resources and servers, looked up with the right to them.
+
+Denied and absent look the same here, so nothing above has to take care of that.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import compress, islice
+from weakref import ref
+
+import numpy as np
+
+from toolgate.base.names import server_prefix
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.catalog import Catalog, Entry, ServerEntries, Snapshot
+from toolgate.errors import (
+    ForbiddenError,
+    ServerDownError,
+    UnknownPromptError,
+    UnknownResourceError,
+    UnknownServerError,
+    UnknownToolError,
+)
+from toolgate.gateway.execution import nearest
+from toolgate.search import SearchAnswer, ToolIndex
+from toolgate.security.access import Access, Mask
+from toolgate.settings import Settings
+from toolgate.types import Caller, Json
+
+__all__ = ["Reach"]
+
+_MOST_NAMED = 20
+"""Tools that a receipt names of those that were not shown."""
+_REMEMBERED = 1_000
+"""Callers of whom it is remembered what they were not shown."""
+
+
+class Reach:
+    """Looks things up in the catalog for a caller, asking for access each time."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        catalog: Catalog,
+        access: Access,
+        index: ToolIndex,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._access = access
+        self._index = index
+        self._known_denied: dict[tuple[str, str], tuple[ref[Mask], int, Json]] = {}
+
+    def tool(self, caller: Caller, key: str) -> Entry:
+        """A tool by key, or by exposed name.
+
+        Raises:
+            UnknownToolError: No such tool for this caller; the nearest ones are named.
+            ServerDownError: Its server is off, down or starting, and was never listed.
+        """
+        snapshot = self._catalog.snapshot
+        entry = snapshot.tool(key) or snapshot.by_exposed.get(key)
+        if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
+            return entry
+        server = key.partition(":")[0]
+        if not self._access.decide(caller, "reach", server).allowed:
+            raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
+        disabled = {spec.name for spec in self._catalog.specs if not spec.enabled}
+        if server in disabled:
+            raise ServerDownError(
+                f"Server {server!r} is disabled.", hint=f"Run: toolgate servers enable {server}"
+            )
+        state = next((s for s in self._catalog.statuses() if s.name == server), None)
+        if state is not None and state.state == "down" and not state.tools:
+            raise ServerDownError(
+                f"Server {server!r} is down, and its tools were never listed. "
+                f"Last error: {state.last_error}",
+                hint="It is being tried again. See: toolgate doctor",
+            )
+        if server in self._catalog.never_listed():
+            raise _starting(server)
+        raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
+
+    def unknown_name(self, caller: Caller, name: str) -> UnknownToolError | ServerDownError:
+        """The error for an exposed name that names nothing, or nothing yet."""
+        prefix = name.partition("__")[0]
+        for server in sorted(self._catalog.never_listed()):
+            if server_prefix(server) != prefix or self._settings().expose == "flat":
+                continue
+            if self._access.decide(caller, "reach", server).allowed:
+                return _starting(server)
+        return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
+
+    def _unknown(
+        self, caller: Caller, key: str, failed: str, shown: Callable[[Entry], str]
+    ) -> UnknownToolError:
+        tools = [
+            tool
+            for tool in self._catalog.snapshot.tools
+            if self._access.decide(caller, "list", tool.key).allowed
+        ]
+        # Whoever names a server means it: its own tools come first.
+        own = [shown(tool) for tool in tools if key.startswith(f"{tool.server}:")]
+        near = nearest(key[:200], own)
+        near += [n for n in nearest(key[:200], [shown(t) for t in tools]) if n not in near]
+        near = near[:3]
+        return UnknownToolError(
+            failed,
+            allowed=f"Nearest: {', '.join(near)}." if near else "",
+            hint="Find tools with tool_discovery." if self._settings().expose != "flat" else "",
+        )
+
+    def known(self, caller: Caller, key: str) -> Entry | None:
+        """A tool by key, if the caller may use it."""
+        entry = self._catalog.snapshot.tool(key)
+        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
+            return None
+        return entry
+
+    def known_by(self, caller: Caller, name: str) -> Entry | None:
+        """A tool by exposed name, if the caller may know of it."""
+        entry = self._catalog.snapshot.by_exposed.get(name)
+        if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
+            return None
+        return entry
+
+    def prompt(self, caller: Caller, name: str) -> Entry:
+        """A prompt by exposed name.
+
+        Raises:
+            UnknownPromptError: No such prompt for this caller.
+        """
+        entry = self._catalog.snapshot.prompts.get(name)
+        if entry is None or not self._access.decide(caller, "prompt", entry.key).allowed:
+            raise UnknownPromptError(
+                f"There is no prompt {name[:100]!r}.", hint="See prompts/list for what there is."
+            )
+        return entry
+
+    def resource(self, caller: Caller, uri: str) -> tuple[str, str]:
+        """The server of a resource, and the URI that it has there.
+
+        Raises:
+            UnknownResourceError: No server offers it to this caller.
+        """
+        found = self._catalog.snapshot.resource_of(
+            uri,
+            allowed=lambda server, own: (
+                self._access.decide(caller, "read", f"{server}:{own}").allowed
+            ),
+        )
+        if found is None:
+            raise UnknownResourceError(
+                f"No server offers the resource {uri[:200]!r}.",
+                hint="See resources/list and resources/templates/list for what there is.",
+            )
+        return found
+
+    def may_read(self, caller: Caller, uri: str) -> bool:
+        """Whether a caller may hear of changes of a resource."""
+        try:
+            self.resource(caller, uri)
+        except UnknownResourceError:
+            return False
+        return True
+
+    def servers(self, caller: Caller, snapshot: Snapshot) -> dict[str, ServerEntries]:
+        """The servers of which a caller may use anything."""
+        return {
+            name: entries
+            for name, entries in snapshot.servers.items()
+            if self._access.decide(caller, "reach", name).allowed
+        }
+
+    def check_servers(self, caller: Caller, names: Sequence[str], snapshot: Snapshot) -> None:
+        """Refuse names of servers that are not there for a caller.
+
+        Raises:
+            UnknownServerError: One is not; the nearest is named.
+        """
+        servers = self.servers(caller, snapshot) if names else {}
+        for name in names:
+            if name not in servers:
+                near = nearest(name, list(servers))
+                raise UnknownServerError(
+                    f"There is no server {name[:60]!r}.",
+                    allowed=f"Servers: {', '.join(servers) or 'none'}.",
+                    hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
+                )
+
+    def tools(self, caller: Caller) -> Sequence[Entry]:
+        """All tools that the caller may use, listed or not, in the order of the catalog."""
+        snapshot = self._catalog.snapshot
+        mask = self._access.mask(caller, snapshot)
+        if mask is None:
+            return snapshot.tools
+        return [snapshot.tools[place] for place in mask.nonzero()[0]]
+
+    def menu_tokens(self, caller: Caller) -> int:
+        """Estimated tokens of the definitions of all tools that the caller may use."""
+        snapshot = self._catalog.snapshot
+        mask = self._access.mask(caller, snapshot)
+        if mask is None or mask.all():
+            return snapshot.menu_tokens
+        mine = (snapshot.tools[place] for place in mask.nonzero()[0])
+        return sum(estimate_tokens(tool.raw) + 1 for tool in mine)
+
+    def tools_of(self, caller: Caller, server: str) -> Sequence[Entry]:
+        """The tools of one server that the caller may use, in its order."""
+        entries = self._catalog.snapshot.servers.get(server)
+        return [
+            entry
+            for entry in (entries.tools if entries is not None else ())
+            if self._access.decide(caller, "call", entry.key).allowed
+        ]
+
+    def manages(self, caller: Caller) -> bool:
+        """Whether a caller may look after the gateway."""
+        return self._access.decide(caller, "right", "manage").allowed
+
+    def must_manage(self, caller: Caller) -> None:
+        """Refuse who may not look after the gateway.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+        """
+        if not self.manages(caller):
+            raise ForbiddenError(
+                f"{caller.caller_id!r} may not look after this gateway.",
+                hint="Ask an administrator, or for the role admin.",
+            )
+
+    def withheld(self, caller: Caller, snapshot: Snapshot, down: Collection[str]) -> Json:
+        """What a search could not find for this caller, and why: for the audit, never for them."""
+        found = dict(self._denied(caller, snapshot))
+        if down and not self._settings().discovery.show_down:
+            found["down"] = sorted(down)
+        if snapshot.held:
+            found["held"] = len(snapshot.held)
+            found["held_tools"] = dict(islice(snapshot.held.items(), _MOST_NAMED))
+        return found
+
+    def _denied(self, caller: Caller, snapshot: Snapshot) -> Json:
+        """What a caller has no right to; looked for once for each mask."""
+        allowed = self._access.mask(caller, snapshot)
+        if allowed is None:
+            return {}
+        who = caller.project_id, caller.caller_id
+        known = self._known_denied.get(who)
+        if known is not None and known[0]() is allowed and known[1] == snapshot.version:
+            return known[2]
+        found: Json = {}
+        if denied := len(snapshot.tools) - int(np.count_nonzero(allowed)):
+            places: list[int] = np.flatnonzero(~allowed)[:_MOST_NAMED].tolist()
+            keys = [snapshot.tools[at].key for at in places]
+            found["denied"] = denied
+            found["denied_tools"] = {
+                key: self._access.decide(caller, "list", key).rule for key in keys
+            }
+        if len(self._known_denied) >= _REMEMBERED:
+            self._known_denied.clear()
+        self._known_denied[who] = ref(allowed), snapshot.version, found
+        return found
+
+    def mask(
+        self,
+        caller: Caller,
+        keys: Sequence[str],
+        snapshot: Snapshot,
+        servers: Sequence[str],
+        down: Collection[str],
+        notices: list[str],
+    ) -> Mask | None:
+        """Which of `keys` a search may find: one flag each, None for all; says why others are not.
+
+        Args:
+            caller: Who searches.
+            keys: The tools of the index, in its order.
+            snapshot: The catalog.
+            servers: Those asked for; empty: all.
+            down: Servers that do not answer, hidden unless the settings show them.
+            notices: Takes what is to be said to the caller.
+        """
+        allowed = self._access.mask(caller, snapshot)
+        hidden: Collection[str] = () if self._settings().discovery.show_down else down
+        withheld = [
+            name
+            for name in hidden
+            if not servers or name in servers
+            if self._access.decide(caller, "reach", name).allowed
+        ]
+        for name in sorted(withheld):
+            count = self.count_of(snapshot, name, allowed)
+            known = "its one tool is" if count == 1 else f"its {count} tools are"
+            what = f"{known} withheld" if count else "its tools are not known"
+            notices.append(f"Server {name} is down; {what}.")
+        notices.extend(
+            f"Server {name} is still starting; its tools are not known yet."
+            for name in sorted(self._catalog.never_listed())
+            if self._access.decide(caller, "reach", name).allowed
+        )
+        if self._index.is_at(snapshot.version) and len(keys) == len(snapshot.tools):
+            if not hidden:
+                return allowed
+            shown = np.ones(len(keys), np.bool_) if allowed is None else allowed.copy()
+            for name in hidden:
+                shown[snapshot.span(name)] = False
+            return shown
+        # Another request has brought a newer version of the catalog into the index meanwhile.
+        return np.fromiter(
+            (
+                snapshot.tool(key) is not None
+                and key.partition(":")[0] not in hidden
+                and self._access.decide(caller, "list", key).allowed
+                for key in keys
+            ),
+            dtype=np.bool_,
+            count=len(keys),
+        )
+
+    @staticmethod
+    def count_of(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
+        """Tools of a server that a caller may see."""
+        span = snapshot.span(server)
+        return span.stop - span.start if allowed is None else int(allowed[span].sum())
+
+    def siblings(
+        self, caller: Caller, snapshot: Snapshot, answer: SearchAnswer
+    ) -> Mapping[str, Sequence[str]]:
+        """Names of all tools of the servers in an answer, by server."""
+        allowed = self._access.mask(caller, snapshot)
+        found: dict[str, list[str]] = {}
+        for name in dict.fromkeys([hit.key.partition(":")[0] for hit in answer.hits]):
+            entries = snapshot.servers.get(name)
+            if entries is None:
+                continue
+            names = [tool.name for tool in entries.tools]
+            if allowed is not None:
+                names = list(compress(names, allowed[snapshot.span(name)].tolist()))
+            found[name] = names
+        return found
+
+    def array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
+        """Those of the entries that the caller may see, as a JSON array."""
+        shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
+        return b"[" + b",".join(shown) + b"]"
+
+
+def _starting(server: str) -> ServerDownError:
+    """The error for a tool of a server that was never listed."""
+    return ServerDownError(
+        f"Server {server!r} is still starting; its tools are not known yet.",
+        hint="Try again in a moment.",
+    )

@@ -1,0 +1,1 @@
+"""Reading the arguments of a tool from a message."""

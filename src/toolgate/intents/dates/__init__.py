@@ -1,0 +1,1 @@
+"""Reading dates and ranges of dates from a message."""

@@ -1,0 +1,320 @@
+"""Days, months and times of day that a message names: by digits, by a weekday, by a month."""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from toolgate.intents.dates import calendar
+from toolgate.intents.dates import vocabulary as words
+from toolgate.intents.dates.calendar import Period
+from toolgate.intents.dates.tokens import DateText
+from toolgate.intents.dates.values import Moment, Name, Place, as_day, day_of, digits, part_of_year
+
+__all__ = ["PAIR_SIGNS", "DateDays"]
+
+PAIR_SIGNS: Final = frozenset({"-", "\u2013"})
+"""Between two days of a month."""
+
+_HOUR: Final = re.compile(r"(\d{1,2})(?:([ap])m|h(\d\d)?)")
+
+_AT: Final = frozenset({"at", "um", "a", "as", "om", "las", "@", ","})
+
+_VERSION: Final = frozenset({"version", "v", "build", "release", "port", "id", "ip", "rev"})
+
+_DAY_PARTS: Final = frozenset(
+    {"morning", "afternoon", "evening", "morgen", "nachmittag", "abend", "matin", "soir"}
+)
+
+_NOT_TOMORROW: Final = frozenset(
+    [
+        *(
+            "guten",
+            "goede",
+            "goeden",
+            "am",
+            "jeden",
+            "heute",
+            "gestern",
+            "diesen",
+            "dieser",
+            "elke",
+        ),
+        *("deze", "den", "la", "esta", "cada", "una", "buena", "de", "der", "manana"),
+    ]
+)
+"""Before `morgen` and `manana`, which then mean the morning."""
+
+
+class DateDays(DateText):
+    """Reads days and months of the calendar."""
+
+    def _written(self, at: int, kind: str, place: Place) -> Name | None:
+        """Forms with digits and signs."""
+        word = self._word(at)
+        if kind == "moment":
+            since = self._moment(word)
+            return Name(since, since + timedelta(seconds=1), at + 1)
+        if kind == "isoday":
+            return Name(*calendar.day(date.fromisoformat(digits(word))), at + 1, day=True)
+        if kind == "isoweek":
+            return Name(*calendar.iso_week(int(word[:4]), int(word[6:])), at + 1)
+        if kind == "isoquarter":
+            return part_of_year(word[5], int(word[6]), int(word[:4]), at + 1)
+        if kind == "isomonth":
+            if not place or place == "older":
+                return None
+            year = int(word[:4])
+            if not 1900 <= year <= 2199:
+                return None
+            return Name(*calendar.month(year, int(word[5:])), at + 1)
+        if kind == "slashed":
+            return self._slashed(word, at)
+        if kind == "dotted":
+            if self._word(at - 1) in _VERSION:
+                return None
+            day, month, year = (int(part) for part in word.split("."))
+            return Name(*calendar.day(date(year, month, day)), at + 1, day=True)
+        return None
+
+    def _slashed(self, word: str, at: int) -> Name:
+        """A year first, else the month; a first number above 12 is the day."""
+        parts = [int(part) for part in word.split("/")]
+        if parts[0] > 999:
+            year, month, day = parts
+        else:
+            month, day, year = parts
+            if month > 12:
+                month, day = day, month
+        return Name(*calendar.day(date(year, month, day)), at + 1, day=True)
+
+    def _moment(self, word: str) -> datetime:
+        moment = datetime.fromisoformat(digits(word).replace(",", ".").upper())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=self.zone)
+        return moment.astimezone(UTC).replace(microsecond=0)
+
+    def _day_word(self, at: int) -> Name | None:
+        """Today, the day before yesterday, this morning."""
+        word = self._word(at)
+        shift, beyond = words.DAYS.get(word), at + 1
+        if word == "day" and self._word(at + 1) in {"before", "after"}:
+            outer = {"before": ("yesterday", -2), "after": ("tomorrow", 2)}[self._word(at + 1)]
+            shift, beyond = (outer[1], at + 3) if self._word(at + 2) == outer[0] else (None, at)
+        elif word == "pasado" and self._word(at + 1) == "manana":
+            shift, beyond = 2, at + 2
+        elif self._phrase(at, ("antes", "de", "ayer")):
+            shift, beyond = -2, at + 3
+        elif self._phrase(at, ("avant", "hier")) and self._speaks_french():
+            shift, beyond = -2, at + 2
+        elif word == "this" and self._word(at + 1) in _DAY_PARTS:
+            shift, beyond = 0, at + 2
+        elif self._phrase(at, ("last", "night")):
+            shift, beyond = -1, at + 2
+        elif word in {"morgen", "manana"}:
+            if at and self._word(at - 1) in _NOT_TOMORROW:
+                return None
+        elif word == "hier" and not self._speaks_french():
+            return None
+        if shift is None:
+            return None
+        if word in words.DAYS and self._word(beyond) in _DAY_PARTS:
+            beyond += 1
+        since, until = calendar.day(self.today + timedelta(days=shift))
+        return Name(since, until, beyond, day=True)
+
+    def _weekday(self, at: int, place: Place, after: Moment | None) -> Name | None:
+        number = words.WEEKDAYS.get(self._word(at))
+        if number is None:
+            return None
+        beyond = at + 1
+        if self._word(beyond) in {",", "."}:
+            beyond += 1
+        beyond = self._past_articles(beyond)
+        dated: Name | None = None
+        if self._kind(beyond) in {"number", "mixed"}:
+            dated = self._day_first(beyond, "in")
+        elif self._word(beyond) in words.MONTHS:
+            dated = self._month(beyond, "")
+        elif self._kind(beyond) in {"isoday", "slashed", "dotted"}:
+            dated = self._written(beyond, self._kind(beyond), place)
+        if dated is not None and dated.day:
+            return dated
+        side = words.LATER_ADJECTIVES.get(self._word(at + 1))
+        if side is not None:
+            return self._weekday_at(number, side, at + 2)
+        if place in {"since", "after", "newer", "before"}:
+            return self._weekday_at(number, -1, at + 1)
+        if place == "until":
+            return self._weekday_at(number, 1, at + 1)
+        if place == "pair":
+            if after is None:
+                return self._weekday_at(number, -1, at + 1)
+            day = as_day(after) + timedelta(days=(number - as_day(after).weekday() - 1) % 7 + 1)
+            return Name(*calendar.day(day), at + 1, day=True, weekday=number)
+        return None
+
+    def _weekday_at(self, number: int, side: int, beyond: int) -> Name:
+        today = self.today
+        if side < 0:
+            day = today - timedelta(days=(today.weekday() - number - 1) % 7 + 1)
+        elif side > 0:
+            day = today + timedelta(days=(number - today.weekday() - 1) % 7 + 1)
+        else:
+            day = today + timedelta(days=number - today.weekday())
+        return Name(*calendar.day(day), beyond, day=True, weekday=number)
+
+    def _month(self, at: int, place: Place) -> Name | None:
+        """A month with a year or a day, or alone beside a word of time."""
+        number = words.MONTHS.get(self._word(at))
+        if number is None:
+            return None
+        beyond = at + 1
+        if self._word(beyond) == "." and self.ends[at] == self.starts[beyond]:
+            beyond += 1
+        year, after = self._year_after(beyond)
+        if year > 0:
+            return Name(*calendar.month(year, number), after, month=number)
+        day, after = self._day_number(self._past_articles(beyond))
+        if day > 0 and self._kind(after - 1) != "word":
+            return self._day_of_month(at, number, day, after, place)
+        side = words.LATER_ADJECTIVES.get(self._word(at + 1))
+        if side is not None:
+            return self._month_at(number, side, at + 2)
+        if place == "in":
+            risky = self._word(at) in words.RISKY_MONTHS and not self._is_capital(at)
+            risky = risky and self._word(at - 1) != "en"
+            if risky or not self._ends_here(at + 1):
+                return None
+        elif place not in {"since", "after", "newer", "before", "until", "pair"}:
+            return None
+        period = calendar.month(self.today.year, number)
+        if place in {"since", "after"} and period[0] > self.today:
+            period = calendar.month(self.today.year - 1, number)
+        return Name(
+            *period, at + 1, in_year=lambda year: calendar.month(year, number), month=number
+        )
+
+    def _month_at(self, number: int, shift: int, beyond: int) -> Name:
+        year = self.today.year
+        if shift < 0 and number >= self.today.month:
+            year -= 1
+        elif shift > 0 and number <= self.today.month:
+            year += 1
+        return Name(*calendar.month(year, number), beyond, month=number)
+
+    def _day_of_month(
+        self, at: int, month: int, day: int, beyond: int, place: Place
+    ) -> Name | None:
+        """`October 15, 2025`, `October 5-10`."""
+        last = day
+        if self._word(beyond) in PAIR_SIGNS | {"to", "through"}:
+            more, after = self._day_number(beyond + 1)
+            if more > day and (self._word(after) not in words.MONTHS):
+                last, beyond = more, after
+        year, after = self._year_after(beyond)
+        if year < 0 and not self._is_month_here(at, at, beyond, place):
+            return None
+        return self._dated(month, day, last, year, after if year > 0 else beyond)
+
+    def _day_first(self, at: int, place: Place) -> Name | None:
+        """`15 October 2025`, `the 15th of October`, `5-10 October`, `15-Oct-2025`."""
+        day, beyond = self._day_number(at)
+        if day < 0:
+            return None
+        last = day
+        if self._word(beyond) in PAIR_SIGNS and self._word(beyond + 1) in words.MONTHS:
+            year = self._year(beyond + 3) if self._word(beyond + 2) == "-" else -1
+            if year < 0 or self.ends[beyond + 3] - self.starts[at] > 12:
+                return None
+            month = words.MONTHS[self._word(beyond + 1)]
+            return self._dated(month, day, day, year, beyond + 4)
+        dotted = beyond + (self._word(beyond) == ".")
+        if self._word(dotted) in PAIR_SIGNS | {"to", "bis", "au", "al", "tot", "through"}:
+            more, after = self._day_number(dotted + 1)
+            if more > day:
+                last, beyond = more, after
+        if self._word(beyond) == ".":
+            beyond += 1
+        if self._word(beyond) in {"of", "de", "d", "day"}:
+            beyond += 1
+        month_at = beyond
+        month = words.MONTHS.get(self._word(beyond))
+        if month is None or self._kind(beyond) != "word":
+            return None
+        beyond += 1
+        if self._word(beyond) == "." and self._year(beyond + 1) > 0:
+            beyond += 1
+        year, after = self._year_after(beyond)
+        if year < 0 and not self._is_month_here(month_at, at, beyond, place):
+            return None
+        return self._dated(month, day, last, year, after if year > 0 else beyond)
+
+    def _is_month_here(self, month_at: int, first: int, beyond: int, place: Place) -> bool:
+        """Whether a month's name beside a mere number is the month: "may 5 users" is not."""
+        if self._word(month_at) not in words.RISKY_MONTHS or place:
+            return True
+        if self._ends_here(beyond):
+            return True
+        return first > 0 and self._is_capital(month_at) and self.words[first - 1] not in ".!?"
+
+    def _dated(self, month: int, day: int, last: int, year: int, beyond: int) -> Name:
+        one, end = day_of(month, day), day_of(month, last)
+
+        def in_year(year: int) -> Period:
+            return one(year)[0], end(year)[1]
+
+        since, until = in_year(year if year > 0 else self.today.year)
+        return Name(
+            since,
+            until,
+            beyond,
+            in_year=None if year > 0 else in_year,
+            month=month,
+            day=day == last,
+        )
+
+    def _timed(self, name: Name) -> Name:
+        """A day with the time of day that follows it."""
+        at = name.next
+        while self._word(at) in _AT:
+            at += 1
+        clock = self._clock(at)
+        if clock is None or isinstance(name.since, datetime):
+            return name
+        moment, zulu, beyond = clock
+        if self._word(beyond) in {"uhr", "h", "hours"}:
+            beyond += 1
+        if self._word(beyond) in {"utc", "gmt"}:
+            zulu, beyond = True, beyond + 1
+        zone = UTC if zulu else self.zone
+        since = datetime.combine(name.since, moment, zone).astimezone(UTC)
+        return Name(since, since + timedelta(seconds=1), beyond)
+
+    def _clock(self, at: int) -> tuple[time, bool, int] | None:
+        """A time of day, whether it is UTC, and what follows."""
+        word = digits(self._word(at))
+        half, zulu = "", False
+        parts: list[int]
+        if self._kind(at) == "clock":
+            zulu = word.endswith("z")
+            half = word[-2] if word.endswith("m") else ""
+            parts = [int(part) for part in word.rstrip("apmz").split(":")]
+        elif self._kind(at) == "mixed" and (match := _HOUR.fullmatch(word)):
+            half = match[2] or ""
+            parts = [int(match[1]), int(match[3] or 0)]
+        elif self._number(at, 0, 24) >= 0 and self._word(at + 1) in {"am", "pm", "uhr"}:
+            half = {"am": "a", "pm": "p"}.get(self._word(at + 1), "")
+            parts = [int(word), 0]
+            at += bool(half)
+        else:
+            return None
+        if not half and self._word(at + 1) in {"am", "pm"}:
+            half, at = self._word(at + 1)[0], at + 1
+        hour = parts[0]
+        if half:
+            if not 1 <= hour <= 12:
+                return None
+            hour = hour % 12 + (12 if half == "p" else 0)
+        if hour > 23 or any(part > 59 for part in parts[1:]):
+            return None
+        return time(hour, parts[1], parts[2] if len(parts) > 2 else 0), zulu, at + 1

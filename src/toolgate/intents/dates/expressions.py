@@ -1,0 +1,201 @@
+"""Everything that names a date, whatever it begins with."""
+
+import re
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from toolgate.intents.dates import calendar
+from toolgate.intents.dates import vocabulary as words
+from toolgate.intents.dates.periods import DateUnits
+from toolgate.intents.dates.values import Moment, Name, Place, as_day, part_of_year
+
+__all__ = ["CONNECTORS", "STARTERS", "DateNames"]
+
+_QUARTER: Final = re.compile(r"([qths])([1-4])|([1-4])([qt])")
+
+CONNECTORS: Final[dict[str, list[tuple[tuple[str, ...], Place]]]] = {}
+for _place, _phrases in (
+    ("since", words.SINCE),
+    ("after", words.AFTER),
+    ("before", words.BEFORE),
+    ("until", words.UNTIL),
+):
+    for _phrase in _phrases:
+        _real: Place = _place  # pyright: ignore[reportAssignmentType]
+        if len(_phrase) == 2 and _phrase[1] in {"than", "als", "dan"}:
+            _real = "newer" if _place == "after" else "older"
+        CONNECTORS.setdefault(_phrase[0], []).append((_phrase, _real))
+for _found in CONNECTORS.values():
+    _found.sort(key=lambda each: -len(each[0]))
+
+STARTERS: Final = frozenset(
+    [
+        *CONNECTORS,
+        *words.DAYS,
+        *words.UNITS,
+        *words.NUMBERS,
+        *words.ORDINALS,
+        *words.MONTHS,
+        *words.WEEKDAYS,
+        *words.SEASONS,
+        *words.ADJECTIVES,
+        *words.ROLLING,
+        *words.BETWEEN,
+        *words.FROM,
+        *words.IN,
+        *words.ARTICLES,
+        *words.EDGES,
+        *words.TO_DATE,
+        *(phrase[0] for phrase in words.AGO_BEFORE),
+        *("kw", "calendar", "an", "pasado", "antes", "kalenderwoche", "a", "il", "half"),
+    ]
+)
+"""Words that a date may begin with."""
+
+
+class DateNames(DateUnits):
+    """Reads one name of a date: a day, a unit, the edge of one."""
+
+    def _name(self, at: int, place: Place, after: Moment | None = None) -> Name | None:
+        """What is named at `at`, with a time of day if one follows."""
+        kind = self._kind(at)
+        if kind in {"word", "elided"}:
+            name = self._worded(at, place, after)
+        elif kind == "number":
+            name = self._numbered(at, place)
+        elif kind == "mixed":
+            name = self._mixed(at, place)
+        elif kind:
+            name = self._written(at, kind, place)
+        else:
+            name = None
+        return self._timed(name) if name is not None and name.day else name
+
+    def _numbered(self, at: int, place: Place) -> Name | None:
+        year = self._year(at)
+        if year > 0:
+            return self._from_year(at, year, place)
+        ago = self._ago(at)
+        if ago is not None:
+            return ago
+        if self._word(at + 1) == "." and self._word(at + 2) in words.UNITS:
+            return self._ordinal_part(self._number(at, 1, 4), at + 2)
+        return self._day_first(at, place) or self._counted(at)
+
+    def _from_year(self, at: int, year: int, place: Place) -> Name | None:
+        """A year, alone only where nothing but a year fits; or with its quarter."""
+        if self._kind(at + 1) == "mixed":
+            match = _QUARTER.fullmatch(self._word(at + 1))
+            if match and match[1]:
+                return part_of_year(match[1], int(match[2]), year, at + 2)
+        if place not in {"since", "in"} or not 1990 <= year <= self.today.year + 1:
+            return None
+        if not self._ends_here(at + 1):
+            return None
+        return Name(date(year, 1, 1), date(year + 1, 1, 1), at + 1)
+
+    def _mixed(self, at: int, place: Place) -> Name | None:
+        word = self._word(at)
+        match = _QUARTER.fullmatch(word)
+        if match:
+            letter, number = (match[1], match[2]) if match[1] else (match[4], match[3])
+            year, beyond = self._year_after(at + 1)
+            if year > 0:
+                return part_of_year(letter, int(number), year, beyond)
+            alone = place in {"since", "after", "before", "until", "pair", "in"}
+            if letter == "q" and alone and self._ends_here(at + 1):
+                return part_of_year("q", int(number), self.today.year, at + 1)
+            if letter == "q":
+                return None
+        return (
+            self._ago(at)
+            or self._ordinal_part(words.ORDINALS.get(word, -1), at + 1)
+            or self._day_first(at, place)
+        )
+
+    def _worded(self, at: int, place: Place, after: Moment | None) -> Name | None:
+        word = self._word(at)
+        if word not in STARTERS:
+            return None
+        return (
+            self._day_word(at)
+            or self._edge(at, place)
+            or self._weekday(at, place, after)
+            or self._month(at, place)
+            or self._ago(at)
+            or self._rolling(at)
+            or self._this_unit(at, place)
+            or self._unit_first(at, place)
+            or self._ordinal_part(words.ORDINALS.get(word, -1), at + 1)
+            or self._day_first(at, place)
+            or self._season(at)
+            or self._counted(at)
+        )
+
+    def _edge(self, at: int, place: Place) -> Name | None:
+        """The beginning or the end of a unit."""
+        word = self._word(at)
+        if word not in words.EDGES:
+            return None
+        beyond = at + 1
+        if self._word(beyond) in words.OF:
+            beyond += 1
+        elif word not in words.LOOSE_EDGES and self._word(beyond) not in words.ARTICLES:
+            return None
+        inner_at = self._past_articles(beyond)
+        inner = self._name(inner_at, "in")
+        if inner is None:
+            if inner_at == beyond and not place and self._word(beyond - 1) != "des":
+                return None
+            unit, times, after = self._unit(inner_at)
+            if unit is None or unit == "day" or times != 1:
+                return None
+            inner = Name(*calendar.unit_around(self.today, unit), after)
+        if isinstance(inner.since, datetime):
+            return None
+        last = words.EDGES[word]
+        point = inner.until if last else inner.since
+        if place in {"since", "after", "newer", "before", "older", "until"}:
+            return Name(point, point, inner.next, edge=True)
+        since, until = calendar.day(as_day(point) - timedelta(days=last))
+        return Name(since, until, inner.next)
+
+    def _unit_first(self, at: int, place: Place) -> Name | None:
+        """`la semaine derniere`, `week before last`, `year to date`, `week 42 of 2025`."""
+        word = self._word(at)
+        if word in words.TO_DATE:
+            return self._to_date(words.TO_DATE[word], at + 1)
+        if word in {"kw", "kalenderwoche"}:
+            return self._week_of_year(at + 1)
+        unit, times, after = self._unit(at)
+        if unit is None or times != 1:
+            return None
+        if unit != "day" and self._phrase(after, ("to", "date")):
+            return self._to_date(unit, after + 2)
+        if unit != "day" and self._phrase(after, ("before", "last")):
+            return Name(*calendar.unit_around(self.today, unit, -2), after + 2)
+        if unit != "day" and self._phrase(after, ("after", "next")):
+            return Name(*calendar.unit_around(self.today, unit, 2), after + 2)
+        side = words.LATER_ADJECTIVES.get(self._word(after))
+        if word == "an" and self._word(after) not in {"dernier", "passe", "prochain"}:
+            side = None  # an English article
+        if side is None and self._phrase(after, ("que", "viene")):
+            side, after = 1, after + 1
+        if side is not None and unit != "day" and word not in words.PLURALS:
+            return self._shifted(unit, side, after + 1, place)
+        if unit == "week":
+            named = (
+                self._name(self._past_articles(after + 1), "")
+                if self._word(after) in words.OF
+                else None
+            )
+            if named is not None and named.day:
+                return Name(*calendar.unit_around(as_day(named.since), "week"), named.next)
+            return self._week_of_year(after)
+        if unit == "year":
+            year = self._year(after)
+            if year > 0 and (place or self._ends_here(after + 1)):
+                return Name(date(year, 1, 1), date(year + 1, 1, 1), after + 1)
+        if unit == "month" and self._word(after) in words.OF | words.MONTHS.keys():
+            return self._month(after + (self._word(after) in words.OF), "since")
+        return None

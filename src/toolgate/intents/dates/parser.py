@@ -1,0 +1,347 @@
+"""Dates and ranges of dates in a message: a small grammar of our own over words, not a library.
+
+Half-open: `since <= t < until`. A name gives the whole of what it names: a day, a week, a month.
+The clock is always passed in. What does not clearly name a date is none: a bare number, an
+ordinal, a version, an identifier, "may", "march" and "sat" as ordinary words.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from toolgate.intents.dates import calendar
+from toolgate.intents.dates import vocabulary as words
+from toolgate.intents.dates.days import PAIR_SIGNS
+from toolgate.intents.dates.expressions import CONNECTORS, STARTERS, DateNames
+from toolgate.intents.dates.values import Moment, Name, Place, as_day, day_of
+from toolgate.intents.text import Folded, fold
+
+__all__ = ["FoundDate", "Moment", "dates_in", "find_dates"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundDate:
+    """A date or a range of dates that a message names."""
+
+    since: Moment | None
+    """First moment; None: open on this side."""
+
+    until: Moment | None
+    """First moment after it; None: open on this side. Of the same type as `since`."""
+
+    start: int
+    """Offset of its first character in the message."""
+
+    end: int
+    """Offset after its last character."""
+
+    text: str
+    """The words that were read, as they came."""
+
+    @property
+    def last_day(self) -> Moment | None:
+        """The last day inside, for tools whose end is inclusive; a time of day stays as it is."""
+        if self.until is None or isinstance(self.until, datetime):
+            return self.until
+        return self.until - timedelta(days=1)
+
+
+def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[FoundDate]:
+    """The dates in `text`, in their order; they do not overlap.
+
+    Args:
+        text: A message in English, German, French, Spanish or Dutch, of any length.
+        today: The day that "yesterday" counts from, in `zone`. An aware datetime also fixes the
+            hour that "2 hours ago" counts from.
+        zone: IANA name of the time zone of days and times of day that name none.
+
+    Raises:
+        ZoneInfoNotFoundError: There is no such zone.
+    """
+    return list(dates_in(fold(text), today=today, zone=zone))
+
+
+def dates_in(folded: Folded, *, today: date, zone: str = "UTC") -> Iterator[FoundDate]:
+    """As `find_dates`, of a text that is folded already."""
+    yield from _Reader(folded, today, zone).read()
+
+
+_WRITTEN: Final = frozenset(
+    {"moment", "isoday", "isoweek", "isoquarter", "isomonth", "slashed", "dotted"}
+)
+
+_ALWAYS: Final = _WRITTEN | {"number", "mixed"}
+
+_CORES: Final = frozenset(
+    [
+        *words.DAYS,
+        *words.UNITS,
+        *words.SHORT_UNITS,
+        *words.TIME_UNITS,
+        *words.MONTHS,
+        *words.WEEKDAYS,
+        *words.SEASONS,
+        *words.TO_DATE,
+        *("kw", "kalenderwoche", "morning", "afternoon", "evening", "night"),
+    ]
+)
+"""Every date has one of these, or digits."""
+
+_REACH: Final = 8
+"""Words from the beginning of an expression to its first core."""
+
+
+class _Reader(DateNames):
+    """Reads all dates of a message: names, and what the words around make of them."""
+
+    def read(self) -> Iterator[FoundDate]:
+        """All dates, in order."""
+        at, near = 0, self._next_core()
+        while at < len(self.words):
+            if near[at] - at > _REACH:
+                if near[at] == len(self.words):
+                    return
+                at = near[at] - _REACH
+                continue
+            if self.kinds[at] not in _ALWAYS and not self._may_begin(self.words[at]):
+                at += 1
+                continue
+            found = self._expression(at)
+            if found is None:
+                at += 1
+                continue
+            since, until, after = found
+            made = self._made(since, until, at, after)
+            if made is None:
+                at += 1
+                continue
+            yield made
+            at = after
+
+    def _next_core(self) -> list[int]:
+        """For each word, where the next one is that a date cannot do without."""
+        near, last = [0] * len(self.words), len(self.words)
+        for at in range(last - 1, -1, -1):
+            kind, word = self.kinds[at], self.words[at]
+            if kind == "word":
+                if word in _CORES or ("-" in word and word.partition("-")[0] in words.MONTHS):
+                    last = at
+            elif kind in _WRITTEN or kind == "mixed" or (kind == "number" and len(word) == 4):
+                last = at
+            near[at] = last
+        return near
+
+    @staticmethod
+    def _may_begin(word: str) -> bool:
+        return word in STARTERS or "-" in word
+
+    def _made(
+        self, since: Moment | None, until: Moment | None, first: int, after: int
+    ) -> FoundDate | None:
+        start, end = self.starts[first], self.ends[after - 1]
+        if self._is_joined(start, end):
+            return None
+        try:
+            if isinstance(since, datetime) or isinstance(until, datetime):
+                since = None if since is None else self._instant(since)
+                until = None if until is None else self._instant(until)
+            if since is not None and until is not None and since >= until:
+                return None
+        except (OverflowError, ValueError):
+            return None
+        start, end = self.folded.start(start), self.folded.end(end)
+        return FoundDate(
+            since=since, until=until, start=start, end=end, text=self.folded.source[start:end]
+        )
+
+    def _expression(self, at: int) -> tuple[Moment | None, Moment | None, int] | None:
+        try:
+            return self._pieces(at)
+        except (OverflowError, ValueError):  # outside the calendar, or no such day
+            return None
+
+    def _pieces(self, at: int) -> tuple[Moment | None, Moment | None, int] | None:
+        word = self._word(at)
+        if word in words.BETWEEN:
+            return self._between(at)
+        if word in CONNECTORS and not self._phrase(at, ("antes", "de", "ayer")):
+            found = self._bounded(at)
+            if found is not None:
+                return found
+        if word in words.FROM:
+            found = self._from(at)
+            if found is not None:
+                return found
+        beyond = at
+        if word == "am" and self.kinds[at - 1] in {"number", "clock"} and at:
+            return None  # 9 am tomorrow
+        if word in words.IN or (word in words.ARTICLES and self._kind(at) == "word"):
+            beyond = self._past_articles(at + 1 if word in words.IN else at)
+            name = self._name(beyond, "in" if word in words.INSIDE else "")
+            if name is None:
+                name = self._name(at, "")  # the word begins the name itself
+        else:
+            name = self._name(at, "")
+        if name is None:
+            return self._month_to_month(at)
+        return self._to_something(name)
+
+    def _to_something(self, name: Name) -> tuple[Moment, Moment, int]:
+        """A name, or the pair that it begins."""
+        at = name.next
+        if self._word(at) == "/" and self._kind(at + 1) in {"isoday", "moment", "isomonth"}:
+            last = self._name(at + 1, "pair")
+            if last is not None:
+                return self._pair(name, last)
+        last = self._end_of_pair(name)
+        return self._pair(name, last) if last is not None else (name.since, name.until, at)
+
+    def _end_of_pair(self, first: Name) -> Name | None:
+        at = first.next
+        if self._word(at) not in words.TO and not any(
+            self._phrase(at, phrase) for phrase in (("up", "to"), ("jusqu", "a"), ("jusqu", "au"))
+        ):
+            return None
+        at += 1
+        while self._word(at) in {"to", "and", "including", "zum", "zur", "en", "met", "au", "a"}:
+            at += 1
+        return self._second(self._past_articles(at), first)
+
+    def _second(self, at: int, first: Name) -> Name | None:
+        """The second name of a pair."""
+        name = self._name(at, "pair", after=first.since)
+        if name is not None:
+            return name
+        day, beyond = self._day_number(at)
+        if first.day and first.month and day > 0:  # October 5 to 10
+            year, beyond = self._year_after(beyond)
+            the_day = day_of(first.month, day)
+            since, until = the_day(year if year > 0 else first.since.year)
+            known = None if year > 0 else first.in_year and the_day
+            return Name(since, until, beyond, in_year=known, month=first.month, day=True)
+        return None
+
+    def _pair(self, first: Name, last: Name) -> tuple[Moment, Moment, int]:
+        """From the first moment of one to the end of the other."""
+        since, until = first.since, last.until
+        if first.in_year is not None and last.in_year is None and last.month:
+            since = first.in_year(last.since.year)[0]
+            if since >= as_day(until):
+                since = first.in_year(last.since.year - 1)[0]
+        elif last.in_year is not None and self._before(last.since, first.since):
+            until = last.in_year(first.since.year + 1)[1]
+        elif self._before(last.since, first.since):
+            since, until = last.since, first.until
+        return since, until, last.next
+
+    def _before(self, one: Moment, other: Moment) -> bool:
+        if isinstance(one, datetime) or isinstance(other, datetime):
+            return self._instant(one) < self._instant(other)
+        return one < other
+
+    def _between(self, at: int) -> tuple[Moment, Moment, int] | None:
+        first = self._name(self._past_articles(at + 1), "pair")
+        if first is None or self._word(first.next) not in words.AND | PAIR_SIGNS:
+            return None
+        last = self._second(self._past_articles(first.next + 1), first)
+        return None if last is None else self._pair(first, last)
+
+    def _from(self, at: int) -> tuple[Moment, Moment | None, int] | None:
+        first = self._name(self._past_articles(at + 1), "pair")
+        if first is None:
+            return None
+        last = self._end_of_pair(first)
+        if last is not None:
+            return self._pair(first, last)
+        if self._word(first.next) in words.ON:
+            return self._since(first), None, first.next + 1
+        if self._word(self._past_articles(at + 1)) in words.EDGES:  # from the start of the year
+            return first.since, None, first.next
+        if self._word(at) in {"from", "von", "vom"} and first.weekday is None:
+            plain = self._name(self._past_articles(at + 1), "")
+            if plain is not None:
+                return plain.since, plain.until, plain.next
+        return None
+
+    def _bounded(self, at: int) -> tuple[Moment | None, Moment | None, int] | None:
+        """Since, after, before, until: with the other bound, if it follows."""
+        bound = self._bound(at)
+        if bound is None:
+            return None
+        since, until, beyond, first = bound
+        if since is not None and first is not None:
+            last = self._end_of_pair(first)
+            if last is not None:
+                paired = self._pair(first, last)
+                return (since if self._before(since, paired[1]) else paired[0], *paired[1:])
+        more = beyond + (self._word(beyond) in words.AND | {"but", ",", "aber", "mais", "pero"})
+        if self._word(more) in CONNECTORS:
+            other = self._bound(more)
+            if other is not None and (other[0] is None) != (since is None):
+                low, high = (since, other[1]) if since is not None else (other[0], until)
+                if low is not None and high is not None and self._before(low, high):
+                    return low, high, other[2]
+        return since, until, beyond
+
+    def _bound(self, at: int) -> tuple[Moment | None, Moment | None, int, Name | None] | None:
+        for phrase, place in CONNECTORS[self._word(at)]:
+            if not self._phrase(at, phrase):
+                continue
+            after = self._past_articles(at + len(phrase))
+            amount = self._ago_amount(after, place, phrase[0])
+            if amount is not None:
+                return amount
+            inner: Place = "" if phrase == ("by",) else place  # "by June" is a person's work
+            name = self._name(after, inner)
+            if name is None and after != at + len(phrase):
+                name = self._name(at + len(phrase), inner)
+            if name is None:
+                continue
+            if place == "since":
+                return self._since(name), None, name.next, name
+            if place in {"after", "newer"}:
+                return name.until, None, name.next, None
+            if place in {"before", "older"}:
+                return None, name.since, name.next, None
+            return None, name.until, name.next, None
+        return None
+
+    def _since(self, name: Name) -> Moment:
+        """Where `since` begins: a week back is seven days, everything else its first moment."""
+        return self.today - timedelta(days=7) if name.last_week else name.since
+
+    def _ago_amount(
+        self, at: int, place: Place, word: str
+    ) -> tuple[Moment | None, Moment | None, int, Name | None] | None:
+        """`seit 3 Tagen`, `older than 30 days`: a length that the word before ties to now."""
+        if place not in {"since", "older", "newer"} or word in words.NEVER_AGO:
+            return None
+        count, unit, seconds, after = self._amount(at)
+        if count < 0 or self._word(after) in words.AGO_AFTER:
+            return None
+        if unit is not None:
+            moment: Moment = calendar.back(self.today, count, unit)
+        elif self.now is not None:
+            moment = self.now.replace(microsecond=0) - timedelta(seconds=count * seconds)
+        else:
+            return None
+        return (None, moment, after, None) if place == "older" else (moment, None, after, None)
+
+    def _month_to_month(self, at: int) -> tuple[Moment, Moment, int] | None:
+        """`January to March 2024`, `Jan-Mar 2024`."""
+        left, _, right = self._word(at).partition("-")
+        beyond = at + 1
+        if not right:
+            if self._word(beyond) not in words.TO or self._word(beyond + 1) not in words.MONTHS:
+                return None
+            right = self._word(beyond + 1)
+            beyond += 2
+        if left not in words.MONTHS or right not in words.MONTHS:
+            return None
+        year, beyond = self._year_after(beyond)
+        if year < 0:
+            return None
+        first, last = words.MONTHS[left], words.MONTHS[right]
+        since = calendar.month(year if first <= last else year - 1, first)[0]
+        return since, calendar.month(year, last)[1], beyond

@@ -1,0 +1,341 @@
+"""The words that dates are made of, in English, German, French, Spanish and Dutch, as folded.
+
+All languages are read at once: a word of one rarely means something else in another, and where it
+does (`hier`, `morgen`, `a`), the grammar asks for more around it.
+"""
+
+from typing import Final
+
+from toolgate.intents.dates.calendar import Unit
+
+__all__ = [
+    "ADJECTIVES",
+    "AFTER",
+    "AGO_AFTER",
+    "AGO_BEFORE",
+    "AND",
+    "ARTICLES",
+    "BEFORE",
+    "BETWEEN",
+    "COUNTED_FIRST",
+    "DAYS",
+    "EDGES",
+    "FILLERS",
+    "FRENCH",
+    "FROM",
+    "HALF_UNITS",
+    "IN",
+    "INSIDE",
+    "LATER_ADJECTIVES",
+    "LOOSE_EDGES",
+    "MONTHS",
+    "NEVER_AGO",
+    "NOT_FRENCH",
+    "NUMBERS",
+    "OF",
+    "ON",
+    "ORDINALS",
+    "ORDINAL_DAYS",
+    "PLURALS",
+    "RISKY_MONTHS",
+    "ROLLING",
+    "SEASONS",
+    "SHORT_UNITS",
+    "SINCE",
+    "TIME_UNITS",
+    "TO",
+    "TO_DATE",
+    "UNITS",
+    "UNTIL",
+    "WEEKDAYS",
+]
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _table(*rows: str) -> dict[str, int]:
+    """Each word of the n-th row stands for n."""
+    return {word: number for number, row in enumerate(rows) for word in row.split()}
+
+
+def _units(rows: dict[Unit, str]) -> dict[str, Unit]:
+    return {word: unit for unit, row in rows.items() for word in row.split()}
+
+
+DAYS: Final[dict[str, int]] = {
+    **dict.fromkeys(_words("today tonight heute aujourd'hui hoy vandaag"), 0),
+    **dict.fromkeys(_words("yesterday gestern hier ayer gisteren"), -1),
+    **dict.fromkeys(_words("tomorrow morgen demain manana"), 1),
+    **dict.fromkeys(_words("vorgestern avant-hier anteayer antier eergisteren"), -2),
+    **dict.fromkeys(_words("ubermorgen uebermorgen apres-demain overmorgen"), 2),
+}
+
+UNITS: Final[dict[str, Unit]] = _units(
+    {
+        "day": "day days tag tage tagen jour jours dia dias dag dagen",
+        "week": "week weeks woche wochen semaine semaines semana semanas weken fortnight",
+        "weekend": "weekend weekends week-end week-ends wochenende wochenenden wochenendes",
+        "month": "month months monat monate monaten monats mois mes meses maand maanden",
+        "quarter": "quarter quarters quartal quartale quartalen quartals trimestre trimestres "
+        "kwartaal kwartalen",
+        "half": "half-year half-years halfyear halbjahr halbjahre halbjahres halbjahren semestre "
+        "semestres halfjaar",
+        "year": "year years jahr jahre jahren jahres an ans annee annees ano anos jaar jaren",
+    }
+)
+
+PLURALS: Final = frozenset(
+    _words(
+        "days weeks weekends months quarters half-years years tage tagen wochen monate monaten "
+        "quartale quartalen jahre jahren jours semaines trimestres annees ans dias semanas meses "
+        "anos dagen weken maanden kwartalen jaren week-ends wochenenden semestres halbjahre "
+        "halbjahren"
+    )
+)
+"""Units that `last` alone does not make a date of."""
+
+HALF_UNITS: Final[dict[str, int]] = {"fortnight": 2, "fortnights": 2}
+"""Units that are several of their unit."""
+
+SHORT_UNITS: Final[dict[str, Unit]] = {
+    "d": "day",
+    "w": "week",
+    "wk": "week",
+    "wks": "week",
+    "mo": "month",
+    "mos": "month",
+    "y": "year",
+    "yr": "year",
+    "yrs": "year",
+}
+"""Short forms that need a number and a word of time beside them."""
+
+TIME_UNITS: Final[dict[str, float]] = {
+    **dict.fromkeys(
+        _words("hour hours hr hrs h stunde stunden heure heures hora horas uur uren"), 3600
+    ),
+    **dict.fromkeys(_words("minute minutes min mins minuten minuto minutos minuut"), 60),
+    **dict.fromkeys(
+        _words(
+            "second seconds sec secs sekunde sekunden seconde secondes segundo segundos seconden"
+        ),
+        1,
+    ),
+}
+"""Units shorter than a day, with their seconds."""
+
+NUMBERS: Final[dict[str, int]] = {
+    **_table(
+        "",
+        "one ein eine einem einer einen un une uno una een",
+        "two zwei deux dos twee",
+        "three drei trois tres drie",
+        "four vier quatre cuatro",
+        "five funf fuenf cinq cinco vijf",
+        "six sechs seis zes",
+        "seven sieben sept siete zeven",
+        "eight acht huit ocho",
+        "nine neun neuf nueve negen",
+        "ten zehn dix diez tien",
+        "eleven elf onze once",
+        "twelve zwolf zwoelf douze doce twaalf",
+    ),
+    "couple": 2,
+}
+
+ORDINALS: Final[dict[str, int]] = _table(
+    "",
+    "first 1st erstes ersten erste premier premiere 1er primer primero eerste",
+    "second 2nd zweites zweiten zweite deuxieme 2e segundo tweede",
+    "third 3rd drittes dritten dritte troisieme 3e tercer tercero derde",
+    "fourth 4th viertes vierten vierte quatrieme 4e cuarto vierde",
+)
+"""For quarters and half years, and `1er` and `first` for days."""
+
+MONTHS: Final[dict[str, int]] = _table(
+    "",
+    "january jan januar janner jaenner janvier janv enero ene januari",
+    "february feb februar fevrier fevr febrero februari",
+    "march mar marz maerz mrz mars marzo maart mrt",
+    "april apr avril avr abril abr",
+    "may mai mayo mei",
+    "june jun juni juin junio",
+    "july jul juli juillet juil julio",
+    "august aug aout agosto augustus",
+    "september sep sept septembre septiembre setiembre",
+    "october oct oktober okt octobre octubre",
+    "november nov novembre noviembre",
+    "december dec dezember dez decembre diciembre dic",
+)
+
+ORDINAL_DAYS: Final[dict[str, int]] = {
+    **_table("", "first premier primero", "second", "third", "fourth", "fifth", "sixth"),
+    **dict.fromkeys(["seventh"], 7),
+    **dict.fromkeys(["eighth"], 8),
+    **dict.fromkeys(["ninth"], 9),
+    **dict.fromkeys(["tenth"], 10),
+}
+"""Before `of` and a month."""
+
+RISKY_MONTHS: Final = frozenset(_words("may march mar mars"))
+"""Months whose names are common words; they need more around them than the others."""
+
+WEEKDAYS: Final[dict[str, int]] = _table(
+    "monday mon montag lundi lunes maandag",
+    "tuesday tue tues dienstag mardi martes dinsdag",
+    "wednesday wed mittwoch mercredi miercoles woensdag",
+    "thursday thu thur thurs donnerstag jeudi jueves donderdag",
+    "friday fri freitag vendredi viernes vrijdag",
+    "saturday sat samstag sonnabend samedi sabado zaterdag",
+    "sunday sun sonntag dimanche domingo zondag",
+)
+
+SEASONS: Final[dict[str, int]] = _table(
+    "spring fruhling fruehling fruhjahr fruehjahr printemps primavera lente voorjaar",
+    "summer sommer ete verano zomer",
+    "autumn fall herbst automne otono herfst najaar",
+    "winter hiver invierno",
+)
+
+ADJECTIVES: Final[dict[str, int]] = {
+    **dict.fromkeys(
+        _words(
+            "last previous letzte letzten letzter letztes letztem vorige vorigen voriger voriges "
+            "vergangene vergangenen vergangener vergangenes dernier derniere pasado pasada ultimo "
+            "ultima vorig afgelopen"
+        ),
+        -1,
+    ),
+    **dict.fromkeys(
+        _words(
+            "this current diese diesen dieser dieses diesem ce cet cette este esta deze dit "
+            "aktuelle aktuellen aktueller aktuelles"
+        ),
+        0,
+    ),
+    **dict.fromkeys(
+        _words(
+            "next coming upcoming nachste nachsten nachster nachstes nachstem naechste naechsten "
+            "naechster naechstes kommende kommenden kommender kommendes prochain prochaine "
+            "proximo proxima volgende volgend komende"
+        ),
+        1,
+    ),
+}
+"""Before a unit, a weekday or a month: last, this, next."""
+
+LATER_ADJECTIVES: Final[dict[str, int]] = {
+    **dict.fromkeys(_words("dernier derniere passe passee pasado pasada ultimo ultima"), -1),
+    **dict.fromkeys(_words("prochain prochaine suivant suivante proximo proxima"), 1),
+    **dict.fromkeys(_words("courant courante actual en-cours"), 0),
+}
+"""After a unit, a weekday or a month: la semaine derniere."""
+
+ROLLING: Final[dict[str, int]] = {
+    **dict.fromkeys(
+        _words(
+            "last past previous preceding letzte letzten letzter vergangene vergangenen vorigen "
+            "derniers dernieres dernier derniere ultimos ultimas pasados pasadas laatste afgelopen "
+            "vorige"
+        ),
+        -1,
+    ),
+    **dict.fromkeys(
+        _words(
+            "next coming upcoming following nachste nachsten naechste naechsten kommende kommenden "
+            "prochains prochaines proximos proximas volgende komende"
+        ),
+        1,
+    ),
+}
+"""Beside a number and a unit: last 7 days, les 7 derniers jours."""
+
+COUNTED_FIRST: Final = frozenset(
+    _words(
+        "derniers dernieres dernier derniere prochains prochaines ultimos ultimas pasados pasadas "
+        "proximos proximas"
+    )
+)
+"""Those of them that may follow the number; `a party of 7 next year` is nothing."""
+
+NEVER_AGO: Final = frozenset({"ab", "vanaf", "a", "as", "starting", "beginning"})
+"""Words of `SINCE` after which a mere length says nothing."""
+
+AGO_AFTER: Final = frozenset(_words("ago geleden earlier back atras"))
+"""After a number and a unit."""
+
+AGO_BEFORE: Final = (("vor",), ("il", "y", "a"), ("ya",), ("hace",))
+"""Before a number and a unit."""
+
+SINCE: Final = (
+    *(("since",), ("seit",), ("depuis",), ("desde",), ("sinds",), ("sedert",), ("vanaf",), ("ab",)),
+    *(("starting", "from"), ("starting", "on"), ("starting",), ("beginning", "on"), ("as", "of")),
+    *(("a", "partir", "de"), ("a", "partir", "du"), ("a", "partir", "del"), ("a", "partir", "d")),
+    ("beginning", "from"),
+)
+AFTER: Final = (
+    *(("after",), ("nach",), ("apres",), ("despues", "de"), ("despues", "del"), ("na",)),
+    *(("later", "than"), ("newer", "than")),
+)
+BEFORE: Final = (
+    *(("before",), ("vor",), ("avant",), ("antes", "de"), ("antes", "del"), ("voor",)),
+    *(("prior", "to"), ("earlier", "than"), ("older", "than"), ("alter", "als"), ("ouder", "dan")),
+)
+UNTIL: Final = (
+    *(("until",), ("till",), ("til",), ("up", "to"), ("up", "until"), ("up", "till"), ("through",)),
+    *(("by",), ("bis", "zum"), ("bis", "zur"), ("bis", "zu"), ("bis",), ("jusqu", "a")),
+    *(("jusqu", "au"), ("jusqu", "en"), ("hasta",), ("tot", "en", "met"), ("tot",), ("jusque",)),
+)
+BETWEEN: Final = frozenset(_words("between zwischen entre tussen"))
+AND: Final = frozenset(_words("and und et y e en &"))
+FROM: Final = frozenset(_words("from von vom de du del desde van d"))
+TO: Final = frozenset(_words("to until till through thru and bis a au al hasta tot - \u2013")) - {
+    "and"
+}
+ON: Final = frozenset(_words("on onward onwards forward an"))
+"""`from A on`."""
+
+IN: Final = frozenset(
+    _words("in on during within over throughout im am en dans pendant durante wahrend sur for")
+)
+"""Words that belong to a date and change nothing."""
+
+INSIDE: Final = IN - set(_words("on over am sur for within"))
+"""Those of them after which the bare name of a month is meant."""
+
+ARTICLES: Final = frozenset(
+    _words("the der die das dem den des zum zur le la les l du el los las del het de a al")
+)
+OF: Final = frozenset(_words("of de du del des d van von"))
+FILLERS: Final = frozenset({",", "."})
+
+EDGES: Final[dict[str, int]] = {
+    **dict.fromkeys(
+        _words("beginning start anfang beginn debut principio principios comienzo inicio begin"),
+        0,
+    ),
+    **dict.fromkeys(_words("end ende fin final finales einde eind"), 1),
+}
+"""The first or the last moment of a unit."""
+
+LOOSE_EDGES: Final = frozenset(_words("anfang ende eind einde"))
+"""Edges that need no `of`: Ende letzten Monats."""
+
+TO_DATE: Final[dict[str, Unit]] = {"ytd": "year", "qtd": "quarter", "mtd": "month", "wtd": "week"}
+
+FRENCH: Final = frozenset(
+    _words(
+        "le la les des du depuis avant apres et est sont que quels quelles quel quelle montre "
+        "montrez jusqu donne donnez affiche affichez liste changements modifications entre dans "
+        "sur pour avec moi ce qui a ete change d l"
+    )
+)
+NOT_FRENCH: Final = frozenset(
+    _words(
+        "der die das und ist sind zeige zeig mir bitte nicht ein eine ich wir alle auf mit het "
+        "een zijn toon wat de van voor niet wij ik is are show the and here please"
+    )
+)
+"""Words that tell French from the languages where `hier` means here."""

@@ -1,0 +1,68 @@
+"""Keywords first, meaning where they say nothing: which of two stages decides, and why."""
+
+from dataclasses import replace
+from typing import Final
+
+from toolgate.intents.base import NONE, Candidate, Detection, Request, Stage
+from toolgate.intents.detection.keyword import EXACT, KeywordStage
+
+__all__ = ["OVERRULES", "Cascade", "settled"]
+
+OVERRULES: Final = EXACT
+"""How sure the other stage must be of another intent to overrule a partial keyword: more than an
+exact keyword is."""
+
+
+class Cascade:
+    """Keywords, and what a second stage makes of messages that they do not decide."""
+
+    name = "cascade"
+
+    decides: Final = EXACT
+    """From this confidence on, keywords alone decide."""
+
+    def __init__(self, keywords: KeywordStage, meaning: Stage | None = None) -> None:
+        """Put stages together; without a second one, keywords alone decide."""
+        self._keywords = keywords
+        self._meaning = meaning
+
+    async def judge(self, request: Request) -> Detection:
+        """Which intent a message has; the answer names the stage that decided."""
+        by_keyword = self._keywords.match(request)
+        if self._meaning is None or by_keyword.confidence >= EXACT:
+            return by_keyword
+        return settled(by_keyword, await self._meaning.judge(request))
+
+
+def settled(by_keyword: Detection, by_meaning: Detection) -> Detection:
+    """What two stages say together.
+
+    * An exact keyword decides.
+    * A partial keyword decides, unless the other stage knows its intent too and is still surer than
+      `OVERRULES` of another one, without having to ask.
+    * Otherwise the other stage decides.
+    """
+    if by_keyword.confidence >= EXACT:
+        return by_keyword
+    if by_keyword.intent == NONE:
+        return by_meaning
+    known = {each.intent.casefold() for each in by_meaning.candidates}
+    overruled = (
+        by_meaning.intent not in {NONE, by_keyword.intent}
+        and by_meaning.confidence > OVERRULES
+        and not by_meaning.question
+        and by_keyword.intent.casefold() in known
+    )
+    if overruled:
+        reason = (
+            f"{by_meaning.reason} It is surer of that than of the partial keyword "
+            f"{', '.join(map(repr, by_keyword.matched))}, which means {by_keyword.intent!r}."
+        )
+        return replace(by_meaning, reason=reason)
+    return replace(by_keyword, candidates=_together(by_keyword, by_meaning))
+
+
+def _together(first: Detection, second: Detection) -> tuple[Candidate, ...]:
+    """The candidates of both, each intent once."""
+    known = {each.intent for each in first.candidates}
+    return (*first.candidates, *(each for each in second.candidates if each.intent not in known))

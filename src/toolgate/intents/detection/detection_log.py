@@ -1,0 +1,131 @@
+"""Notes of what messages were taken for: what `toolgate detect --stats` counts."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from toolgate.base.ids import new_id, utc_now
+from toolgate.intents.base import NONE, Detection
+from toolgate.store import Batches, DetectionOutcome, StoredDetection
+from toolgate.types import Caller
+
+__all__ = ["Asked", "DetectionNotes", "note_of"]
+
+Asked: TypeAlias = Literal["detect", "enrich", "knowledge"]
+"""Which verb a message came with."""
+
+_MESSAGE_CHARS: Final = 2_000
+"""Of a longer message, the beginning is kept."""
+
+
+class _Place(Protocol):
+    async def append_detections(self, detections: Sequence[StoredDetection]) -> None: ...
+
+
+class DetectionNotes:
+    """Takes notes in the background; nobody waits for them. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        store: _Place,
+        *,
+        enabled: Callable[[], bool],
+        keep_messages: Callable[[], bool],
+    ) -> None:
+        """Make a note-taker.
+
+        Args:
+            store: Where they are kept.
+            enabled: Whether any are taken.
+            keep_messages: Whether the texts of messages are kept in them.
+        """
+        self._enabled = enabled
+        self._keep_messages = keep_messages
+        self._rows: Batches[StoredDetection] = Batches(store.append_detections, name="detections")
+
+    def detected(
+        self, caller: Caller, message: str, found: Detection, *, asked: Asked, remembered: bool
+    ) -> None:
+        """Note what a message was taken for.
+
+        Args:
+            caller: Whose message it is.
+            message: Its text.
+            found: What was found.
+            asked: By which verb.
+            remembered: Whether the answer was known from an equal message before.
+        """
+        if self._enabled():
+            kept = message if self._keep_messages() else None
+            self._rows.put(note_of(caller, kept, found, asked=asked, remembered=remembered))
+
+    def mistaken(
+        self, caller: Caller, message: str, *, intent: str, called: str, reason: str
+    ) -> None:
+        """Note that a message was taken for something that does not go with what was done then.
+
+        Args:
+            caller: Whose message it is.
+            message: Its text.
+            intent: What it was taken for.
+            called: Key of the tool that was called.
+            reason: `outside`: the tool is none of the intent's; `arguments`: they did not fit.
+        """
+        if self._enabled():
+            self._rows.put(
+                StoredDetection(
+                    **_of(caller, message if self._keep_messages() else None),
+                    door="recovery",
+                    outcome="arguments" if reason == "arguments" else "outside",
+                    intent=intent,
+                    called=called,
+                )
+            )
+
+    async def flush(self) -> None:
+        """Write what was noted so far."""
+        await self._rows.flush()
+
+    async def aclose(self) -> None:
+        """Write what is left, and stop."""
+        await self._rows.aclose()
+
+
+def note_of(
+    caller: Caller, message: str | None, found: Detection, *, asked: Asked, remembered: bool
+) -> StoredDetection:
+    """The note of what a message was taken for.
+
+    Args:
+        caller: Whose message it is.
+        message: Its text; None: it is not kept.
+        found: What was found.
+        asked: By which verb.
+        remembered: Whether the answer was known from an equal message before.
+    """
+    intent = "" if found.intent == NONE else found.intent
+    rival = next((each for each in found.candidates if each.intent != intent), None)
+    outcome: DetectionOutcome = "none"
+    if intent:
+        outcome = "unsure" if found.question else "found"
+    return StoredDetection(
+        **_of(caller, message),
+        door=asked,
+        outcome=outcome,
+        stage=found.stage,
+        intent=intent,
+        confidence=round(found.confidence, 4),
+        rival=rival.intent if rival else "",
+        rival_confidence=round(rival.confidence, 4) if rival else 0.0,
+        remembered=remembered,
+    )
+
+
+def _of(caller: Caller, message: str | None) -> dict[str, Any]:
+    return {
+        "detection_id": new_id(),
+        "at": utc_now(),
+        "project_id": caller.project_id,
+        "caller_id": caller.caller_id,
+        "conversation": caller.conversation,
+        "message": None if message is None else message[:_MESSAGE_CHARS],
+    }

@@ -1,0 +1,154 @@
+"""The detector: intents of packs in, what a message asks for out."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from toolgate.intents.arguments.reader import ArgumentReader
+from toolgate.intents.arguments.schemas import specs_of_schema
+from toolgate.intents.base import NONE, Detection, Intent, Request
+from toolgate.intents.detection.intent_files import load_intents, shipped
+from toolgate.intents.detection.keyword import KeywordStage
+
+__all__ = ["Detector", "detect", "supported_intents", "tool_for"]
+
+
+class Detector:
+    """Tells what a message asks for, by keywords, and reads the arguments.
+
+    ```python
+    detector = Detector(load_intents(Path("packs/sales")))
+    detector.detect("show the last 5 refunds", today=date(2025, 10, 21))
+    ```
+    """
+
+    def __init__(
+        self,
+        intents: Iterable[Intent],
+        *,
+        schema_of: Callable[[str], Mapping[str, Any] | None] | None = None,
+        zone: str = "UTC",
+        languages: Iterable[str] = (),
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Make a detector; what it knows never changes.
+
+        Args:
+            intents: What can be asked for.
+            schema_of: Gives the input schema of a tool, for intents that declare no arguments. It
+                is asked again for every message, since schemas change.
+            zone: Time zone of the days in messages; an IANA name.
+            languages: Languages whose keywords count; none: all.
+            clock: Says what time it is, when `detect` is not told the day.
+
+        Raises:
+            ValueError: A phrase of an intent does not hold.
+        """
+        self.keywords = KeywordStage(intents)
+        self.zone = zone
+        self.languages = tuple(languages)
+        self._clock = clock
+        self._intents = {intent.name.casefold(): intent for intent in self.keywords.intents}
+        self._schema_of = schema_of
+        self._readers: dict[str, tuple[object, ArgumentReader]] = {}
+
+    @property
+    def intents(self) -> tuple[Intent, ...]:
+        """All intents, in their order."""
+        return self.keywords.intents
+
+    def supported_intents(self) -> tuple[str, ...]:
+        """The names of all intents, in their order."""
+        return tuple(intent.name for intent in self.intents)
+
+    def tool_for(self, intent: str) -> str | None:
+        """The tool of an intent; None where there is no such intent, or it has no tool."""
+        known = self._intents.get(intent.casefold())
+        return known.tool or None if known else None
+
+    def knows(self, intent: str) -> bool:
+        """Whether there is an intent of this name."""
+        return intent.casefold() in self._intents
+
+    def request(
+        self,
+        message: str,
+        *,
+        today: date | None = None,
+        languages: Iterable[str] | None = None,
+        previous: Iterable[str] = (),
+    ) -> Request:
+        """A message with everything that stages have to know."""
+        if today is None:
+            now = self._clock()
+            today = now if self.zone == "UTC" else now.astimezone(ZoneInfo(self.zone))
+        return Request(
+            text=message,
+            today=today,
+            zone=self.zone,
+            languages=self.languages if languages is None else tuple(languages),
+            previous=tuple(previous),
+        )
+
+    def detect(
+        self,
+        message: str,
+        *,
+        today: date | None = None,
+        languages: Iterable[str] | None = None,
+    ) -> Detection:
+        """What a message asks for, by keywords alone.
+
+        Args:
+            message: As the person wrote it; any length.
+            today: The day that "yesterday" counts from; without it, today.
+            languages: Only keywords of these languages; None: those of the detector.
+        """
+        request = self.request(message, today=today, languages=languages)
+        return self.filled(self.keywords.match(request), request)
+
+    def filled(self, detection: Detection, request: Request) -> Detection:
+        """A stage's answer with the arguments of its intent, read from the message."""
+        intent = self._intents.get(detection.intent.casefold())
+        if intent is None or detection.intent == NONE:
+            return detection
+        found = self._reader(intent).read(request.text, today=request.today, zone=request.zone)
+        arguments = {each.name: each.value for each in found}
+        return replace(detection, tool=intent.tool or None, arguments=arguments, found=found)
+
+    def _reader(self, intent: Intent) -> ArgumentReader:
+        schema = None
+        if not intent.arguments and intent.tool and self._schema_of is not None:
+            schema = self._schema_of(intent.tool)
+        known = self._readers.get(intent.name)
+        if known is not None and known[0] is schema:
+            return known[1]
+        declared = intent.arguments or (() if schema is None else specs_of_schema(schema))
+        reader = ArgumentReader(declared, intent.names)
+        self._readers[intent.name] = schema, reader
+        return reader
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Detector:
+    return Detector(load_intents(shipped("schema")))
+
+
+def detect(
+    message: str, *, today: date | None = None, languages: Iterable[str] | None = None
+) -> Detection:
+    """What a message asks for, by the keywords of the pack `schema`; see `Detector.detect`."""
+    return _shipped().detect(message, today=today, languages=languages)
+
+
+def supported_intents() -> tuple[str, ...]:
+    """The names of the intents of the pack `schema`."""
+    return _shipped().supported_intents()
+
+
+def tool_for(intent: str) -> str | None:
+    """The tool of an intent of the pack `schema`; None where there is no such intent."""
+    return _shipped().tool_for(intent)

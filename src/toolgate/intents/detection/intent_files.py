@@ -1,0 +1,430 @@
+"""Reading intents from the files of a pack: `pack.toml`, `intents/*.toml` and `intents/*.txt`.
+
+One prompt a line stands in `intents/NAME.txt`, in another language in `intents/NAME.de.txt`; blank
+lines and lines that begin with `#` say nothing. Where there is a file `embeddings.list`, of the
+prompts only the files that it names are read. `intents/NAME.toml` says more of the same intent.
+`unsupported.txt` beside `intents/` has messages that people send and the pack does not answer.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast, get_args
+
+from toolgate.base.pack_files import PackFile, PackTable, Trying, files_in, files_named, pack_table
+from toolgate.errors import PackError
+from toolgate.intents.base import (
+    NONE,
+    ArgumentKind,
+    ArgumentSpec,
+    Guard,
+    Intent,
+    Keywords,
+    Limits,
+)
+from toolgate.intents.phrases import phrase
+from toolgate.intents.text import lowered
+
+__all__ = ["IntentFiles", "load_intent", "load_intents", "read_intents", "shipped", "with_names"]
+
+_UNSUPPORTED: Final = "unsupported.txt"
+_INTENT_KEYS: Final = frozenset(
+    [
+        *("name", "tool", "tools", "order", "description", "guarded", "keywords", "arguments"),
+        *("false_alarms", "threshold", "dev"),
+    ]
+)
+_WORD_KEYS: Final = frozenset(
+    {"exact", "partial", "context", "patterns", "weak_patterns", "misspelt", "correct"}
+)
+_ARGUMENT_KEYS: Final = frozenset(
+    [
+        *("name", "kind", "part", "inclusive", "past", "values", "patterns", "stop", "case"),
+        *("words", "default", "minimum", "maximum"),
+    ]
+)
+_GUARD_KEYS: Final = frozenset({"home", "before", "between", "verbs", "pronouns", "own"})
+_LANGUAGE: Final = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})?")
+_IN_LANGUAGE: Final = re.compile(rf"(.+)\.({_LANGUAGE.pattern})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentFiles:
+    """What the files of a pack say of its intents."""
+
+    intents: tuple[Intent, ...]
+    """In their order, with their prompts."""
+
+    unsupported: tuple[str, ...] = ()
+    """Messages that are known and not answered."""
+
+    limits: Limits = field(default_factory=Limits)
+    """For all intents of the pack."""
+
+    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    """For single intents, by name."""
+
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """The file that an intent was read from first, by name."""
+
+
+def shipped(name: str) -> Path:
+    """The folder of a pack that is part of Toolgate."""
+    return Path(__file__).parents[2] / "packs" / "builtin" / name
+
+
+def load_intents(folder: Path) -> tuple[Intent, ...]:
+    """All intents of a pack, in their order, with their prompts.
+
+    Raises:
+        PackError: A file cannot be used; the message names it, the line and the reason.
+    """
+    return read_intents(folder).intents
+
+
+def read_intents(
+    folder: Path,
+    *,
+    report: Callable[[PackError], None] | None = None,
+    table: PackTable | None = None,
+) -> IntentFiles:
+    """What the files of a pack say of its intents.
+
+    Args:
+        folder: The pack's folder; one that has nothing but `.txt` files is a pack too.
+        report: Is told of each file that cannot be used, which is left out then.
+        table: What `pack.toml` says, where that was read already.
+
+    Raises:
+        PackError: The folder or `pack.toml` cannot be used or, without `report`, any other file;
+            the message names it, the line and the reason.
+    """
+    if not folder.is_dir():
+        raise PackError(
+            f"{folder} is no folder.", hint="Give the folder that holds pack.toml or intents/."
+        )
+    reader = _Reader(folder, pack_table(folder) if table is None else table, Trying(report))
+    reader.read_prompts()
+    reader.read_tables()
+    reader.read_rest()
+    return IntentFiles(
+        intents=tuple(
+            sorted(
+                (intent for intent, _ in reader.intents.values()),
+                key=lambda intent: (intent.order, intent.name),
+            )
+        ),
+        unsupported=reader.unsupported(),
+        limits=reader.limits,
+        own_limits=reader.own_limits,
+        files={intent.name: path for intent, path in reader.intents.values()},
+    )
+
+
+def load_intent(
+    path: Path,
+    *,
+    pack: str = "",
+    lists: Mapping[str, tuple[str, ...]] | None = None,
+    guards: Mapping[str, Guard] | None = None,
+) -> Intent:
+    """An intent from its file; the file's name is the intent's unless it says another.
+
+    Args:
+        path: A `.toml` file.
+        pack: Name of its pack.
+        lists: Lists that its phrases may refer to.
+        guards: Per language, how messages about something else are told, for intents that are
+            `guarded`.
+
+    Raises:
+        PackError: The file cannot be used; the message names it, the line and the reason.
+    """
+    return _intent(PackFile(path).table(), pack=pack, lists=lists or {}, guards=guards or {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompts:
+    """The prompts of one intent."""
+
+    name: str
+    first: Path
+    by_language: dict[str, tuple[str, ...]]
+
+
+class _Reader:
+    """Puts the intents of a folder together."""
+
+    def __init__(self, folder: Path, table: PackTable, trying: Trying) -> None:
+        lists, subject = table.sub("lists"), table.sub("subject")
+        self.intents: dict[str, tuple[Intent, Path]] = {}
+        self.limits = _limits(table, Limits())
+        self.own_limits: dict[str, Limits] = {}
+        self._folder = folder
+        self._home = _home(folder)
+        self._trying = trying
+        self._pack = table.take("name", str, folder.name)
+        self._lists = {name: tuple(lists.strings(name)) for name in lists.content}
+        self._guards = {language: _guard(subject.sub(language)) for language in _languages(subject)}
+        self._prompts: dict[str, _Prompts] = {}
+
+    def read_prompts(self) -> None:
+        """The prompts of each intent and language."""
+        with self._trying:
+            for path in self._prompt_files():
+                with self._trying:
+                    self._add_prompts(path)
+
+    def read_tables(self) -> None:
+        """The intents that have a `.toml`, with their prompts."""
+        with self._trying:
+            for path in files_in(self._home, ".toml"):
+                if path.name == "pack.toml":
+                    continue
+                prompts = self._prompts.pop(path.stem.casefold(), None)
+                with self._trying:
+                    self._add_table(path, prompts.by_language if prompts else {})
+
+    def read_rest(self) -> None:
+        """The intents that have prompts alone."""
+        for each in self._prompts.values():
+            with self._trying:
+                if each.name.casefold() == NONE:
+                    PackFile(each.first).fail(
+                        None,
+                        f"an intent cannot be called {each.name!r}",
+                        "Give the file another name.",
+                    )
+                self._add(
+                    Intent(
+                        name=each.name,
+                        prompts=each.by_language,
+                        names=self._lists,
+                        pack=self._pack,
+                    ),
+                    each.first,
+                )
+
+    def unsupported(self) -> tuple[str, ...]:
+        """Messages that are known and not answered."""
+        path = self._folder / _UNSUPPORTED
+        with self._trying:
+            return PackFile(path).lines() if path.is_file() else ()
+        return ()
+
+    def _prompt_files(self) -> Iterable[Path]:
+        for place in dict.fromkeys((self._home, self._folder)):
+            manifest = place / "embeddings.list"
+            if manifest.is_file():
+                return files_named(manifest, self._home, ".txt", self._trying)
+        return [path for path in files_in(self._home, ".txt") if path.name != _UNSUPPORTED]
+
+    def _add_prompts(self, path: Path) -> None:
+        name, language = path.stem, ""
+        if match := _IN_LANGUAGE.fullmatch(name):
+            name, language = match[1], match[2]
+        known = self._prompts.get(name.casefold())
+        if known is not None and known.name != name:
+            _taken(path, name, known.first)
+        lines = PackFile(path).lines()
+        if not lines:
+            PackFile(path).fail(
+                None, "there are no prompts in it", "Write one a line, or remove the file."
+            )
+        if known is None:
+            known = _Prompts(name=name, first=path, by_language={})
+            self._prompts[name.casefold()] = known
+        known.by_language[language] = lines
+
+    def _add_table(self, path: Path, prompts: Mapping[str, tuple[str, ...]]) -> None:
+        table = PackFile(path).table()
+        intent = _intent(table, pack=self._pack, lists=self._lists, guards=self._guards)
+        limits = _limits(table, self.limits)
+        self._add(replace(intent, prompts=prompts), path)
+        if limits != self.limits:
+            self.own_limits[intent.name] = limits
+
+    def _add(self, intent: Intent, path: Path) -> None:
+        key = intent.name.casefold()
+        if key in self.intents:
+            _taken(path, intent.name, self.intents[key][1])
+        if not intent.prompts and not any(intent.keywords.values()):
+            PackFile(path).fail(
+                None,
+                f"the intent {intent.name!r} has neither prompts nor keywords",
+                f"Write prompts into {path.stem}.txt, one a line.",
+            )
+        self.intents[key] = (intent, path)
+
+
+def _taken(path: Path, name: str, where: Path) -> None:
+    PackFile(path).fail(
+        None,
+        f"there is an intent {name!r} already, in {where.name}",
+        "Give one of them another name.",
+    )
+
+
+def _home(folder: Path) -> Path:
+    """Where the files of intents are: a folder that has nothing but prompts is a pack too."""
+    for name in ("intents", "embeddings"):
+        if (folder / name).is_dir():
+            return folder / name
+    is_flat = (folder / "embeddings.list").is_file() or not (folder / "pack.toml").is_file()
+    return folder if is_flat else folder / "intents"
+
+
+def _limits(table: PackTable, common: Limits) -> Limits:
+    alarms, threshold = table.share("false_alarms"), table.share("threshold")
+    return Limits(
+        false_alarms=common.false_alarms if alarms is None else alarms,
+        # Whoever sets the share for an intent does not want the pack's threshold for it.
+        threshold=threshold if threshold is not None or alarms is not None else common.threshold,
+    )
+
+
+def _intent(
+    table: PackTable,
+    *,
+    pack: str,
+    lists: Mapping[str, tuple[str, ...]],
+    guards: Mapping[str, Guard],
+) -> Intent:
+    table.only(_INTENT_KEYS)
+    name = table.take("name", str, table.file.path.stem).strip()
+    if not name or name.casefold() == NONE:
+        table.fail("name", f"an intent cannot be called {name!r}", "Give it another name.")
+    tool = table.take("tool", str, "")
+    tools = tuple(table.strings("tools"))
+    names = dict(lists)
+    keywords = {
+        language: _keywords(table.sub("keywords").sub(language), names)
+        for language in _languages(table.sub("keywords"))
+    }
+    arguments = tuple(_argument(each, names) for each in table.tables("arguments"))
+    seen: set[str] = set()
+    for each in arguments:
+        if each.name in seen:
+            table.fail("arguments", f"argument {each.name!r} is declared twice", "Remove one.")
+        seen.add(each.name)
+    return Intent(
+        name=name,
+        tool=tool,
+        tools=tools if tool in tools or not tool else (tool, *tools),
+        description=table.take("description", str, ""),
+        order=table.take("order", int, 100),
+        keywords=keywords,
+        guards=dict(guards) if table.take("guarded", bool, False) else {},
+        names=names,
+        arguments=arguments,
+        dev=table.take("dev", bool, False),
+        pack=pack,
+    )
+
+
+def with_names(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -> Intent:
+    """The intent with more entries in one of its lists: the tables of a connected database.
+
+    Args:
+        intent: As its file says.
+        name: The list.
+        more: Entries, each with other words for it. A word that the arguments of the intent never
+            take for a value is left out.
+    """
+    known = intent.names.get(name, ())
+    never = frozenset(word for spec in intent.arguments for word in spec.stop)
+    seen = {lowered(each) for each in known}
+    added: dict[str, tuple[str, ...]] = {}
+    for entry, others in more.items():
+        words = [
+            word
+            for word in dict.fromkeys((entry, *others))
+            if (key := lowered(word)) and key not in seen and key not in never
+        ]
+        seen.update(map(lowered, words))
+        if words:
+            added[entry] = tuple(words)
+    arguments = tuple(
+        replace(spec, values={**spec.values, **added})
+        if spec.values and set(spec.values) == set(known)
+        else spec
+        for spec in intent.arguments
+    )
+    said = dict.fromkeys(word for words in added.values() for word in words)
+    return replace(intent, names={**intent.names, name: (*known, *said)}, arguments=arguments)
+
+
+def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keywords:
+    table.only(_WORD_KEYS)
+    made = Keywords(**{key: tuple(table.strings(key)) for key in _WORD_KEYS})
+    if made.partial and not made.context:
+        table.fail(
+            "partial",
+            "partial keywords need a context beside them",
+            'Add context = ["..."], or make them exact.',
+        )
+    for key in ("patterns", "weak_patterns"):
+        _check_phrases(table, key, lists)
+    return made
+
+
+def _guard(table: PackTable) -> Guard:
+    table.only(_GUARD_KEYS)
+    return Guard(**{key: frozenset(table.strings(key)) for key in _GUARD_KEYS})
+
+
+def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> ArgumentSpec:
+    table.only(_ARGUMENT_KEYS)
+    name = table.take("name", str, "")
+    if not name:
+        table.fail("arguments", "an argument has no name", 'Add name = "...".')
+    kinds = get_args(ArgumentKind)
+    kind = table.choice("kind", kinds)
+    values: dict[str, tuple[str, ...]] = {}
+    wanted = table.content.get("values", [])
+    if isinstance(wanted, str):
+        if wanted not in lists:
+            known = ", ".join(sorted(lists)) or "none"
+            table.fail("values", f"there is no list {wanted!r}", f"Lists of pack.toml: {known}.")
+        values = dict.fromkeys(lists[wanted], ())
+    elif isinstance(wanted, dict):
+        words = PackTable(cast("dict[str, Any]", wanted), table.file)
+        values = {each: tuple(words.strings(each)) for each in words.content}
+    else:
+        values = dict.fromkeys(table.strings("values"), ())
+    if kind == "choice" and not values:
+        table.fail("kind", f"{name!r} is a choice without values", 'Add values = ["..."].')
+    if kind == "name":
+        _check_phrases(table, "patterns", lists)
+    return ArgumentSpec(
+        name=name,
+        kind=kind,
+        part=table.choice("part", ("since", "until", "day"), "since"),
+        inclusive=table.take("inclusive", bool, False),
+        past=table.take("past", bool, False),
+        values=values,
+        patterns=tuple(table.strings("patterns")),
+        stop=frozenset(lowered(each) for each in table.strings("stop")),
+        case=table.choice("case", ("", "lower", "upper", "title"), ""),
+        words=tuple(table.strings("words")),
+        default=table.content.get("default"),
+        minimum=table.number("minimum"),
+        maximum=table.number("maximum"),
+    )
+
+
+def _languages(table: PackTable) -> list[str]:
+    for language in table.content:
+        if not _LANGUAGE.fullmatch(language):
+            table.fail(language, f"{language!r} is no language", "Write its code, as en or de.")
+    return list(table.content)
+
+
+def _check_phrases(table: PackTable, key: str, lists: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse phrases that do not hold."""
+    for source in table.strings(key):
+        try:
+            phrase(source, lists)
+        except ValueError as error:
+            table.fail(key, f"phrase {source!r} does not hold: {error}", "Correct the phrase.")

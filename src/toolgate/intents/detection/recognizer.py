@@ -1,0 +1,233 @@
+"""All that packs say of intents, at work: exchanged as a whole while messages come.
+
+What keywords say counts from the moment on that it is taken over. Example prompts are learned in
+the background; until that is done, messages are judged by what was learned before.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any, assert_never
+from zoneinfo import ZoneInfo
+
+import anyio
+
+from toolgate.errors import EmbedderError
+from toolgate.intents.base import NONE, Deciding, Detection, Request, Taught
+from toolgate.intents.detection.cascade import Cascade
+from toolgate.intents.detection.detector import Detector
+from toolgate.intents.semantic.stage import Explanation, SemanticStage
+from toolgate.models.embedders import Embedder
+
+__all__ = ["Recognizer"]
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_S = 1.0
+"""Seconds after which prompts are learned that nobody has asked for yet: a start has other work."""
+
+_FIRST_S = 20.0
+"""Seconds that a message waits for prompts which were never learned."""
+
+_RETRY_S = 30.0
+"""Seconds until prompts are learned again after the embedder failed."""
+
+
+class Recognizer:
+    """Tells what messages ask for; what it was taught can be exchanged at any time.
+
+    ```python
+    recognizer = Recognizer(embedder=embedder, cache=folder)
+    recognizer.take(Taught(intents=intents, version="1"))
+    await recognizer.learned()
+    found = await recognizer.detect("show the last 5 refunds")
+    ```
+    """
+
+    def __init__(
+        self,
+        *,
+        embedder: Embedder | None = None,
+        cache: Path | None = None,
+        schema_of: Callable[[str], Mapping[str, Any] | None] | None = None,
+        zone: str = "UTC",
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Make one that knows nothing yet.
+
+        Args:
+            embedder: Gives vectors to prompts and messages; None: pieces of words alone.
+            cache: Folder where what was learned is kept.
+            schema_of: Gives the input schema of a tool, for intents that declare no arguments.
+            zone: Time zone of the days in messages; an IANA name.
+            clock: Says what time it is.
+        """
+        self.zone = zone
+        self._schema_of = schema_of
+        self._clock = clock
+        self._cache = cache
+        self._taught = Taught()
+        self._detector = self._made(self._taught)
+        self._meaning = SemanticStage(embedder=embedder, cache=cache)
+        self._soon = True
+        self._learning: asyncio.Task[None] | None = None
+        self._wanted = anyio.Event()
+
+    @property
+    def taught(self) -> Taught:
+        """What it was taught last."""
+        return self._taught
+
+    @property
+    def detector(self) -> Detector:
+        """What keywords and arguments are read with."""
+        return self._detector
+
+    @property
+    def meaning(self) -> SemanticStage:
+        """What was learned from example prompts."""
+        return self._meaning
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether prompts are being learned."""
+        return self._learning is not None and not self._learning.done()
+
+    def take(self, taught: Taught, *, soon: bool = True) -> None:
+        """Go by this from now on, and learn its prompts in the background.
+
+        Args:
+            taught: What replaces all that was taught before.
+            soon: Learn before anybody asks. Otherwise the first message starts it: learning takes
+                seconds, which who never asks should not pay.
+
+        Raises:
+            ValueError: A phrase of an intent does not hold; nothing was changed.
+        """
+        detector = self._made(taught)
+        self._taught, self._detector, self._soon = taught, detector, soon
+        self._learn()
+
+    def use(self, embedder: Embedder | None) -> None:
+        """Learn with another embedder from now on."""
+        if embedder is not self._meaning.embedder:
+            self._meaning = SemanticStage(embedder=embedder, cache=self._cache)
+            self._learn()
+
+    def remembers(self, message: str) -> bool:
+        """Whether what example prompts say of a message is known from an equal one before."""
+        return self._meaning.remembers(message)
+
+    async def learned_once(self) -> None:
+        """Wait for prompts that were never learned, right after a start; not for later ones."""
+        if self.is_learning and not self._meaning.ready:
+            with anyio.move_on_after(_FIRST_S):
+                await self.learned()
+
+    async def learned(self) -> None:
+        """Wait until what was taken over is learned, or cannot be."""
+        while self._learning is not None and not self._learning.done():
+            self._wanted.set()
+            await asyncio.wait({self._learning})
+
+    async def aclose(self) -> None:
+        """Stop learning."""
+        if self._learning is not None:
+            self._learning.cancel()
+            await asyncio.wait({self._learning})
+
+    async def detect(
+        self,
+        message: str,
+        *,
+        today: date | None = None,
+        zone: str = "",
+        languages: tuple[str, ...] = (),
+        previous: tuple[str, ...] = (),
+        deciding: Deciding = "cascade",
+    ) -> Detection:
+        """What a message asks for, with its arguments.
+
+        Args:
+            message: As the person wrote it; any length.
+            today: The day that "yesterday" counts from; without it, today.
+            zone: Time zone of the days in it; without one, that of the recognizer.
+            languages: Languages whose keywords count; none: all.
+            previous: Intents of the conversation so far, latest last.
+            deciding: Which stages are asked.
+        """
+        self._wanted.set()
+        zone = zone or self.zone
+        if today is None:
+            now = self._clock()
+            today = now if zone == "UTC" else now.astimezone(ZoneInfo(zone))
+        request = Request(
+            text=message, today=today, zone=zone, languages=languages, previous=previous
+        )
+        detector, meaning = self._detector, self._meaning
+        match deciding:
+            case "keyword":
+                found = detector.keywords.match(request)
+            case "semantic":
+                found = await meaning.judge(request)
+            case "cascade":
+                found = await Cascade(detector.keywords, self._asked_too(meaning)).judge(request)
+            case _ as never:
+                assert_never(never)
+        if found.intent != NONE and not detector.knows(found.intent):
+            found = Detection(
+                use_mcp=False,
+                intent=NONE,
+                confidence=0.0,
+                stage=found.stage,
+                reason="The example prompts have changed and are not learned yet.",
+            )
+        return detector.filled(found, request)
+
+    async def explain(self, message: str, nearest: int = 3) -> Explanation | None:
+        """How the example prompts judge a message, in full; None as long as none is learned."""
+        return await self._meaning.explain(message, nearest)
+
+    def _asked_too(self, meaning: SemanticStage) -> SemanticStage | None:
+        """The semantic stage, where there is anything that it can know."""
+        has_prompts = any(any(intent.prompts.values()) for intent in self._taught.intents)
+        return meaning if has_prompts or self._taught.unsupported else None
+
+    def _made(self, taught: Taught) -> Detector:
+        return Detector(
+            taught.intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock
+        )
+
+    def _learn(self) -> None:
+        if self._learning is not None:
+            self._learning.cancel()
+        self._wanted = anyio.Event()
+        self._learning = asyncio.get_running_loop().create_task(
+            self._learned(self._taught, self._meaning, self._wanted)
+        )
+
+    async def _learned(self, taught: Taught, meaning: SemanticStage, wanted: anyio.Event) -> None:
+        with anyio.move_on_after(_PATIENCE_S if self._soon or meaning.ready else None):
+            await wanted.wait()
+        while True:
+            began = perf_counter()
+            try:
+                await meaning.update(
+                    taught.intents,
+                    unsupported=taught.unsupported,
+                    pack_limits=taught.pack_limits,
+                    own_limits=taught.own_limits,
+                )
+            except EmbedderError as error:
+                log.warning("example prompts cannot be learned", extra={"reason": str(error)})
+            except Exception:
+                log.exception("example prompts cannot be learned")
+                return
+            else:
+                spent = round(perf_counter() - began, 3)
+                log.debug("example prompts learned", extra={"after_s": spent})
+                return
+            await anyio.sleep(_RETRY_S)

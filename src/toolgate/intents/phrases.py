@@ -1,0 +1,154 @@
+"""Phrases of packs: words, choices, gaps and named things, as people write them in a file.
+
+| in a phrase | stands for |
+|---|---|
+| `last|top` | one of these words |
+| `[the|our]` | one of these words, or none |
+| `...` | up to three words of the same sentence |
+| `{number}` | digits, or a word from two to twelve |
+| `{date}` | a date or range of dates |
+| `{name}` | a word or a quoted text; its value is what is read |
+| `{types}` | an entry of the pack's list `types`; its value is what is read |
+| `$` | the end of a clause |
+
+Made for folded texts. No phrase can take longer than the text is long: there is no free regular
+expression in a pack.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from toolgate.intents.dates.vocabulary import NUMBERS
+from toolgate.intents.text import fold
+
+__all__ = ["Phrase", "phrase"]
+
+_SPACE = r"(?:[,:]?\s++|-)"
+_PIECE = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|\S+")
+_GAP = r"(?:[^\s.!?;]++\s++){0,3}?"
+_END = (
+    r"(?=\s*+(?:$|[.,;:!?)\]\"'\u2026\u201d\u00bb]"
+    r"|(?:and|or|please|und|bitte|et|ou|svp|y|o|por|en)(?!\w)))"
+)
+_OPEN = "[\"'`\u201c\u201e\u00ab]"
+_CLOSE = "[\"'`\u201c\u201d\u00bb]"
+_NAME = (
+    f"(?:{_OPEN}(?P<quoted>[^\"'`\u201c\u201d\u201e\u00ab\u00bb\\n]{{1,80}}){_CLOSE}"
+    r"|(?P<name>\w+(?:[.-]\w+)*+))"
+)
+_ONE_WORD = rf"{_OPEN}?(?P<listed>\w+(?:[.-]\w+)*+){_CLOSE}?"
+_NUMBER = (
+    r"\d{1,9}(?![\w.,]*\d)|(?:"
+    + "|".join(
+        sorted((word for word, value in NUMBERS.items() if value > 1), key=len, reverse=True)
+    )
+    + r")(?!\w)"
+)
+
+_MOST_WRITTEN: Final = 100
+"""Entries of a list that are written into a pattern. Making a pattern of thousands takes seconds:
+of a longer list one word is found, and looked up."""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A phrase that can be looked for."""
+
+    source: str
+    """As the pack writes it."""
+
+    pattern: re.Pattern[str]
+    """Finds it in a folded text."""
+
+    needs: frozenset[str]
+    """Words of which a text must have one; empty: it may be anywhere."""
+
+    dated: bool
+    """Whether a date has to begin where the group `date` is."""
+
+    listed: frozenset[str] = frozenset()
+    """Entries of which the group `listed` must be one, where they are too many for the pattern."""
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where it stands in a folded text."""
+        found = self.pattern.finditer(text)
+        if not self.listed:
+            return found
+        return (match for match in found if not match["listed"] or match["listed"] in self.listed)
+
+
+def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
+    """Make a phrase ready.
+
+    Raises:
+        ValueError: It is empty, or refers to something that there is not; with the reason.
+    """
+    pieces = _PIECE.findall(source)
+    if not pieces:
+        raise ValueError("it has no words")
+    made: list[str] = []
+    needs: frozenset[str] | None = None
+    gap_before = True  # nothing before the first piece
+    dated = listed = False
+    checked: frozenset[str] = frozenset()
+    for piece in pieces:
+        optional = piece.startswith("[")
+        if piece == "...":
+            if not made or gap_before:
+                raise ValueError("'...' stands between two pieces")
+            made.append(_SPACE + _GAP)
+            gap_before = True
+            continue
+        if piece == "$":
+            made.append(_END)
+            continue
+        entries = () if listed else tuple(lists.get(piece.strip("[]")[1:-1], ()))
+        listed = listed or bool(entries)
+        if len(entries) > _MOST_WRITTEN:
+            checked = frozenset(fold(each).text for each in entries)
+            body, words, is_date = _ONE_WORD, frozenset[str](), False
+        else:
+            body, words, is_date = _piece(piece, lists)
+            if entries:
+                body = body.replace("(?:", "(?P<listed>", 1)
+        dated = dated or is_date
+        if not optional and words and (needs is None or len(words) < len(needs)):
+            needs = words
+        if optional:
+            made.append(f"(?:{body}{_SPACE})?+" if gap_before else f"(?:{_SPACE}{body})?+")
+        else:
+            made.append(body if gap_before else _SPACE + body)
+            gap_before = False
+    pattern = re.compile(f"(?<!\\w){''.join(made)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
+    return Phrase(source, pattern, needs or frozenset(), dated, checked)
+
+
+def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozenset[str], bool]:
+    """The expression of a piece, the words it begins with, and whether it is a date."""
+    if piece.startswith("["):
+        piece = piece[1:-1]
+    if piece == "{number}":
+        return f"(?:{_NUMBER})", frozenset(), False
+    if piece == "{date}":
+        return r"(?P<date>\S)\S*+", frozenset(), True
+    if piece == "{name}":
+        return _NAME, frozenset(), False
+    if piece.startswith("{"):
+        name = piece[1:-1]
+        if name not in lists:
+            known = ", ".join(sorted([*lists, "date", "name", "number"]))
+            raise ValueError(f"'{piece}' is none of: {known}")
+        choices = [fold(each).text for each in lists[name]]
+    else:
+        choices = [fold(each).text for each in piece.split("|")]
+    choices = sorted({each for each in choices if each}, key=lambda each: (-len(each), each))
+    if not choices:
+        return r"(?!)", frozenset(), False
+    body = "|".join(r"\s++".join(map(re.escape, each.split())) for each in choices)
+    firsts = frozenset(first[0] for each in choices if (first := re.findall(r"\w+", each)))
+    body = f"(?:{body})(?!\\w)"
+    if piece.startswith("{"):
+        body = f"{_OPEN}?{body}{_CLOSE}?"
+    return body, firsts, False

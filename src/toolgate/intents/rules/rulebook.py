@@ -1,0 +1,164 @@
+"""The rules of all packs, read once and looked up by intent."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.intents.rules.base import STANDARD, PackRules, VariableSource
+from toolgate.intents.rules.template import Template
+from toolgate.types import Caller
+
+__all__ = ["Rule", "Rulebook"]
+
+log = logging.getLogger(__name__)
+
+_SOURCE_S: Final = 2.0
+"""Seconds that a source of variables may take; without its answer they are unknown."""
+
+_ENDING: Final = (
+    "If the user's message has nothing to do with this, call no tool and answer with exactly "
+    "this text:\n\n"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """The rules of one intent."""
+
+    intent: str
+    """Its name, as the pack wrote it."""
+
+    pack: str
+    """Whose they are."""
+
+    template: Template
+    """The text."""
+
+    tokens: int
+    """Estimated tokens of the text, variables not yet filled in."""
+
+
+class Rulebook:
+    """All rules there are; they can be exchanged as a whole at any time."""
+
+    def __init__(self, packs: Iterable[PackRules] = (), *, common: VariableSource | None = None):
+        """Make one.
+
+        Args:
+            packs: As for `take`.
+            common: Values of variables for the rules of all packs.
+        """
+        self._common = common
+        self._packs: Mapping[str, PackRules] = {}
+        self._rules: Mapping[str, Rule] = {}
+        self._sources: Mapping[str, VariableSource] = {}
+        self.take(packs)
+
+    def take(
+        self, packs: Iterable[PackRules], sources: Mapping[str, VariableSource] | None = None
+    ) -> None:
+        """Go by these from now on.
+
+        Args:
+            packs: Of two with rules for the same intent, the first one's count.
+            sources: Where the live variables of a pack come from, by its name.
+        """
+        taken = list(packs)
+        rules: dict[str, Rule] = {}
+        for pack in taken:
+            for intent, text in pack.rules.items():
+                if text.strip():
+                    rules.setdefault(intent.casefold(), _rule(pack, intent, text))
+        self._packs = {pack.pack: pack for pack in taken}
+        self._rules, self._sources = rules, dict(sources or {})
+
+    def __bool__(self) -> bool:
+        """Whether there is any rule."""
+        return bool(self._rules)
+
+    @property
+    def intents(self) -> tuple[str, ...]:
+        """The intents that have rules."""
+        return tuple(rule.intent for rule in self._rules.values())
+
+    def rule(self, intent: str) -> Rule | None:
+        """The rules of an intent, looked up exactly, without case; None: it has none."""
+        return self._rules.get(intent.casefold())
+
+    def out_of_context(self) -> tuple[str, ...]:
+        """What packs answer to messages that they have nothing to do with."""
+        said = (pack.out_of_context.strip() for pack in self._packs.values() if pack.rules)
+        return tuple(dict.fromkeys(text for text in said if text))
+
+    def endings(self, given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """What follows rules that do not say themselves how to answer other messages.
+
+        Args:
+            given: Pack and text of the rules, variables filled in.
+        """
+        texts: dict[str, str] = {}
+        for pack, text in given:
+            texts[pack] = texts.get(pack, "") + text
+        answers = {
+            pack: known.out_of_context.strip()
+            for pack in texts
+            if (known := self._packs.get(pack)) is not None
+        }
+        return tuple(
+            f"{_ENDING}{answer}"
+            for pack, answer in answers.items()
+            if answer and answer not in texts[pack]
+        )
+
+    async def values(
+        self, pack: str, names: Collection[str], caller: Caller, own: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The values of variables in a pack's rules.
+
+        What is known of them, least first: nothing (the standard words for that), what holds for
+        all packs, the pack's own, the pack's live ones, and `own`, which an operator has set.
+
+        Args:
+            pack: Its name.
+            names: Which are needed; unknown ones get no value.
+            caller: Who asks.
+            own: Values that replace all others.
+        """
+        found = {name: text for name, text in STANDARD.items() if name in names}
+        known = self._packs.get(pack)
+        common = await _asked(self._common, caller, names, "all packs")
+        live = await _asked(self._sources.get(pack), caller, names, pack)
+        for values in (common, known.variables if known else dict[str, str](), live, own):
+            # A source that knows a variable and has nothing to say leaves the standard word.
+            found |= {
+                n: text for n, text in values.items() if n in names and (text or n not in found)
+            }
+        if known is not None and "OUT_OF_CONTEXT" in names and known.out_of_context:
+            found["OUT_OF_CONTEXT"] = known.out_of_context.strip()
+        return found
+
+
+def _rule(pack: PackRules, intent: str, text: str) -> Rule:
+    whole = text.strip("\n")
+    return Rule(
+        intent=intent, pack=pack.pack, template=Template(whole), tokens=estimate_tokens(whole)
+    )
+
+
+async def _asked(
+    source: VariableSource | None, caller: Caller, names: Collection[str], whose: str
+) -> Mapping[str, str]:
+    """What a source says; one that fails or hangs holds nothing up."""
+    if source is None:
+        return {}
+    try:
+        with anyio.fail_after(_SOURCE_S):
+            return await source(caller, names)
+    except Exception as error:  # noqa: BLE001 - code of packs: the rules are given without it
+        reason = str(error) or type(error).__name__
+        log.warning("variables not known", extra={"pack": whose, "reason": reason})
+        return {}

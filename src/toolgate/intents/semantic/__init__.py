@@ -1,0 +1,1 @@
+"""The classifier that learns intents from example prompts."""

@@ -1,0 +1,436 @@
+"""The semantic stage: what a message means, learned from example prompts."""
+
+import contextlib
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import anyio
+import numpy as np
+from anyio import to_thread
+from numpy.typing import NDArray
+
+from toolgate.errors import EmbedderError
+from toolgate.intents.base import NONE, Candidate, Detection, Intent, Limits, Request
+from toolgate.intents.semantic.classifier import (
+    UNSUPPORTED,
+    Judgement,
+    Lessons,
+    Model,
+    fit,
+    read_model,
+    words_of,
+    write_model,
+)
+from toolgate.intents.semantic.message_parts import continues, parts
+from toolgate.intents.semantic.ngrams import plain
+from toolgate.models.embedders import Embedder, embedded
+
+__all__ = ["Explanation", "SemanticStage", "lessons_of"]
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = 4_096
+"""Messages whose judgement is kept."""
+
+_KEPT = 8
+"""Fitted models that stay in the folder, the newest; one of 15,000 prompts takes 40 MB."""
+
+_SURE = 2 / 3
+"""Below this probability that the first and not the second is right, the person is asked."""
+
+_CONTINUED = 0.7
+"""Confidence of "the same again": it comes from words, not from examples, so it is no estimate."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """How a judgement came about."""
+
+    ranked: tuple[tuple[str, float], ...]
+    """Every intent with its probability, best first."""
+
+    cut: float
+    """The confidence that was needed."""
+
+    sure: float
+    """Probability that the first and not the second is right, if one of them is."""
+
+    nearest: tuple[tuple[str, str, float], ...]
+    """Prompts most alike: intent, prompt, similarity in [-1, 1]."""
+
+    embedder: str
+    """Identity of the embedder; empty without one."""
+
+
+class SemanticStage:
+    """Tells intents by their example prompts.
+
+    ```python
+    stage = SemanticStage(embedder=embedder, cache=folder)
+    await stage.update(intents)
+    detection = await stage.judge(Request(text="give me my money back", today=today))
+    ```
+    """
+
+    def __init__(self, *, embedder: Embedder | None = None, cache: Path | None = None) -> None:
+        """Make a stage that knows nothing yet.
+
+        Args:
+            embedder: Gives vectors to prompts and messages; None: n-grams of characters alone.
+            cache: Folder where fitted models are kept.
+        """
+        self._embedder = embedder
+        self._cache = cache
+        self._model: Model | None = None
+        self._digest = ""
+        self._limits = Limits()
+        self._pack_limits: Mapping[str, Limits] = {}
+        self._own_limits: Mapping[str, Limits] = {}
+        self._names: frozenset[str] = frozenset()
+        self._unsupported: frozenset[str] = frozenset()
+        self._languages: Mapping[str, str] = {}
+        self._asked = self._found = 0
+        self._remembered: OrderedDict[str, Judgement] = OrderedDict()
+        self._fitting = anyio.Lock()
+
+    @property
+    def name(self) -> str:
+        """`semantic`."""
+        return "semantic"
+
+    @property
+    def ready(self) -> bool:
+        """Whether prompts were learned."""
+        return self._model is not None
+
+    @property
+    def model(self) -> Model | None:
+        """What was learned last."""
+        return self._model
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What gives vectors; None: pieces of words alone count."""
+        return self._embedder
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of messages whose judgement was remembered."""
+        return self._found / self._asked if self._asked else 0.0
+
+    def remembers(self, text: str) -> bool:
+        """Whether a text was judged before."""
+        return plain(text) in self._remembered
+
+    async def update(
+        self,
+        intents: Iterable[Intent],
+        *,
+        unsupported: Iterable[str] = (),
+        limits: Limits | None = None,
+        pack_limits: Mapping[str, Limits] | None = None,
+        own_limits: Mapping[str, Limits] | None = None,
+    ) -> None:
+        """Learn prompts, or take what was learned from the same ones before.
+
+        Until that is done, messages are judged by what was learned last; it takes seconds for
+        thousands of prompts, in a thread. Limits alone change nothing that was learned.
+
+        Args:
+            intents: Intents without prompts are passed over.
+            unsupported: Messages that are known and not answered.
+            limits: When an answer is withheld.
+            pack_limits: Other limits for the intents of some packs, by name.
+            own_limits: Limits that stand with single intents, by name.
+
+        Raises:
+            EmbedderError: The embedder failed, and nothing was learned.
+        """
+        async with self._fitting:
+            intents = tuple(intents)
+            lessons = lessons_of(intents, unsupported)
+            digest = self._digest_of(lessons)
+            model = self._model
+            if digest != self._digest or model is None:
+                model = await self._learned(lessons, digest)
+            self._model, self._digest = model, digest
+            self._limits, self._own_limits = limits or Limits(), dict(own_limits or {})
+            self._pack_limits = dict(pack_limits or {})
+            self._names = frozenset(lessons.intents) - {UNSUPPORTED}
+            self._unsupported = frozenset(
+                plain(text)
+                for text, owner in zip(lessons.texts, lessons.owners, strict=True)
+                if lessons.intents[owner] == UNSUPPORTED
+            )
+            self._languages = {
+                text: language
+                for intent in intents
+                for language, texts in intent.prompts.items()
+                for text in texts
+            }
+            self._remembered.clear()
+
+    async def judge(self, request: Request) -> Detection:
+        """Which intents a message has, and what to ask back if that is not clear."""
+        if self._model is None:
+            return _nothing("The example prompts are not learned yet.")
+        if not self._names:
+            return _nothing("No intent has example prompts.")
+        text = request.text
+        if plain(text) in self._unsupported:
+            return _nothing("This very message is known as one that is not answered.")
+        pieces = parts(text)
+        whole, *others = await self._judgements([text, *(pieces if len(pieces) > 1 else ())])
+        if again := self._continued(request, whole):
+            return again
+        if several := self._several(whole, others):
+            return several
+        candidates = tuple(
+            Candidate(
+                intent=name, confidence=share, why=whole.nearest if name == whole.intent else ""
+            )
+            for name, share in whole.ranked
+            if name != UNSUPPORTED
+        )
+        if not whole.accepted or whole.intent not in self._names:
+            return _nothing(_why_not(whole), candidates)
+        language = self._languages.get(whole.nearest, "")
+        if language and request.languages and language not in request.languages:
+            return _nothing(
+                f"It is most like an example prompt in {language!r}, which is not asked for.",
+                candidates,
+            )
+        intent, question = whole.intent, ""
+        rivals = [name for name, _ in whole.ranked if name != UNSUPPORTED][:2]
+        reason = (
+            f"{words_of(intent)!r} is what it means most likely; nearest prompt: {whole.nearest!r}."
+        )
+        if whole.sure < _SURE and len(rivals) == 2:
+            if request.previous and request.previous[-1] == rivals[1]:
+                intent = rivals[1]
+                reason = f"It could be {rivals[0]!r} too, but the last message was {intent!r}."
+            else:
+                question = f"Is this about {words_of(rivals[0])} or about {words_of(rivals[1])}?"
+                reason = f"{rivals[0]!r} and {rivals[1]!r} are too close to tell."
+        return Detection(
+            use_mcp=True,
+            intent=intent,
+            confidence=dict(whole.ranked)[intent],
+            stage=self.name,
+            reason=reason,
+            candidates=candidates,
+            intents=(intent,),
+            question=question,
+        )
+
+    async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
+        """How a message is judged, in full; None as long as nothing was learned."""
+        model = self._model
+        if model is None:
+            return None
+        vector = (await self._vectors([text]))[0]
+        count = len(model.lessons.intents)
+        found = self._judged(model, text, vector, depth=count)
+        return Explanation(
+            ranked=tuple(one for one in found.ranked if one[0] != UNSUPPORTED),
+            cut=found.cut,
+            sure=found.sure,
+            nearest=tuple(model.nearest(text, vector, nearest)),
+            embedder=self._embedder.identity if self._embedder else "",
+        )
+
+    def _continued(self, request: Request, whole: Judgement) -> Detection | None:
+        """The intent before, for a message that says "the same again" and little else."""
+        last = request.previous[-1] if request.previous else NONE
+        if last == NONE or not continues(request.text):
+            return None
+        if whole.accepted and whole.intent in self._names and whole.confidence > _CONTINUED:
+            return None
+        return Detection(
+            use_mcp=True,
+            intent=last,
+            confidence=_CONTINUED,
+            stage=self.name,
+            reason=f"It asks for the same again, and the message before it was {last!r}.",
+            candidates=(Candidate(intent=last, confidence=_CONTINUED),),
+            intents=(last,),
+        )
+
+    def _several(self, whole: Judgement, pieces: Sequence[Judgement]) -> Detection | None:
+        """Two or more intents, if different pieces of the message are clearly about them."""
+        best: dict[str, float] = {}
+        for one in pieces:
+            if one.accepted and one.intent in self._names and one.sure >= _SURE:
+                best[one.intent] = max(one.confidence, best.get(one.intent, 0.0))
+        if len(best) < 2:
+            return None
+        if whole.accepted and whole.intent not in best:
+            return None  # as one message it means something that no piece says
+        order = sorted(best, key=lambda name: -best[name])
+        named = " and ".join(repr(name) for name in order)
+        return Detection(
+            use_mcp=True,
+            intent=order[0],
+            confidence=best[order[0]],
+            stage=self.name,
+            reason=f"Its parts ask for {named}.",
+            candidates=tuple(Candidate(intent=name, confidence=best[name]) for name in order),
+            intents=tuple(order),
+        )
+
+    async def _judgements(self, texts: Sequence[str]) -> list[Judgement]:
+        """Each text's judgement; what is known already is not computed."""
+        model = self._model
+        assert model is not None
+        keys = [plain(text) for text in texts]
+        self._asked += 1
+        self._found += keys[0] in self._remembered
+        new = [place for place, key in enumerate(keys) if key not in self._remembered]
+        found = {key: self._remembered[key] for key in keys if key in self._remembered}
+        for key in found:
+            self._remembered.move_to_end(key)
+        if new:
+            vectors = await self._vectors([texts[place] for place in new])
+            for place, vector in zip(new, vectors, strict=True):
+                one = self._judged(model, texts[place], vector)
+                found[keys[place]] = one
+                if vector is not None or self._embedder is None:
+                    self._keep(model, keys[place], one)
+        return [found[key] for key in keys]
+
+    def _keep(self, model: Model, key: str, value: Judgement) -> None:
+        if model is self._model:
+            self._remembered[key] = value
+            while len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+
+    def _judged(self, model: Model, text: str, vector: Floats | None, depth: int = 5) -> Judgement:
+        return model.judge(
+            text,
+            vector,
+            limits=self._limits,
+            pack_limits=self._pack_limits,
+            own_limits=self._own_limits,
+            depth=depth,
+        )
+
+    async def _vectors(self, texts: Sequence[str]) -> Sequence[Floats | None]:
+        if self._embedder is None:
+            return [None] * len(texts)
+        try:
+            return list(await embedded(self._embedder, texts, "query"))
+        except (EmbedderError, ValueError) as error:
+            log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
+            return [None] * len(texts)
+
+    async def _learned(self, lessons: Lessons, digest: str) -> Model:
+        path = self._cache / f"intents-{digest}.npz" if self._cache else None
+        if path is not None:
+            model = await to_thread.run_sync(_read, path, lessons)
+            if model is not None:
+                return model
+        names = [words_of(name) for name in lessons.intents]
+        vectors = np.zeros((len(lessons.texts) + len(names), 0), np.float32)
+        if self._embedder is not None:
+            vectors = await embedded(self._embedder, [*lessons.texts, *names], "query")
+        n = len(lessons.texts)
+        log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
+        model = await to_thread.run_sync(
+            fit, lessons, vectors[:n], vectors[n:], abandon_on_cancel=True
+        )
+        if path is not None:
+            await to_thread.run_sync(_write, path, model)
+        return model
+
+    def _digest_of(self, lessons: Lessons) -> str:
+        identity = self._embedder.identity if self._embedder else ""
+        said = repr((identity, lessons.intents, lessons.texts, lessons.owners))
+        return blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def lessons_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> Lessons:
+    """The prompts of intents, each once; one that stands with several belongs to the first."""
+    named = sorted(
+        (intent for intent in intents if any(intent.prompts.values())),
+        key=lambda intent: (intent.order, intent.name),
+    )
+    names: list[str] = []
+    texts: list[str] = []
+    owners: list[int] = []
+    seen: set[str] = set()
+
+    def add(name: str, prompts: Iterable[str]) -> None:
+        fresh = {plain(text): text for text in prompts if plain(text)}
+        fresh = {key: text for key, text in fresh.items() if key not in seen}
+        if not fresh:
+            return
+        if name not in names:
+            names.append(name)
+        seen.update(fresh)
+        texts.extend(fresh.values())
+        owners.extend([names.index(name)] * len(fresh))
+
+    for intent in named:
+        add(intent.name, (text for each in intent.prompts.values() for text in each))
+    add(UNSUPPORTED, unsupported)
+    return Lessons(intents=tuple(names), texts=tuple(texts), owners=tuple(owners))
+
+
+def _nothing(reason: str, candidates: tuple[Candidate, ...] = ()) -> Detection:
+    return Detection(
+        use_mcp=False,
+        intent=NONE,
+        confidence=0.0,
+        stage="semantic",
+        reason=reason,
+        candidates=candidates,
+    )
+
+
+def _why_not(whole: Judgement) -> str:
+    if not whole.known:
+        return "Nothing in it is like any example prompt."
+    if whole.intent == UNSUPPORTED:
+        return "It is like the examples of what is not offered."
+    return (
+        f"{words_of(whole.intent)!r} is nearest, with a confidence of {whole.confidence:.2f}; "
+        f"{whole.cut:.2f} is needed."
+    )
+
+
+def _read(path: Path, lessons: Lessons) -> Model | None:
+    try:
+        model = read_model(path.read_bytes())
+    except OSError:
+        return None
+    except ValueError as error:
+        log.warning("kept model unusable", extra={"file": path.name, "reason": str(error)})
+        return None
+    return model if model.lessons == lessons else None
+
+
+def _write(path: Path, model: Model) -> None:
+    """Write the file whole or not at all; without it the next start only takes longer."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, prefix=".intents-", delete=False) as file:
+            file.write(write_model(model))
+        try:
+            os.replace(file.name, path)  # noqa: PTH105 - Path.replace is the same
+        except OSError:
+            with contextlib.suppress(OSError):
+                Path(file.name).unlink()
+            raise
+        files = sorted(path.parent.glob("intents-*.npz"), key=lambda one: -one.stat().st_mtime)
+        for old in files[_KEPT:]:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("model not kept", extra={"file": path.name, "reason": str(error)})

@@ -1,0 +1,13 @@
+"""Texts to vectors. Embedders by file name."""
+
+from toolgate.models.embedders._checked import Proven
+from toolgate.models.embedders.base import (
+    Embedder,
+    Reads,
+    TextKind,
+    Vectors,
+    computes_at_once,
+    embedded,
+)
+
+__all__ = ["Embedder", "Proven", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded"]

@@ -1,0 +1,103 @@
+"""The test that an embedder passes before anything stands on its vectors."""
+
+from collections.abc import Sequence
+
+import anyio
+import numpy as np
+
+from toolgate.errors import EmbedderError
+from toolgate.models.embedders.base import (
+    Embedder,
+    Reads,
+    TextKind,
+    Vectors,
+    computes_at_once,
+    embedded,
+)
+
+__all__ = ["FAR", "NEAR", "Proven"]
+
+NEAR = ("Send an e-mail to a colleague.", "Send a colleague a mail message.")
+"""Two texts that mean the same."""
+
+FAR = "What will the weather be in Tokyo tomorrow?"
+"""A text that means something else than both."""
+
+_LENGTH_OFF = 1e-3
+_APART = 0.02
+"""Least difference between the cosines of what is near and what is far."""
+
+
+class Proven:
+    """An embedder that is asked for three known texts before the first others.
+
+    A wrong file under the right name, a service that answers with another model's vectors or with
+    noise: all give vectors of the right shape that find nothing. Until the test is passed, every
+    text is refused, and each new one tries again.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._has_passed = False
+        self._testing = anyio.Lock()
+
+    @property
+    def identity(self) -> str:
+        """That of the embedder."""
+        return self._embedder.identity
+
+    @property
+    def dim(self) -> int:
+        """That of the embedder."""
+        return self._embedder.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the embedder reads."""
+        return self._embedder.reads
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Vectors of the embedder, once it has passed.
+
+        Raises:
+            EmbedderError: It failed, or gave vectors that cannot be right.
+        """
+        if not self._has_passed:
+            async with self._testing:
+                if not self._has_passed:
+                    await self._test()
+                    self._has_passed = True
+        return await self._embedder.embed(texts, kind)
+
+    def computes_at_once(self, texts: Sequence[str]) -> bool:
+        """Whether it has passed, and the embedder computes these texts on the spot."""
+        return self._has_passed and computes_at_once(self._embedder, texts)
+
+    async def aclose(self) -> None:
+        """End what the embedder keeps open."""
+        end = getattr(self._embedder, "aclose", None)
+        if end is not None:
+            await end()
+
+    async def _test(self) -> None:
+        try:
+            rows = await embedded(self._embedder, (*NEAR, FAR), "document")
+        except ValueError as error:
+            raise _failed(str(error)) from error
+        lengths = np.linalg.norm(rows, axis=1)
+        if np.abs(lengths - 1).max() > _LENGTH_OFF:
+            raise _failed(f"a vector has length {lengths[np.abs(lengths - 1).argmax()]:.3g}, not 1")
+        near, far = float(rows[0] @ rows[1]), float(max(rows[0] @ rows[2], rows[1] @ rows[2]))
+        if near < far + _APART:
+            raise _failed(
+                f"two sentences that mean the same have cosine {near:.2f}, "
+                f"and {far:.2f} with one that does not"
+            )
+
+
+def _failed(what: str) -> EmbedderError:
+    return EmbedderError(
+        f"The embedder does not pass its test: {what}.",
+        allowed="Search goes on with words alone.",
+        hint="Check search.embedder and its options, then run: toolgate embedder test",
+    )

@@ -1,0 +1,124 @@
+"""The embedder `bundled`: a table of vectors that comes with the package.
+
+English, and words that other languages share with it; scripts it does not know give zeros. No
+download, no network, the same vectors everywhere. See `docs/model.md`.
+"""
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyio import to_thread
+
+from toolgate.errors import EmbedderError
+from toolgate.models.embedders._checked import NEAR
+from toolgate.models.embedders._vector_table import Table, read_table
+from toolgate.models.embedders.base import Reads, TextKind, Vectors
+
+__all__ = ["BundledEmbedder", "Options", "build"]
+
+MODEL = Path(__file__).parent / "data" / "model.npz"
+"""The file in the package."""
+
+RECORD = MODEL.with_name("model.json")
+"""What the file gave where it was made: `name`, and the `cosine` of two sentences."""
+
+_OFF = 1e-3
+"""A cosine further than this from its record comes from other code or another file."""
+
+_AT_ONCE = 4_096
+"""Characters that are computed on the spot: less than half a millisecond of work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings of the embedder `bundled`: none."""
+
+
+def build(options: Options) -> "BundledEmbedder":  # noqa: ARG001 - every embedder is built like this
+    """The embedder; the file is read when the first text comes.
+
+    Raises:
+        EmbedderError: The file is missing, cut off or damaged.
+    """
+    return BundledEmbedder()
+
+
+class BundledEmbedder:
+    """Vectors from the table in the package, which a process reads once."""
+
+    def __init__(self, path: Path = MODEL) -> None:
+        """Take another file of the same kind instead, to try a table before it is shipped."""
+        self._path = path
+        self._known: Table | None = None
+
+    @property
+    def identity(self) -> str:
+        """Name and version of the table."""
+        return self._table.name
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return self._table.dim
+
+    @property
+    def reads(self) -> Reads:
+        """English."""
+        return "english"
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:  # noqa: ARG002 - one table for both kinds
+        """Vectors of shape `(len(texts), dim)`."""
+        if self.computes_at_once(texts):
+            return self._compute(texts)
+        return await to_thread.run_sync(self._compute, tuple(texts))
+
+    def computes_at_once(self, texts: Sequence[str]) -> bool:
+        """Whether these are few short texts, and the file is read."""
+        few = len(texts) <= 32 and sum(map(len, texts)) <= _AT_ONCE
+        return few and (self._known is not None or self._path in _tables)
+
+    @property
+    def _table(self) -> Table:
+        if self._known is None:
+            self._known = _shared(self._path)
+        return self._known
+
+    def _compute(self, texts: Sequence[str]) -> Vectors:
+        return self._table.vectors(texts)
+
+
+_tables: dict[Path, Table] = {}
+_reading = threading.Lock()
+
+
+def _shared(path: Path) -> Table:
+    table = _tables.get(path)
+    if table is None:
+        with _reading:
+            table = _tables.get(path) or _proved(read_table(path))
+            _tables[path] = table
+    return table
+
+
+def _proved(table: Table) -> Table:
+    """The table, once it gives what it gave where it was made; tables without a record pass."""
+    try:
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+        name, wanted = str(record["name"]), float(record["cosine"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _failed(f"its record {RECORD.name!r} cannot be read") from error
+    cosine = float(table.vector(NEAR[0]) @ table.vector(NEAR[1]))
+    if name == table.name and abs(cosine - wanted) > _OFF:
+        raise _failed(f"two sentences have cosine {cosine:.4f} instead of {wanted:.4f}")
+    return table
+
+
+def _failed(what: str) -> EmbedderError:
+    return EmbedderError(
+        f"The embedding model does not pass its test: {what}.",
+        allowed="Search goes on with words alone.",
+        hint="Install Toolgate again, which brings the file back.",
+    )

@@ -1,0 +1,308 @@
+"""The embedder `onnx`: a model in a local folder, computed on this machine; nothing is downloaded.
+
+The folder has `model.onnx` and `tokenizer.json`, as many models are published; `toolgate embedder
+export` makes one from a folder of sentence-transformers. What a model wants to be told (pooling,
+prefixes, length) may stand in the metadata of its file, and options go before that.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import anyio.to_thread
+import numpy as np
+import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from toolgate.base.ranges import check_ranges, unfit
+from toolgate.errors import EmbedderError
+from toolgate.models.embedders._metadata import PREFIX
+from toolgate.models.embedders.base import Reads, TextKind, Vectors
+
+__all__ = ["OnnxEmbedder", "Options", "build"]
+
+_MODEL = "model.onnx"
+_TOKENIZER = "tokenizer.json"
+_LONGEST = 512
+_ENGLISH_PIECES = 100_000
+"""Most pieces of words that a vocabulary for English has: BERT's has 30,522, ModernBERT's 50,368;
+those of mBERT and XLM-RoBERTa have 119,547 and 250,002."""
+"""Tokens of a text where neither options nor file say it: what most encoders can take."""
+
+_TOKEN_CHARS = 24
+"""Characters that a token may have; what is beyond this many for each token is not looked at."""
+
+_APART = 1e-4
+"""More than this, and numbers of a text depend on what is in its batch."""
+
+_PROBES = (
+    "Send a message.",
+    "Send a message to each member of the team when the build fails. " * 3,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings of the embedder `onnx`."""
+
+    folder: str
+    """Folder with `model.onnx` and `tokenizer.json`."""
+
+    pooling: Literal["mean", "cls"] | None = None
+    """How a text's vector comes from those of its tokens: their mean, or the first one's. As the
+    file says when not given, else `mean`."""
+
+    query_prefix: str | None = None
+    """Put before requests; as the file says when not given, else nothing."""
+
+    document_prefix: str | None = None
+    """Put before descriptions; as the file says when not given, else nothing."""
+
+    max_length: int | None = None
+    """Tokens of a text that count; 8 to 8,192. As the file says when not given, else 512."""
+
+    normalize: bool = True
+    """Whether to bring vectors to length 1; without it the model has to do so itself."""
+
+    reads: Reads | None = None
+    """What the model reads: `english`, or `many` languages. As its vocabulary tells when not given:
+    those of models for many languages have more than 100,000 pieces."""
+
+    batch: int = 16
+    """Texts that are computed at once; 1 to 256. Models whose numbers depend on the other texts of
+    a batch, as int8 ones do, get one at a time."""
+
+    threads: int = 1
+    """Processor cores that one computation uses; 1 to 64."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            OptionError: A value is out of range.
+        """
+        if not self.folder.strip():
+            allowed = f"a folder with {_MODEL} and {_TOKENIZER}"
+            hint = "Make one with: toolgate embedder export"
+            raise unfit("folder", self.folder, allowed, hint=hint)
+        check_ranges(self, {"max_length": (8, 8_192), "batch": (1, 256), "threads": (1, 64)})
+
+
+def build(options: Options) -> "OnnxEmbedder":
+    """The embedder for these options; the files are read when the first text comes."""
+    return OnnxEmbedder(options)
+
+
+class OnnxEmbedder:
+    """Vectors from an ONNX model, which is read once."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._read: _Model | None = None
+        self._reading = threading.Lock()
+
+    @property
+    def identity(self) -> str:
+        """Folder name, dimension, and a hash of the files and of all else that changes vectors."""
+        return self._model.identity
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return self._model.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the options say, else what the model's vocabulary tells."""
+        if self._options.reads is not None:
+            return self._options.reads
+        try:
+            return self._model.reads
+        except EmbedderError:
+            return "english"
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Vectors of shape `(len(texts), dim)`; texts without any letter or sign give zeros.
+
+        Raises:
+            EmbedderError: A file is missing, cut off or damaged, or the model does not work.
+        """
+        return await anyio.to_thread.run_sync(
+            self._compute, tuple(texts), kind, abandon_on_cancel=True
+        )
+
+    def _compute(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        return self._model.vectors(texts, kind)
+
+    @property
+    def _model(self) -> "_Model":
+        if self._read is None:
+            with self._reading:
+                if self._read is None:
+                    self._read = _Model(self._options)
+        return self._read
+
+
+class _Model:
+    """A model with its tokenizer, ready to compute."""
+
+    def __init__(self, options: Options) -> None:
+        folder = Path(options.folder).expanduser()
+        self._folder = folder
+        self._session = _session(folder, options.threads)
+        said = cast("Mapping[str, str]", self._session.get_modelmeta().custom_metadata_map)
+        told = {name: said.get(PREFIX + name) for name in ("pooling", "query_prefix")}
+        self._pooling = options.pooling or told["pooling"] or "mean"
+        self._prefixes: dict[TextKind, str] = {
+            "query": _first(options.query_prefix, told["query_prefix"]),
+            "document": _first(options.document_prefix, said.get(PREFIX + "document_prefix")),
+        }
+        self._length = options.max_length or _whole(said.get(PREFIX + "max_length")) or _LONGEST
+        self._normalize = options.normalize
+        self._tokenizer, self._pad = _tokenizer(folder, self._length)
+        pieces = int(self._tokenizer.get_vocab_size())
+        self.reads: Reads = "many" if pieces > _ENGLISH_PIECES else "english"
+        self._inputs = [one.name for one in self._session.get_inputs()]
+        unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
+        if "input_ids" not in self._inputs or unknown:
+            raise self._failed(f"it takes {', '.join(self._inputs)}")
+        names = [one.name for one in self._session.get_outputs()]
+        self._output = next(
+            (name for name in ("last_hidden_state", "token_embeddings") if name in names), names[0]
+        )
+        self._batch = 1
+        alone = np.concatenate([self._run([self._pieces(text)]) for text in _PROBES])
+        self.dim = int(alone.shape[1])
+        if options.batch > 1:
+            together = self._run([self._pieces(text) for text in _PROBES])
+            if float(np.abs(alone - together).max()) <= _APART:
+                self._batch = options.batch
+        self.identity = f"onnx/{folder.name}/{self.dim}/{self._digest()}"
+
+    def vectors(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Those of like length go together: what is padded costs."""
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        said = [number for number, text in enumerate(texts) if text.strip()]
+        pieces = {number: self._pieces(self._prefixes[kind] + texts[number]) for number in said}
+        said.sort(key=lambda number: len(pieces[number]))
+        for at in range(0, len(said), self._batch):
+            part = said[at : at + self._batch]
+            vectors[part] = self._run([pieces[number] for number in part])
+        return vectors
+
+    def _pieces(self, text: str) -> list[int]:
+        plain = text[: self._length * _TOKEN_CHARS].encode(errors="replace").decode()
+        return cast("list[int]", self._tokenizer.encode(plain).ids)
+
+    def _run(self, pieces: Sequence[list[int]]) -> Vectors:
+        longest = max(1, *(len(each) for each in pieces))
+        ids = np.full((len(pieces), longest), self._pad, np.int64)
+        mask = np.zeros((len(pieces), longest), np.int64)
+        for row, each in enumerate(pieces):
+            ids[row, : len(each)] = each
+            mask[row, : len(each)] = 1
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        try:
+            answer = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        except Exception as error:  # its library raises many kinds
+            raise self._failed(_line_of(error)) from error
+        found = np.asarray(answer[0], np.float32)
+        if found.ndim == 3:
+            found = self._pooled(found, mask)
+        if found.ndim != 2 or len(found) != len(pieces):
+            raise self._failed(f"its output {self._output!r} has shape {found.shape}")
+        if not self._normalize:
+            return found
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+
+    def _pooled(self, found: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        if self._pooling == "cls":
+            return found[:, 0]
+        if self._pooling != "mean":
+            raise self._failed(f"its pooling {self._pooling!r} is not known")
+        weights = mask.astype(np.float32)[:, :, None]
+        return (found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+
+    def _digest(self) -> str:
+        digest = blake2b(digest_size=6)
+        for name in (_MODEL, _TOKENIZER):
+            with (self._folder / name).open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        more = (self._pooling, *self._prefixes.values(), self._length, self._normalize)
+        digest.update("\0".join(map(str, more)).encode(errors="replace"))
+        return digest.hexdigest()
+
+    def _failed(self, what: str) -> EmbedderError:
+        return EmbedderError(
+            f"The embedding model in {str(self._folder)!r} cannot be used: {what}.",
+            allowed="Search goes on with words alone.",
+            hint="Make the folder anew with: toolgate embedder export",
+        )
+
+
+def _session(folder: Path, threads: int) -> Any:
+    """The model, loaded."""
+    path = _file(folder, _MODEL)
+    library: Any = onnxruntime  # its types are not known
+    options = library.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what goes wrong is raised, and told below
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its library raises many kinds
+        raise _broken(path, error) from error
+
+
+def _tokenizer(folder: Path, longest: int) -> tuple[Any, int]:
+    """The tokenizer, and the number that it pads with."""
+    path = _file(folder, _TOKENIZER)
+    try:
+        tokenizer: Any = Tokenizer.from_file(str(path))
+        padding: Any = tokenizer.padding or {}
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(longest)
+    except Exception as error:  # its library raises plain exceptions
+        raise _broken(path, error) from error
+    return tokenizer, int(padding.get("pad_id", 0))
+
+
+def _file(folder: Path, name: str) -> Path:
+    path = folder / name
+    if path.is_file():
+        return path
+    what = f"has no {name}" if folder.is_dir() else "does not exist"
+    raise EmbedderError(
+        f"The folder {str(folder)!r} of the embedder 'onnx' {what}.",
+        allowed=f"It needs {_MODEL} and {_TOKENIZER}; search goes on with words alone.",
+        hint="Correct folder under search.embedder_options, or run: toolgate embedder export",
+    )
+
+
+def _broken(path: Path, error: Exception) -> EmbedderError:
+    return EmbedderError(
+        f"The file {str(path)!r} of the embedder 'onnx' cannot be read: {_line_of(error)}.",
+        allowed="Search goes on with words alone.",
+        hint="It may be cut off or damaged: copy it again, or run: toolgate embedder export",
+    )
+
+
+def _line_of(error: Exception) -> str:
+    """The first line of what a library says, without its own prefixes and final stop."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rpartition(" : ")[2].rpartition(" failed:")[2][:200].rstrip(". ")
+
+
+def _first(*said: str | None) -> str:
+    return next((text for text in said if text is not None), "")
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None

@@ -1,0 +1,258 @@
+"""The embedder `openai`: any service that answers `POST …/embeddings` as OpenAI's does.
+
+https://platform.openai.com/docs/api-reference/embeddings. Texts leave this machine: descriptions of
+tools when they are indexed, and every request.
+"""
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from http import HTTPStatus
+
+import aiohttp
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ranges import check_ranges, check_url
+from toolgate.errors import EmbedderError
+from toolgate.models.embedders.base import Reads, TextKind, Vectors
+from toolgate.types import json_array, json_object
+
+__all__ = ["OpenAiEmbedder", "Options", "build"]
+
+log = logging.getLogger(__name__)
+
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+"""Answers after which the same request may succeed."""
+
+_LONGEST_PAUSE_S = 5.0
+"""More than this a service's `retry-after` is not waited for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Settings of the embedder `openai`."""
+
+    url: str = "https://api.openai.com/v1"
+    """Address of the service, to which `/embeddings` is added."""
+
+    model: str = "text-embedding-3-small"
+    """What the service calls the model."""
+
+    dim: int = 1536
+    """Numbers of a vector, which the answers are held to; 1 to 65,536."""
+
+    reads: Reads = "many"
+    """What the model reads: `english`, or `many` languages."""
+
+    shorten: bool = False
+    """Whether to ask the service for `dim` numbers; some models can give fewer than they have."""
+
+    key: str = ""
+    """Bearer token; write `${OPENAI_API_KEY}` and not the token itself."""
+
+    query_prefix: str = ""
+    """Put before requests; some models want it."""
+
+    document_prefix: str = ""
+    """Put before descriptions."""
+
+    batch: int = 64
+    """Texts of a request; 1 to 2,048."""
+
+    longest: int = 8000
+    """Characters of a text that are sent; 1 to 1,000,000."""
+
+    timeout_s: float = 10.0
+    """Seconds for one request to the service; 0.1 to 600."""
+
+    retries: int = 2
+    """How often a request is made again after a failure that may pass; 0 to 10."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            OptionError: A value is out of range.
+        """
+        ranges: dict[str, tuple[float, float]] = {
+            "dim": (1, 65_536),
+            "batch": (1, 2_048),
+            "longest": (1, 1_000_000),
+            "timeout_s": (0.1, 600),
+            "retries": (0, 10),
+        }
+        check_ranges(self, ranges)
+        check_url(self.url)
+
+
+def build(options: Options) -> "OpenAiEmbedder":
+    """The embedder for these options; nothing is sent before the first text."""
+    return OpenAiEmbedder(options)
+
+
+class OpenAiEmbedder:
+    """Vectors from a service over HTTP."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def identity(self) -> str:
+        """Model, dimension, and what else changes the vectors; not the address of the service."""
+        options = self._options
+        if not options.query_prefix and not options.document_prefix:
+            return f"openai/{options.model}/{options.dim}"
+        prefixes = f"{options.query_prefix}\0{options.document_prefix}".encode(errors="replace")
+        digest = blake2b(prefixes, digest_size=6).hexdigest()
+        return f"openai/{options.model}/{options.dim}/{digest}"
+
+    @property
+    def dim(self) -> int:
+        """Numbers of a vector."""
+        return self._options.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the options say."""
+        return self._options.reads
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Vectors of shape `(len(texts), dim)`; texts without any letter or sign give zeros.
+
+        Raises:
+            EmbedderError: The service did not answer, refused, or answered with something else.
+        """
+        options = self._options
+        prefix = options.query_prefix if kind == "query" else options.document_prefix
+        vectors = np.zeros((len(texts), options.dim), np.float32)
+        # The service refuses empty texts, and half surrogates are no JSON.
+        said = [number for number, text in enumerate(texts) if text.strip()]
+        for at in range(0, len(said), options.batch):
+            part = said[at : at + options.batch]
+            sent = [f"{prefix}{texts[number][: options.longest]}" for number in part]
+            clean = [text.encode(errors="replace").decode() for text in sent]
+            vectors[part] = await self._ask(clean)
+        return vectors
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _ask(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        body: dict[str, object] = {
+            "model": self._options.model,
+            "input": texts,
+            "encoding_format": "base64",
+        }
+        if self._options.shorten:
+            body["dimensions"] = self._options.dim
+        pause_s = 0.25
+        for left in range(self._options.retries, -1, -1):
+            try:
+                return self._read(await self._post(body), len(texts))
+            except _TryAgainError as error:
+                if not left:
+                    raise EmbedderError(
+                        f"The embedding service {self._options.url} failed: {error}.",
+                        hint="See whether it runs, and search.embedder_options.",
+                    ) from error
+                wanted_s = max(pause_s, error.after_s)
+                log.info("embedding again", extra={"reason": str(error), "after_s": wanted_s})
+                await anyio.sleep(wanted_s)
+                pause_s *= 2
+        raise AssertionError("the last turn returns or raises")
+
+    async def _post(self, body: dict[str, object]) -> object:
+        options, session = self._options, self._open()
+        headers = {"authorization": f"Bearer {options.key}"} if options.key else {}
+        try:
+            with anyio.fail_after(options.timeout_s):
+                async with session.post(
+                    f"{options.url.rstrip('/')}/embeddings",
+                    json=body,
+                    headers=headers,
+                    allow_redirects=False,
+                ) as response:
+                    if response.status in _AGAIN:
+                        raise _TryAgainError(
+                            f"status {response.status}", _pause_s(response.headers)
+                        )
+                    if response.status != HTTPStatus.OK:
+                        raise EmbedderError(
+                            f"The embedding service {options.url} refused with status "
+                            f"{response.status}.",
+                            hint="Check url, model and key in search.embedder_options.",
+                        )
+                    return await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError) as error:
+            raise _TryAgainError(str(error) or type(error).__name__) from error
+        except ValueError as error:
+            raise self._odd("no JSON") from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            self._session, self._loop = aiohttp.ClientSession(), loop
+        return self._session
+
+    def _read(self, answer: object, count: int) -> NDArray[np.float32]:
+        rows = json_array(json_object(answer).get("data"))
+        if len(rows) != count:
+            raise self._odd(f"{len(rows)} vectors for {count} texts")
+        vectors = np.zeros((count, self._options.dim), np.float32)
+        seen: set[int] = set()
+        for place, row in enumerate(map(json_object, rows)):
+            index = row.get("index", place)
+            vector = self._vector(row.get("embedding"))
+            if not isinstance(index, int) or not 0 <= index < count or index in seen:
+                raise self._odd(f"the index {index!r}")
+            seen.add(index)
+            vectors[index] = vector
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+    def _vector(self, value: object) -> NDArray[np.float64]:
+        try:
+            if isinstance(value, str):
+                raw = np.frombuffer(base64.b64decode(value, validate=True), "<f4")
+                vector = raw.astype(np.float64)
+            else:
+                vector = np.array(json_array(value), np.float64)
+        except (ValueError, TypeError, binascii.Error) as error:
+            raise self._odd("a vector that cannot be read") from error
+        if vector.shape != (self._options.dim,):
+            raise self._odd(f"vectors of {vector.size} numbers instead of {self._options.dim}")
+        if not np.isfinite(vector).all():
+            raise self._odd("numbers that are not finite")
+        return vector
+
+    def _odd(self, what: str) -> EmbedderError:
+        return EmbedderError(
+            f"The embedding service {self._options.url} answered with {what}.",
+            hint="Check model and dim in search.embedder_options.",
+        )
+
+
+class _TryAgainError(Exception):
+    """A failure that may pass."""
+
+    def __init__(self, what: str, after_s: float = 0.0) -> None:
+        super().__init__(what)
+        self.after_s = after_s
+
+
+def _pause_s(headers: Mapping[str, str]) -> float:
+    try:
+        return min(float(headers.get("retry-after", "0")), _LONGEST_PAUSE_S)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,412 @@
+"""The models of the settings: names, repeated requests, time limits, prices."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any, Protocol, cast
+
+import anyio
+import anyio.to_thread
+
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.base.tracing import observe
+from toolgate.errors import (
+    ContextTooLongError,
+    ModelError,
+    ModelRateError,
+    ModelRequestError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    ToolgateError,
+    UnknownModelError,
+)
+from toolgate.models.llm._plain_messages import flattened
+from toolgate.models.llm.base import (
+    ChatModel,
+    ChatRequest,
+    Delta,
+    Finish,
+    Gathering,
+    Message,
+    Purpose,
+    Reply,
+    Usage,
+    message_json,
+)
+from toolgate.settings import ModelTable
+from toolgate.types import PluginSpec
+
+__all__ = ["Asking", "Attempt", "MakeModel", "Models", "estimate_request"]
+
+log = logging.getLogger(__name__)
+
+_TIMEOUTS_S: Mapping[Purpose, float] = {
+    "answer": 600.0,
+    "rephrase": 60.0,
+    "grade": 30.0,
+    "classify": 15.0,
+    "select": 30.0,
+    "summary": 120.0,
+}
+
+_FIRST_PAUSE_S = 0.5
+
+
+class MakeModel(Protocol):
+    """Builds the adapter that a table names."""
+
+    def __call__(self, spec: PluginSpec) -> ChatModel:
+        """The adapter."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A request to a model that brought no answer, and what comes next."""
+
+    model: str
+    """Name of the model that failed."""
+
+    error: ModelError
+    """Why."""
+
+    next_model: str
+    """Name of the model that is asked now."""
+
+    pause_s: float
+    """Seconds until then."""
+
+
+class Models:
+    """All models of the settings, built when they are first asked."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, ModelTable],
+        *,
+        make: MakeModel,
+        default: str = "",
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._make = make
+        self._clock = clock
+        self._built: dict[str, ChatModel] = {}
+        self._building = anyio.Lock()
+        self._tables = dict(tables)
+        self._default = default
+
+    @property
+    def tables(self) -> Mapping[str, ModelTable]:
+        """The tables, by name."""
+        return self._tables
+
+    @property
+    def default(self) -> str:
+        """Name of the model that answers when none is asked for; empty without any."""
+        return self._default or next(iter(self._tables), "")
+
+    @property
+    def usual(self) -> ChatModel | None:
+        """The default model, with all that is tried until it answers; None without any."""
+        return _Usual(self) if self._tables else None
+
+    def name_of(self, asked: str | None) -> str:
+        """The name of the model that is asked for by name or alias; None: the default.
+
+        Raises:
+            UnknownModelError: There is none.
+        """
+        if not self._tables:
+            raise UnknownModelError(
+                "No chat model is configured.",
+                hint="Write a table [models.NAME], see docs/chat.md.",
+            )
+        wanted = asked or self.default
+        if wanted in self._tables:
+            return wanted
+        for name, table in self._tables.items():
+            if wanted in table.aliases:
+                return name
+        raise UnknownModelError(
+            f"There is no model {wanted[:80]!r}.",
+            allowed=f"Models: {', '.join(self._tables)}.",
+            hint="Name one of these, or write a table [models.NAME] for it.",
+        )
+
+    async def become(self, tables: Mapping[str, ModelTable], default: str) -> None:
+        """Take other tables over; what changed is built anew when it is next asked."""
+        gone = [name for name, table in self._tables.items() if tables.get(name) != table]
+        self._tables, self._default = dict(tables), default
+        for name in gone:
+            model = self._built.pop(name, None)
+            if model is not None:
+                await model.aclose()
+
+    async def aclose(self) -> None:
+        """Close all."""
+        built, self._built = self._built, {}
+        for model in built.values():
+            await model.aclose()
+
+    def ask(
+        self,
+        name: str,
+        request: ChatRequest,
+        *,
+        notice: Callable[[Attempt], None] | None = None,
+    ) -> "Asking":
+        """A request to a model; nothing is sent before its pieces are asked for."""
+        return Asking(self, name, request, notice or _ignore)
+
+    async def complete(self, name: str, request: ChatRequest) -> Reply:
+        """The whole answer of a model.
+
+        Raises:
+            ModelError: As `ChatModel.stream`, once nothing is left to try.
+        """
+        asking = self.ask(name, request)
+        with observe("model", model=name, purpose=request.purpose):
+            async with aclosing(asking.deltas()) as deltas:
+                async for _ in deltas:
+                    pass
+        return replace(asking.gathering.reply, usage=asking.usage)
+
+    def chain(self, name: str) -> list[str]:
+        """The model and what is asked in its place, without repetition."""
+        found = [name]
+        for fallback in self._tables[name].fallbacks:
+            other = self.name_of(fallback)
+            if other not in found:
+                found.append(other)
+        return found
+
+    async def adapter(self, name: str) -> ChatModel:
+        """The adapter of a model, built once, in a thread: its library may be large.
+
+        Raises:
+            ConfigError: Its table cannot be used.
+        """
+        async with self._building:
+            if name not in self._built:
+                spec = self._spec(name)
+                self._built[name] = await anyio.to_thread.run_sync(self._make, spec)
+            return self._built[name]
+
+    async def warm_up(self) -> None:
+        """Load what the default model needs, before somebody waits for it."""
+        try:
+            await self.adapter(self.name_of(None))
+        except ToolgateError as error:
+            log.warning("the chat model cannot be used", extra={"reason": str(error)})
+
+    def _spec(self, name: str) -> PluginSpec:
+        table = self._tables[name]
+        options: dict[str, object] = {**table.options, "model": table.model or name}
+        if table.url:
+            options["url"] = table.url
+        if table.key:
+            options["key"] = table.key
+        return PluginSpec(
+            name=table.provider,
+            setting=f"models.{name}.provider",
+            options=options,
+            options_at=f"models.{name}.options",
+        )
+
+    def priced(self, name: str, usage: Usage) -> Usage:
+        """The usage with what it cost."""
+        table = self._tables.get(name)
+        if table is None:
+            return usage
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        price_cached = table.price_input if table.price_cached is None else table.price_cached
+        cost = (
+            (usage.prompt_tokens - cached) * table.price_input
+            + cached * price_cached
+            + usage.completion_tokens * table.price_output
+        ) / 1_000_000
+        return replace(usage, cost=cost)
+
+    def now(self) -> float:
+        """Seconds of the clock."""
+        return self._clock()
+
+
+class _Usual:
+    """The default model of the settings at the moment of each request."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    @property
+    def identity(self) -> str:
+        return self._models.default
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
+        return self._models.ask(self._models.name_of(None), request).deltas()
+
+    async def aclose(self) -> None:
+        """Nothing: it is not the tool's to end."""
+
+
+class Asking:
+    """One request, with all that is tried until it is answered."""
+
+    def __init__(
+        self,
+        models: Models,
+        name: str,
+        request: ChatRequest,
+        notice: Callable[[Attempt], None],
+    ) -> None:
+        self._models = models
+        self._request = request
+        self._notice = notice
+        self.model = name
+        """Name of the model that answers, which may be a fallback."""
+        self.gathering = Gathering()
+        """What has come so far."""
+        self.asked = 0
+        """Requests that were sent."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost: what the service said, else an estimate of what has come so far."""
+        said = self.gathering.usage
+        if said is None:
+            if not self.asked:
+                return Usage()
+            message = self.gathering.message
+            calls = "".join(call.name + call.arguments for call in message.calls)
+            said = Usage(
+                prompt_tokens=estimate_request(self._request.messages, self._request.tools),
+                completion_tokens=estimate_tokens(message.text + calls),
+                is_estimate=True,
+            )
+        return self._models.priced(self.model, said)
+
+    async def deltas(self) -> AsyncGenerator[Delta]:
+        """The pieces of the answer; repeated requests and fallbacks happen before the first one.
+
+        Raises:
+            ModelError: As `ChatModel.stream`, once nothing is left to try.
+        """
+        models, began = self._models, self._models.now()
+        chain = models.chain(self.model)
+        tries_left, paused_s = models.tables[self.model].retries, 0.0
+        while True:
+            try:
+                async with aclosing(self._once(began)) as pieces:
+                    async for delta in pieces:
+                        self.gathering.add(delta)
+                        yield delta
+            except ModelError as error:
+                if self.gathering.has_begun or not _may_pass(error):
+                    raise
+                table = models.tables[self.model]
+                pause_s = _pause_s(error, table.retries - tries_left)
+                if tries_left and paused_s + pause_s <= table.retry_within_s:
+                    tries_left -= 1
+                    paused_s += pause_s
+                    following = self.model
+                else:
+                    place = chain.index(self.model) + 1
+                    if place >= len(chain):
+                        raise
+                    following, pause_s = chain[place], 0.0
+                    tries_left, paused_s = models.tables[following].retries, 0.0
+                self._say(error, following, pause_s)
+                self.model = following
+                await anyio.sleep(pause_s)
+            else:
+                return
+
+    def _say(self, error: ModelError, following: str, pause_s: float) -> None:
+        log.warning(
+            "model asked again" if following == self.model else "model fell back",
+            extra={
+                "model": self.model,
+                "next": following,
+                "code": error.code,
+                "pause_s": round(pause_s, 2),
+                "reason": error.failed,
+            },
+        )
+        self._notice(Attempt(model=self.model, error=error, next_model=following, pause_s=pause_s))
+
+    async def _once(self, began: float) -> AsyncGenerator[Delta]:
+        """One request, within its time limits."""
+        models, table = self._models, self._models.tables[self.model]
+        adapter = await models.adapter(self.model)
+        purpose = self._request.purpose
+        limit_s = float(table.timeouts_s.get(purpose, _TIMEOUTS_S[purpose]))
+        request = _as_understood(self._request, table, self.model)
+        self.asked += 1
+        stream = cast("AsyncGenerator[Delta]", adapter.stream(request))
+        wait_s, has_finished = table.first_token_s, False
+        async with aclosing(stream) as pieces:
+            while True:
+                left_s = limit_s - (models.now() - began)
+                delta = await _next(pieces, min(wait_s, left_s), adapter.identity)
+                if delta is None:
+                    break
+                has_finished = has_finished or isinstance(delta, Finish)
+                wait_s = table.silence_s
+                yield delta
+        if not has_finished and not self.gathering.has_begun:
+            raise ModelUnavailableError(f"The model {adapter.identity} answered nothing.")
+
+
+async def _next(pieces: AsyncIterator[Delta], within_s: float, who: str) -> Delta | None:
+    try:
+        with anyio.fail_after(max(0.001, within_s)):
+            return await anext(pieces, None)
+    except TimeoutError as error:
+        raise ModelTimeoutError(
+            f"The model {who} said nothing for {within_s:.1f} s.",
+            hint="Set first_token_s, silence_s or timeouts_s under [models.NAME].",
+        ) from error
+
+
+def _may_pass(error: ModelError) -> bool:
+    """Whether the same, or another model, can answer what this one did not."""
+    return not isinstance(error, ModelRequestError | ContextTooLongError)
+
+
+def _pause_s(error: ModelError, before: int) -> float:
+    """Seconds before the next request, doubled each time, or what the service asks for."""
+    if not error.retryable:
+        return float("inf")  # a wrong key stays wrong: straight to the fallback
+    wait_s = error.wait_s if isinstance(error, ModelRateError) else 0.0
+    return max(wait_s, _FIRST_PAUSE_S * 2**before) if wait_s or before else _FIRST_PAUSE_S
+
+
+def _as_understood(request: ChatRequest, table: ModelTable, name: str) -> ChatRequest:
+    """The request as its model takes it."""
+    if not table.images and any(_has_image(message) for message in request.messages):
+        raise ModelRequestError(
+            f"The model {name!r} cannot see images.",
+            hint="Send text alone, or ask another model.",
+        )
+    if table.tool_messages:
+        return request
+    return replace(request, messages=flattened(request.messages))
+
+
+def _has_image(message: Message) -> bool:
+    return not isinstance(message.content, str) and any(
+        part.get("type") in {"image_url", "input_image", "image"} for part in message.content
+    )
+
+
+def estimate_request(messages: Sequence[Message], tools: Sequence[Any]) -> int:
+    """Estimated tokens of what a request sends."""
+    sent = sum(estimate_tokens(json_text.dumps(message_json(message))) for message in messages)
+    return sent + (estimate_tokens(json_text.dumps(list(tools))) if tools else 0)
+
+
+def _ignore(attempt: Attempt) -> None:
+    del attempt

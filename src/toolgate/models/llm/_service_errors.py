@@ -1,0 +1,138 @@
+"""What services say about failures, made fit for people and without secrets."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from toolgate.base.ids import utc_now
+from toolgate.errors import (
+    ContextTooLongError,
+    ModelAuthError,
+    ModelError,
+    ModelRateError,
+    ModelRequestError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+)
+from toolgate.types import json_object
+
+__all__ = [
+    "broken_off",
+    "error_of",
+    "late",
+    "said_by",
+    "status_error",
+    "unreached",
+    "unreadable",
+    "wait_of",
+]
+
+_LONGEST = 300
+_CLASSES = re.compile(r"^(?:[\w.]*(?:Error|Exception)\s*[:(]\s*)+")
+_SECRET = re.compile(r"\b(?:sk|pk|key|rk|gsk|AIza)[-_][A-Za-z0-9_*.-]{6,}|Bearer\s+\S+")
+_LENGTH = re.compile(
+    r"context.{0,10}length|context.window|maximum context|too long|too many tokens|"
+    r"token count.{0,40}exceeds|prompt is too long",
+    re.IGNORECASE,
+)
+
+
+def said_by(text: str, key: str = "") -> str:
+    """The first line that says something, without class names, tracebacks and secrets."""
+    before = text.partition("Traceback (most recent call last)")[0]
+    line = next((line.strip() for line in before.splitlines() if line.strip()), "")
+    line = _CLASSES.sub("", line)
+    if key:
+        line = line.replace(key, "…")
+    line = _SECRET.sub("…", line)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def error_of(body: object, otherwise: str, key: str = "") -> str:
+    """The message of an error body in OpenAI's form, or `otherwise`."""
+    error: object = json_object(body).get("error", body)
+    message = error if isinstance(error, str) else json_object(error).get("message")
+    return said_by(message if isinstance(message, str) and message.strip() else otherwise, key)
+
+
+def _is_about_length(code: object, text: str) -> bool:
+    """Whether a refusal says that the conversation is too long."""
+    return code == "context_length_exceeded" or _LENGTH.search(text) is not None
+
+
+def wait_of(headers: Mapping[str, str]) -> float:
+    """Seconds to wait by `Retry-After`, which is a number or a date; 0 where it says nothing."""
+    if milliseconds := headers.get("retry-after-ms"):
+        try:
+            return max(0.0, float(milliseconds) / 1000)
+        except ValueError:
+            pass
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return 0.0
+    now = datetime.fromisoformat(utc_now())
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds())
+
+
+def status_error(
+    identity: str, status: int, said: str, *, code: object = None, wait_s: float = 0.0
+) -> ModelError:
+    """The error for an answer with a status of 400 or more."""
+    who = f"The model {identity}"
+    match status:
+        case 401 | 402 | 403:
+            return ModelAuthError(
+                f"{who} does not accept its key: {said}",
+                hint="Correct key under [models.NAME].",
+            )
+        case 429 if code == "insufficient_quota":
+            return ModelAuthError(f"{who} has nothing left on its account: {said}")
+        case 429:
+            return ModelRateError(f"{who} takes no more requests for now: {said}", wait_s=wait_s)
+        case 408 | 504:
+            return ModelTimeoutError(f"{who} took too long: {said}")
+        case _ if status >= 500:
+            return ModelUnavailableError(f"{who} failed with status {status}: {said}")
+        case _ if status == 413 or _is_about_length(code, said):
+            return ContextTooLongError(
+                f"The conversation is too long for the model {identity}: {said}",
+                hint="Start a new thread, or send fewer messages.",
+            )
+        case _:
+            return ModelRequestError(f"{who} refuses the request (status {status}): {said}")
+
+
+def unreached(identity: str) -> ModelUnavailableError:
+    """The error for a service that is not there, or was not any more."""
+    return ModelUnavailableError(
+        f"The model {identity} cannot be reached, or broke off.",
+        hint="See whether its service runs.",
+    )
+
+
+def late(identity: str) -> ModelTimeoutError:
+    """The error for a service that cannot be reached in time."""
+    return ModelTimeoutError(
+        f"The model {identity} could not be reached in time.",
+        hint="See whether its service runs.",
+    )
+
+
+def broken_off(identity: str, said: str) -> ModelUnavailableError:
+    """The error for an answer that ended with one."""
+    return ModelUnavailableError(f"The model {identity} broke off: {said}")
+
+
+def unreadable(identity: str) -> ModelUnavailableError:
+    """The error for an answer in no form that is known."""
+    return ModelUnavailableError(
+        f"The model {identity} answered what cannot be read.",
+        hint="See whether url and model under [models.NAME] name what was meant.",
+    )

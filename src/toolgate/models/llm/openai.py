@@ -1,0 +1,378 @@
+"""OpenAI, and every service that speaks like it, through the official library.
+
+vLLM, Ollama, llama.cpp, OpenRouter, Azure, a LiteLLM proxy: another `url`. Requests are sent by the
+library, with its errors, and are never repeated by it; the pieces of answers are read here, since
+services differ more than its types allow.
+https://platform.openai.com/docs/api-reference/chat
+"""
+
+import json
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import httpx2
+import openai
+from openai import AsyncOpenAI
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id
+from toolgate.base.ranges import check_ranges, check_url
+from toolgate.errors import ModelError
+from toolgate.models.llm._openai_transport import Transport
+from toolgate.models.llm._service_errors import (
+    broken_off,
+    error_of,
+    late,
+    status_error,
+    unreached,
+    unreadable,
+    wait_of,
+)
+from toolgate.models.llm.base import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    ChatModel,
+    ChatRequest,
+    Delta,
+    Finish,
+    FinishReason,
+    Reasoning,
+    Text,
+    Usage,
+    message_json,
+)
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["OpenAIModel", "Options", "build"]
+
+_REPEATED_CHARS = 8
+"""Text that is at least so long and comes whole once more in the last piece is a repetition."""
+
+_REST_S = 0.1
+"""Seconds that are waited for the end of an answer that is said to be over."""
+
+_REASONS: Mapping[object, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Table `[models.NAME.options]`, beside `model`, `url` and `key` of the model itself."""
+
+    model: str = "gpt-4.1-mini"
+    """What the service calls it."""
+
+    url: str = "https://api.openai.com/v1"
+    """Address of the service, to which `/chat/completions` is added."""
+
+    key: str = field(default="", repr=False)
+    """Its key."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Further headers of each request, such as `api-key` for Azure."""
+
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further parameters of the address, such as `api-version`."""
+
+    body: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Further members of each request, below those of the client: `{ temperature = 0.2 }`."""
+
+    usage: bool = True
+    """Whether to ask for the tokens that were used; a few services refuse the question."""
+
+    connect_s: float = 10.0
+    """Seconds for making a connection; 0.1 to 300."""
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+        check_ranges(self, {"connect_s": (0.1, 300)})
+
+
+def build(options: Options) -> "OpenAIModel":
+    """The model; nothing is sent before the first request."""
+    return OpenAIModel(options)
+
+
+class OpenAIModel:
+    """A chat model behind `POST …/chat/completions`."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._client: AsyncOpenAI | None = None
+
+    @property
+    def identity(self) -> str:
+        """Provider and model."""
+        return f"openai:{self._options.model}"
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
+        """The answer, piece by piece."""
+        try:
+            answer = await self._opened().post(
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                content=json_text.dumps(self._body(request)),
+                options={"headers": {"Content-Type": "application/json"}},
+                stream=True,
+            )
+            reading = _Reading()
+            try:
+                async for data in _events(answer):
+                    for delta in reading.read(self._chunk(data)):
+                        yield delta
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await answer.aclose()
+            for delta in reading.ended():
+                yield delta
+        except openai.OpenAIError as error:
+            raise self._translated(error) from error
+        except httpx2.HTTPError as error:
+            raise unreached(self.identity) from error
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            # What is no JSON, or JSON that nobody writes.
+            raise unreadable(self.identity) from error
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _opened(self) -> AsyncOpenAI:
+        if self._client is None:
+            options = self._options
+            client = AsyncOpenAI(
+                api_key=options.key or "none",
+                organization="",
+                project="",
+                webhook_secret="",
+                base_url=options.url,
+                timeout=openai.Timeout(None, connect=options.connect_s),
+                max_retries=0,  # they are ours: budgeted, seen, never after the first piece
+                # Followed to another host, a redirect would take our headers along.
+                http_client=openai.DefaultAsyncHttpxClient(
+                    follow_redirects=False, transport=Transport(connect_s=options.connect_s)
+                ),
+                default_headers={
+                    **({} if options.key else {"Authorization": ""}),
+                    **options.headers,
+                },
+                default_query=dict(options.query) or None,
+            )
+            # Given, so that no variable of the environment is read; sent only if configured.
+            client.organization = client.project = None
+            self._client = client
+        return self._client
+
+    def _body(self, request: ChatRequest) -> Json:
+        body: Json = {
+            **self._options.body,
+            **request.parameters,
+            "model": self._options.model,
+            "messages": [message_json(message) for message in request.messages],
+            "stream": True,
+        }
+        if self._options.usage:
+            body["stream_options"] = {"include_usage": True}
+        if request.tools:
+            body["tools"] = list(request.tools)
+        else:
+            # Some services force JSON, others refuse, where it is there and empty.
+            for name in ("tools", "tool_choice", "parallel_tool_calls"):
+                body.pop(name, None)
+        return body
+
+    def _chunk(self, data: bytes) -> Json:
+        """A chunk of an answer.
+
+        Raises:
+            ModelError: It says that the service failed.
+        """
+        chunk = json_object(json.loads(data))  # a chunk may hold NaN, which nobody reads
+        if chunk.get("error"):
+            said = error_of(chunk, "it gave no reason", self._options.key)
+            raise broken_off(self.identity, said)
+        return chunk
+
+    def _translated(self, error: openai.OpenAIError) -> ModelError:
+        """The error in our words."""
+        key = self._options.key
+        if isinstance(error, openai.APITimeoutError):
+            return late(self.identity)
+        if isinstance(error, openai.APIConnectionError):
+            return unreached(self.identity)
+        if not isinstance(error, openai.APIStatusError):
+            said = error_of(getattr(error, "body", None), str(error), key)
+            return broken_off(self.identity, said)
+        return status_error(
+            self.identity,
+            error.status_code,
+            error_of(error.body, error.message, key),
+            code=error.code,
+            wait_s=wait_of(error.response.headers),
+        )
+
+
+async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
+    """The data of each event, until the one that says it is over.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+    """
+    rest, data = b"", list[bytes]()
+    pieces = answer.aiter_bytes()
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in (one.removesuffix(b"\r") for one in lines):
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                whole, data = b"\n".join(data), []
+                if whole.startswith(b"[DONE]"):
+                    # Read to its end, an answer leaves its connection for the next one.
+                    with anyio.move_on_after(_REST_S), suppress(httpx2.HTTPError):
+                        async for _ in pieces:
+                            pass
+                    return
+                yield whole
+    if rest.startswith(b"data:"):
+        data.append(rest[5:].strip())
+    if data and not data[0].startswith(b"[DONE]"):
+        yield b"\n".join(data)
+
+
+@dataclass
+class _Call:
+    """A call as far as it came."""
+
+    index: int
+    call_id: str = ""
+    name: str = ""
+    waiting: str = ""
+    is_open: bool = False
+
+
+class _Reading:
+    """Reads the chunks of one answer, whatever their service makes of OpenAI's form."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._calls: dict[object, _Call] = {}
+        self._reason: FinishReason | None = None
+        self._usage: Usage | None = None
+        self._has_finished = False
+
+    def read(self, body: Json) -> Iterator[Delta]:
+        """The pieces of one chunk."""
+        if (usage := _usage_of(body.get("usage"))) is not None:
+            self._usage = usage
+        choices = json_array(body.get("choices"))
+        if not choices:  # the chunk with the usage has none
+            return
+        choice = json_object(choices[0])
+        delta = json_object(choice.get("delta")) or json_object(choice.get("message"))
+        reason: object = choice.get("finish_reason")
+        thought: object = delta.get("reasoning_content", delta.get("reasoning"))
+        if isinstance(thought, str) and thought:
+            yield Reasoning(thought)
+        content: object = delta.get("content") or delta.get("refusal")
+        if isinstance(content, str) and (text := self._new(content, is_last=reason is not None)):
+            self._texts.append(text)
+            yield Text(text)
+        for place, call in enumerate(json_array(delta.get("tool_calls"))):
+            yield from self._call(json_object(call), place)
+        if reason is not None:
+            self._has_finished = True
+            self._reason = _REASONS.get(reason, "stop")
+
+    def ended(self) -> Iterator[Delta]:
+        """What is said once the stream is over.
+
+        Raises:
+            ValueError: Nothing came at all.
+        """
+        calls = [call for call in self._calls.values() if call.name]
+        for call in calls:
+            if not call.is_open:
+                yield from self._begin(call)
+            yield CallEnd(call.index)
+        if self._usage is not None:
+            yield self._usage
+        if calls and self._reason in {None, "stop"}:
+            yield Finish("tool_calls")
+        elif self._reason is not None:
+            yield Finish(self._reason)
+        elif self._texts:
+            yield Finish("stop")
+        elif not self._has_finished:
+            raise ValueError("a stream without anything in it")
+
+    def _new(self, content: str, *, is_last: bool) -> str:
+        """What of a text is new: some services repeat the whole in their last piece."""
+        before = "".join(self._texts)
+        if is_last and len(before) >= _REPEATED_CHARS and content.startswith(before):
+            return content[len(before) :]
+        return content
+
+    def _call(self, piece: Json, place: int) -> Iterator[Delta]:
+        function = json_object(piece.get("function"))
+        call = self._call_of(piece, place)
+        if isinstance(call_id := piece.get("id"), str) and call_id and not call.call_id:
+            call.call_id = call_id
+        if isinstance(name := function.get("name"), str) and name and not call.name:
+            call.name = name
+        arguments: object = function.get("arguments")
+        if isinstance(arguments, str):
+            call.waiting += arguments
+        # The id may come after the name: the call begins once both are there, or when it is over.
+        if call.is_open or (call.name and call.call_id):
+            yield from self._begin(call)
+
+    def _call_of(self, piece: Json, place: int) -> _Call:
+        """The call that a piece belongs to: by its index, else by its id, else the last one."""
+        key: object = piece.get("index")
+        if not isinstance(key, int):
+            key = piece.get("id") or (next(reversed(self._calls)) if self._calls else place)
+        if key not in self._calls:
+            self._calls[key] = _Call(len(self._calls))
+        return self._calls[key]
+
+    def _begin(self, call: _Call) -> Iterator[Delta]:
+        if not call.is_open:
+            call.is_open = True
+            call.call_id = call.call_id or f"call_{new_id()}"
+            yield CallStart(call.index, call.call_id, call.name)
+        if call.waiting:
+            yield CallArguments(call.index, call.waiting)
+            call.waiting = ""
+
+
+def _usage_of(value: object) -> Usage | None:
+    body = json_object(value)
+    if not body:
+        return None
+    sent, answered = _count(body, "prompt_tokens"), _count(body, "completion_tokens")
+    return Usage(
+        prompt_tokens=sent,
+        completion_tokens=answered,
+        cached_tokens=_count(json_object(body.get("prompt_tokens_details")), "cached_tokens"),
+        reasoning_tokens=_count(
+            json_object(body.get("completion_tokens_details")), "reasoning_tokens"
+        ),
+    )
+
+
+def _count(body: Json, name: str) -> int:
+    value: object = body.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+_: type[ChatModel] = OpenAIModel

@@ -1,0 +1,119 @@
+"""A model that says what a list says: for demonstrations and tests, without a service.
+
+Each step has `say` (its text), `call` (a tool and arguments), and conditions: `user`, a part of the
+last message of the user, `after`, the name of the tool whose result came last, and `offers`, a tool
+that must be offered. The first step that fits answers.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.errors import ModelRequestError
+from toolgate.models.llm.base import (
+    CallArguments,
+    CallEnd,
+    CallStart,
+    ChatModel,
+    ChatRequest,
+    Delta,
+    Finish,
+    Text,
+    Usage,
+    message_json,
+)
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["Options", "ScriptedModel", "build"]
+
+_PIECE = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Table `[models.NAME.options]`."""
+
+    model: str = "scripted"
+    """A name for it."""
+
+    steps: Sequence[Any] = field(default_factory=list[Any])
+    """What it says: `{ user = "weather", call = { name = "weather__forecast", arguments = {} } }`,
+    `{ after = "weather__forecast", say = "It says: {result}" }`. In `say`, `{result}` is the last
+    result and `{user}` the last message of the user."""
+
+
+def build(options: Options) -> "ScriptedModel":
+    """The model."""
+    return ScriptedModel(options)
+
+
+class ScriptedModel:
+    """A list of answers."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    @property
+    def identity(self) -> str:
+        """Provider and model."""
+        return f"scripted:{self._options.model}"
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
+        """The answer of the first step that fits."""
+        step = self._step(request)
+        user, _, result = _last(request)
+        text = str(step.get("say", "")).replace("{result}", result).replace("{user}", user)
+        for at in range(0, len(text), _PIECE):
+            yield Text(text[at : at + _PIECE])
+        calls = [json_object(one) for one in json_array(step.get("calls"))]
+        if "call" in step:
+            calls.insert(0, json_object(step["call"]))
+        for index, call in enumerate(calls):
+            yield CallStart(index, f"call_{new_id()}", str(call.get("name")))
+            arguments = json_text.dumps(json_object(call.get("arguments"))).decode()
+            yield CallArguments(index, arguments)
+            yield CallEnd(index)
+        sent = json_text.dumps([message_json(one) for one in request.messages])
+        yield Usage(
+            prompt_tokens=estimate_tokens(sent),
+            completion_tokens=estimate_tokens(text) or 1,
+        )
+        yield Finish("tool_calls" if calls else "stop")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _step(self, request: ChatRequest) -> Json:
+        user, after, _ = _last(request)
+        offered = {str(json_object(one.get("function")).get("name")) for one in request.tools}
+        for step in map(json_object, self._options.steps):
+            if str(step.get("after", "")) != after:
+                continue
+            if str(step.get("user", "")).lower() not in user.lower():
+                continue
+            if step.get("offers") and step["offers"] not in offered:
+                continue
+            return step
+        raise ModelRequestError(
+            f"The model {self.identity} has nothing to say to {user[:60]!r}.",
+            hint="Add a step under [models.NAME.options].",
+        )
+
+
+def _last(request: ChatRequest) -> tuple[str, str, str]:
+    """Last message of the user, and name and text of the result that came after it."""
+    user, after, result = "", "", ""
+    names: dict[str, str] = {}
+    for message in request.messages:
+        names |= {call.call_id: call.name for call in message.calls}
+        if message.role == "user":
+            user, after, result = message.text, "", ""
+        elif message.role == "tool":
+            after, result = names.get(message.call_id, message.name), message.text
+    return user, after, result
+
+
+_: type[ChatModel] = ScriptedModel

@@ -1,0 +1,74 @@
+"""Finding the table or type that a person means: names are said in many ways."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Final
+
+from toolgate.databases.connections import NamedType, Schema, Table, singular, words_of
+
+__all__ = ["Found", "find_types"]
+
+_MOST_NEAR: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a name may mean."""
+
+    matches: tuple[Table | NamedType, ...] = ()
+    """Those that it names: one, or several that it names equally well."""
+
+    near: tuple[str, ...] = ()
+    """Names that look like it, where it names none."""
+
+
+def find_types(schema: Schema, name: str) -> Found:
+    """The tables, views and types that a name means.
+
+    As it is written goes before other cases, those before other separators, those before singular
+    and plural, those before a part of the name. `*` stands for any text.
+    """
+    everything: tuple[Table | NamedType, ...] = (*schema.tables, *schema.types)
+    name = name.strip().strip("\"'`").strip()
+    if "*" in name:
+        pattern = name.casefold()
+        return Found(
+            matches=tuple(each for each in everything if fnmatchcase(each.name.casefold(), pattern))
+        )
+    for form in _FORMS:
+        wanted = form(name)
+        if not wanted:
+            continue
+        found = [each for each in everything if form(each.name) == wanted]
+        if "." not in name:  # a name without its schema means the one in any schema
+            found = found or [
+                each for each in everything if form(each.name.rpartition(".")[2]) == wanted
+            ]
+        if found:
+            return Found(matches=tuple(found))
+    words = set(_words(name))
+    parts = [each for each in everything if words and words <= set(_words(each.name))]
+    if parts:
+        return Found(matches=tuple(parts))
+    names = {_joined(each.name): each.name for each in everything}
+    close = get_close_matches(_joined(name), names, n=_MOST_NEAR, cutoff=0.6)
+    return Found(near=tuple(names[each] for each in close))
+
+
+def _words(name: str) -> list[str]:
+    """The words that a name is made of, in the singular."""
+    return [singular(word) for word in words_of(name)]
+
+
+def _joined(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _one(name: str) -> str:
+    return "".join(_words(name))
+
+
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (str, str.casefold, _joined, _one)

@@ -1,0 +1,114 @@
+"""How tools of the pack answer: one sentence first, then what it is about."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Annotated, Any, ParamSpec, TypeAlias
+
+from pydantic import BeforeValidator
+
+from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._file_format import Fields, Items, Value
+
+__all__ = [
+    "Answer",
+    "Columns",
+    "Properties",
+    "Text",
+    "Texts",
+    "answer",
+    "answering",
+    "as_json",
+    "needed",
+]
+
+Answer: TypeAlias = dict[str, Any]
+"""A whole result of a tool call."""
+
+_P = ParamSpec("_P")
+
+
+def _text(value: object) -> object:
+    """What a model meant by a text: null is none, a number its digits."""
+    if value is None:
+        return ""
+    return str(value) if type(value) in {int, float} else value
+
+
+def _texts(value: object) -> object:
+    if value is None or value == "":
+        return []
+    return [value] if isinstance(value, str) else value
+
+
+def _properties(value: object) -> object:
+    return {} if value is None else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+"""A text; null counts as absent."""
+
+Texts = Annotated[list[Text], BeforeValidator(_texts)]
+"""Texts; a single one is taken as a list of it."""
+
+Columns = Annotated[str | list[str], BeforeValidator(_text)]
+"""One name or several; null counts as absent."""
+
+Properties = Annotated[dict[str, Any], BeforeValidator(_properties)]
+"""Settings by name; null counts as absent."""
+
+
+def answer(
+    text: str,
+    *more: str,
+    structured: Mapping[str, Any] | None = None,
+    is_error: bool = False,
+) -> Answer:
+    """A result of a tool call.
+
+    Args:
+        text: The first sentence; programs compare it.
+        more: Further texts; empty ones are left out.
+        structured: The same for programs.
+        is_error: Whether what was asked for was not done.
+    """
+    blocks = [{"type": "text", "text": each} for each in (text, *more) if each]
+    made: Answer = {"content": blocks, "isError": is_error}
+    if structured is not None:
+        made["structuredContent"] = dict(structured)
+    return made
+
+
+def answering(function: Callable[_P, object]) -> Callable[_P, object]:
+    """The function, whose refusals are answers that say so."""
+
+    @wraps(function)
+    def answered(*args: _P.args, **kwargs: _P.kwargs) -> object:
+        try:
+            return function(*args, **kwargs)
+        except RefusedError as refused:
+            return answer(refused.text, refused.more, is_error=True)
+
+    return answered
+
+
+def needed(text: str, *given: str) -> None:
+    """Refuse with a text where one of the arguments says nothing.
+
+    Raises:
+        RefusedError: One is blank.
+    """
+    if not all(each.strip() for each in given):
+        raise RefusedError(text)
+
+
+def as_json(value: Value) -> Any:
+    """A value of a file as plain JSON."""
+    match value:
+        case Fields():
+            return {str(key): as_json(each) for key, each in value.items()}
+        case Items():
+            return [as_json(each) for each in value]
+        case str():
+            return str(value)
+        case _:
+            return value

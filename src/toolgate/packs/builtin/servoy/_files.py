@@ -1,0 +1,163 @@
+"""Reading and writing files of a workspace: whole or not at all, and never over a protection."""
+
+import contextlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from toolgate.packs.builtin.servoy._errors import RefusedError
+
+if os.name == "nt":  # pragma: no cover -- the other branch is the one that is tested
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["content_of", "locked", "remove", "replace", "why_not_writable"]
+
+LOCK_WAIT_S = 10.0
+"""Seconds that a change waits for the one before it."""
+
+_STEP_S = 0.02
+
+
+def content_of(path: Path) -> bytes | None:
+    """The bytes of a file; None where there is none.
+
+    Raises:
+        RefusedError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RefusedError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def why_not_writable(path: Path) -> str:
+    """Why a file must not be written or removed; empty where it may.
+
+    A file is replaced as a whole, which its folder allows even where the file itself is protected;
+    so both are asked.
+    """
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    for each in (path, folder):
+        try:
+            mode = each.stat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{each} cannot be reached: {error.strerror or error}"
+        if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(each, os.W_OK):
+            return f"{each} is read-only"
+    if path.is_symlink():
+        return f"{path} is a link to another file"
+    return ""
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Give a file new content; whoever reads it sees the old or the new, never a part.
+
+    Raises:
+        OSError: It could not be written; it is as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".toolgate")
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        beside.chmod(0o666 & ~_umask() if mode is None else mode)
+        beside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    _settle(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file; one that is gone already is fine.
+
+    Raises:
+        OSError: It is still there.
+    """
+    path.unlink(missing_ok=True)
+    _settle(path.parent)
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Be the only one, of all processes, that changes what the file stands for.
+
+    Raises:
+        RefusedError: Another process has it, or it cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a+b")
+    except OSError as error:
+        raise RefusedError(
+            f"The lock {path} cannot be taken: {error.strerror or error}. Nothing was changed."
+        ) from error
+    with opened:
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while not _take(opened):
+            if time.monotonic() > deadline:
+                raise RefusedError(
+                    f"Another process is changing the workspace and holds {path} since more than "
+                    f"{LOCK_WAIT_S:.0f} s. Nothing was changed. Try again later."
+                )
+            time.sleep(_STEP_S)
+        try:
+            yield
+        finally:
+            _give_back(opened)
+
+
+def _take(opened: IO[bytes]) -> bool:
+    try:
+        if os.name == "nt":  # pragma: no cover
+            opened.seek(0)
+            msvcrt.locking(opened.fileno(), msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _give_back(opened: IO[bytes]) -> None:
+    if os.name == "nt":  # pragma: no cover
+        opened.seek(0)
+        msvcrt.locking(opened.fileno(), msvcrt.LK_UNLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
+    else:
+        fcntl.flock(opened, fcntl.LOCK_UN)
+
+
+def _settle(folder: Path) -> None:
+    """Let a rename survive a loss of power, where the system can promise that."""
+    if os.name == "nt":  # pragma: no cover
+        return
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,183 @@
+"""Forms and what is on them, to look at: buttons, labels, and the styles of a solution."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from toolgate.packs.builtin.servoy._answers import as_json
+from toolgate.packs.builtin.servoy._file_format import Fields, Items
+from toolgate.packs.builtin.servoy._workspace import (
+    Solution,
+    Stored,
+    Workspace,
+    number_of,
+    text_of,
+    walk,
+)
+
+__all__ = ["Element", "ElementKind", "StyleRule", "elements_of", "styles_of", "summary_of"]
+
+ElementKind: TypeAlias = Literal["button", "label"]
+
+_LABEL: Final = 7
+"""typeid of what shows a text: a label, or a button where something happens on a click."""
+
+_COMPONENT: Final = 47
+_MOST_STYLE_BYTES: Final = 4_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Element:
+    """Something on a form."""
+
+    kind: ElementKind
+    """What it is."""
+
+    name: str
+    """Its name; empty where it has none."""
+
+    text: str
+    """What it shows."""
+
+    fields: Fields
+    """All of its properties."""
+
+    @property
+    def uuid(self) -> str:
+        """Its identity."""
+        return text_of(self.fields, "uuid")
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """It as plain JSON."""
+        return {
+            "name": self.name,
+            "uuid": self.uuid,
+            "text": self.text,
+            "properties": as_json(self.fields),
+        }
+
+
+def elements_of(form: Fields, kind: ElementKind) -> list[Element]:
+    """The buttons or labels of a form, those in containers too, in the order of the file."""
+    return [
+        each for each in (_element(part) for part in _parts(form)) if each and each.kind == kind
+    ]
+
+
+def _parts(holder: Fields) -> Iterator[Fields]:
+    items = holder.get("items")
+    for each in items if isinstance(items, Items) else ():
+        if isinstance(each, Fields):
+            yield each
+            yield from _parts(each)
+
+
+def _element(fields: Fields) -> Element | None:
+    typeid = number_of(fields, "typeid")
+    own = fields.get("json")
+    inner = own if isinstance(own, Fields) else Fields()
+    kind: ElementKind
+    if typeid == _LABEL:
+        kind = "button" if text_of(fields, "onActionMethodID") else "label"
+    elif typeid == _COMPONENT:
+        component = text_of(fields, "typeName").rpartition("-")[2].lower()
+        if "button" in component:
+            kind = "button"
+        elif "label" in component:
+            kind = "label"
+        else:
+            return None
+    else:
+        return None
+    return Element(
+        kind=kind,
+        name=text_of(fields, "name"),
+        text=text_of(fields, "text") or text_of(inner, "text"),
+        fields=fields,
+    )
+
+
+def summary_of(workspace: Workspace, form: Stored) -> dict[str, Any]:
+    """What matters of a form: size, table, parent, whether it is the first; and all the rest."""
+    fields = form.fields
+    width, _, height = text_of(fields, "size").partition(",")
+    parent = text_of(fields, "extendsID")
+    forms = {each.uuid: each.name for each in workspace.everywhere("form") if each.read}
+    own = {key: value for key, value in as_json(fields).items() if key != "items"}
+    return {
+        "name": form.name,
+        "solution": form.solution,
+        "path": str(form.path),
+        "dataSource": text_of(fields, "dataSource"),
+        "width": int(width) if width.isdecimal() else None,
+        "height": int(height) if height.isdecimal() else None,
+        "extends": forms.get(parent, parent),
+        "isMainForm": form.uuid == workspace.active.main_form,
+        "buttons": len(elements_of(fields, "button")),
+        "labels": len(elements_of(fields, "label")),
+        "properties": own,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleRule:
+    """A rule of a style sheet."""
+
+    classes: tuple[str, ...]
+    """The classes that its selector names."""
+
+    selector: str
+    """As it is written."""
+
+    body: str
+    """What stands between its braces."""
+
+    path: str
+    """Its file, from the workspace on."""
+
+    line: int
+    """Where it begins, counted from 1."""
+
+
+_COMMENT: Final = re.compile(r"/\*.*?\*/|(?<![:\"'(])//[^\n]*", re.DOTALL)
+_CLASS: Final = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
+
+
+def styles_of(workspace: Workspace, solution: Solution) -> list[StyleRule]:
+    """The rules of a solution's style sheets, nested ones too."""
+    found: list[StyleRule] = []
+    for path in walk(solution.folder / "medias", frozenset({".less", ".css"})):
+        try:
+            if path.stat().st_size > _MOST_STYLE_BYTES:
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        blank = _COMMENT.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text)
+        found += _rules(blank, workspace.shown(path))
+    return found
+
+
+def _rules(text: str, path: str) -> Iterator[StyleRule]:
+    """Each selector with its block; an unclosed block ends with the file."""
+    opened: list[tuple[str, int, int]] = []
+    start = 0
+    for found in re.finditer(r"[{};]", text):
+        at = found.start()
+        if found[0] == "{":
+            selector = text[start:at]
+            lead = len(selector) - len(selector.lstrip())
+            opened.append((selector.strip(), start + lead, at + 1))
+        elif found[0] == "}" and opened:
+            selector, begin, inside = opened.pop()
+            if classes := tuple(dict.fromkeys(_CLASS.findall(selector))):
+                yield StyleRule(
+                    classes=classes,
+                    selector=selector,
+                    body=text[inside:at].strip(),
+                    path=path,
+                    line=text.count("\n", 0, begin) + 1,
+                )
+        start = at + 1

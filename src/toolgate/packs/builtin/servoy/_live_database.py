@@ -1,0 +1,121 @@
+"""A connected database as a server: what SQLAlchemy finds in it."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+from anyio import from_thread
+from sqlalchemy import Connection, Inspector, inspect
+from sqlalchemy import types as sql
+
+from toolgate.errors import ToolgateError
+from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._schema import Column, Table
+
+__all__ = ["LiveServer"]
+
+_TYPES: Final[tuple[tuple[type[sql.TypeEngine[Any]], int], ...]] = (
+    (sql.Boolean, 16),
+    (sql.BigInteger, -5),
+    (sql.SmallInteger, 5),
+    (sql.Integer, 4),
+    (sql.Double, 8),
+    (sql.Float, 8),
+    (sql.Numeric, 2),
+    (sql.DateTime, 93),
+    (sql.Date, 91),
+    (sql.Time, 92),
+    (sql.LargeBinary, -4),
+    (sql.Text, -1),
+    (sql.String, 12),
+    (sql.Uuid, 12),
+)
+"""Numbers of java.sql.Types, the special before the general."""
+
+_UUID_LENGTH: Final = 36
+
+
+class Readable(Protocol):
+    """A connection of the settings, as `toolgate.databases.connections` has them."""
+
+    async def reading(self, work: "Callable[[Connection], dict[str, Table]]") -> dict[str, Table]:
+        """Hand an open connection to `work`, in a thread."""
+        ...
+
+
+class LiveServer:
+    """A database that is asked when something of it is wanted, by tools that run in a thread."""
+
+    def __init__(self, name: str, connections: Mapping[str, Readable]) -> None:
+        """Name it; nothing is connected yet.
+
+        Args:
+            name: What data sources call it, and what it is called in `[connections]`.
+            connections: Where it is found when it is needed.
+        """
+        self.name = name
+        self._connections = connections
+
+    def table_names(self) -> list[str]:
+        """Its tables, sorted; without views."""
+        return sorted(each.name for each in self._all.values() if not each.is_view)
+
+    def table(self, name: str) -> Table | None:
+        """A table or view; None where there is none."""
+        return self._all.get(name)
+
+    def tables(self) -> list[Table]:
+        """All its tables, sorted; without views."""
+        return sorted(
+            (each for each in self._all.values() if not each.is_view), key=lambda each: each.name
+        )
+
+    @cached_property
+    def _all(self) -> dict[str, Table]:
+        connection = self._connections[self.name]
+        try:
+            return from_thread.run(connection.reading, _tables)
+        except ToolgateError as error:
+            raise RefusedError(f"Database server '{self.name}' cannot be used. {error}") from error
+
+
+def _tables(opened: Connection) -> dict[str, Table]:
+    inspector = inspect(opened)
+    found = {name: _table(inspector, name) for name in inspector.get_table_names()}
+    for name in inspector.get_view_names():
+        found[name] = _table(inspector, name, is_view=True)
+    return found
+
+
+def _table(inspector: Inspector, name: str, *, is_view: bool = False) -> Table:
+    keys = set(inspector.get_pk_constraint(name)["constrained_columns"])
+    targets = {
+        column: each["referred_table"]
+        for each in inspector.get_foreign_keys(name)
+        for column in each["constrained_columns"]
+    }
+    columns = [
+        _column(each["name"], each["type"], is_key=each["name"] in keys, target=targets)
+        for each in inspector.get_columns(name)
+    ]
+    return Table(name=name, columns=tuple(columns), is_view=is_view)
+
+
+def _column(
+    name: str, kind: "sql.TypeEngine[Any]", *, is_key: bool, target: dict[str, str]
+) -> Column:
+    number = next((number for each, number in _TYPES if isinstance(kind, each)), 12)
+    length: int = getattr(kind, "length", None) or 0
+    scale = 0
+    if number == 2:  # NUMERIC
+        length, scale = getattr(kind, "precision", None) or 0, getattr(kind, "scale", None) or 0
+    if isinstance(kind, sql.Uuid):
+        length = _UUID_LENGTH
+    return Column(
+        name=name,
+        sql_type=number,
+        length=length,
+        scale=scale,
+        flags=1 if is_key else 0,
+        references=target.get(name, ""),
+    )

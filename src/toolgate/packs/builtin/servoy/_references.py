@@ -1,0 +1,85 @@
+"""Where a workspace still speaks of an object by its name or its identity."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from toolgate.packs.builtin.servoy._workspace import Kind, Workspace
+
+__all__ = ["Reference", "references_to", "told"]
+
+_FILES: Final = frozenset(
+    {".frm", ".js", ".val", ".rel", ".tbl", ".obj", ".mnu", ".less", ".css", ".html", ".ts"}
+)
+_MOST_BYTES: Final = 4_000_000
+_MOST: Final = 200
+_WIDEST: Final = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A line that names an object."""
+
+    path: str
+    """Its file, from the workspace on."""
+
+    line: int
+    """Counted from 1."""
+
+    text: str
+    """The line, cut where it is long."""
+
+
+def references_to(
+    workspace: Workspace, kind: Kind, name: str, uuid: str, own: Path
+) -> list[Reference]:
+    """The lines of all solutions that name an object.
+
+    Relations are identifiers in scripts, so any occurrence as a whole word counts. Value lists are
+    named in quotes or by UUID alone; `status` as a word of a script is no value list.
+
+    Args:
+        workspace: Where to look.
+        kind: What the object is.
+        name: Its name.
+        uuid: Its identity, for value lists; empty: references by name alone are wanted.
+        own: Its own file, which is left out.
+    """
+    word = rf"(?<![\w$]){re.escape(name)}(?![\w$])"
+    wanted = word if kind == "relation" else rf"([\"']){re.escape(name)}\1"
+    if uuid:
+        wanted = f"{wanted}|{re.escape(uuid)}"
+    pattern = re.compile(wanted)
+    needles = [each for each in (name, uuid) if each]
+    found: list[Reference] = []
+    for path in workspace.files(_FILES):
+        if path == own or len(found) >= _MOST:
+            continue
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                continue
+            text = path.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if any(each in text for each in needles):
+            found += _lines(text, pattern, workspace.shown(path))
+    return found[:_MOST]
+
+
+def told(found: list[Reference], name: str) -> str:
+    """The report of references; empty where there are none."""
+    if not found:
+        return ""
+    count = "at least " if len(found) == _MOST else ""
+    lines = [f"{count}{len(found)} line(s) still use '{name}':"]
+    lines += [f"- {each.path}:{each.line}: {each.text}" for each in found]
+    return "\n".join(lines)
+
+
+def _lines(text: str, pattern: "re.Pattern[str]", path: str) -> list[Reference]:
+    return [
+        Reference(path=path, line=number, text=line.strip()[:_WIDEST])
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]

@@ -1,0 +1,43 @@
+"""Whether every file of a folder is written again as it was read."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from toolgate.packs.builtin.servoy._file_format import NotationError, document, encoded
+from toolgate.packs.builtin.servoy._workspace import walk
+
+__all__ = ["SUFFIXES", "Tried", "try_files"]
+
+SUFFIXES: Final = (".rel", ".val", ".dbi", ".obj", ".tbl")
+"""The files that are tried; forms are read and never written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One file."""
+
+    path: Path
+    """Where it is."""
+
+    problem: str = ""
+    """Why it is not the same: it cannot be read, or is written otherwise; else empty."""
+
+
+def try_files(folder: Path) -> Iterable[Tried]:
+    """Parse and write each file of a folder in memory; nothing on disk changes."""
+    paths = [folder] if folder.is_file() else walk(folder, frozenset(SUFFIXES))
+    for path in paths:
+        yield Tried(path=path, problem=_problem(path))
+
+
+def _problem(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        read = document(content)
+    except OSError as error:
+        return error.strerror or str(error)
+    except NotationError as error:
+        return str(error)
+    return "" if encoded(read) == content else "it is written otherwise"

@@ -1,0 +1,332 @@
+"""Tables and columns: what table definitions of a workspace or a live database say of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
+
+from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._file_format import Fields, Items
+from toolgate.packs.builtin.servoy._workspace import Workspace, number_of, read_file, text_of
+
+__all__ = ["Column", "Databases", "Key", "Server", "Table", "group_of", "keys_of", "source_of"]
+
+_GROUPS: Final[dict[str, frozenset[int]]] = {
+    "text": frozenset({-9, -1, 1, 12, -15, -16, 2005, 2011}),
+    "integer": frozenset({4, 5, -5, -6, -7, 16}),
+    "number": frozenset({2, 3, 6, 7, 8}),
+    "date": frozenset({91, 92, 93, 2013, 2014}),
+    "media": frozenset({-2, -3, -4, 2004}),
+}
+"""Types of java.sql.Types that can be compared with each other."""
+
+_PRIMARY: Final = 1
+_ROW_ID: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    """As the database has it."""
+
+    sql_type: int
+    """A number of java.sql.Types: 12 is text, 4 an integer, 93 a moment."""
+
+    length: int = 0
+    """Characters, or digits in all."""
+
+    scale: int = 0
+    """Digits after the point."""
+
+    subtype: int = 0
+    """Servoy's own addition to the type; 0 is none."""
+
+    flags: int = 0
+    """1 primary key, 2 identifies a row, 4 UUID."""
+
+    references: str = ""
+    """Name of the table that it points to; empty where nothing says so."""
+
+    @property
+    def type(self) -> tuple[int, int, int, int]:
+        """What has to be equal for two columns to have the same type."""
+        return (self.sql_type, self.length, self.scale, self.subtype)
+
+    @property
+    def shown_type(self) -> str:
+        """`<12,50,0>`."""
+        return f"<{self.sql_type},{self.length},{self.scale}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table or a view."""
+
+    name: str
+    """As the database has it."""
+
+    columns: tuple[Column, ...]
+    """In the order of their source."""
+
+    is_view: bool = False
+    """Whether it is a view."""
+
+    @cached_property
+    def keys(self) -> tuple[Column, ...]:
+        """The columns that identify a row, by name."""
+        for flag in (_PRIMARY, _ROW_ID):
+            found = [each for each in self.columns if each.flags & flag]
+            if found:
+                return tuple(sorted(found, key=lambda each: each.name))
+        return ()
+
+    def column(self, name: str) -> Column | None:
+        """A column, found without case as databases do; None where there is none."""
+        folded = name.casefold()
+        return next((each for each in self.columns if each.name.casefold() == folded), None)
+
+
+class Server(Protocol):
+    """A database server by the name that data sources use."""
+
+    @property
+    def name(self) -> str:
+        """Its name: the first part of `db:/name/table`."""
+        ...
+
+    def table_names(self) -> list[str]:
+        """Its tables, sorted; without views."""
+        ...
+
+    def table(self, name: str) -> Table | None:
+        """A table or view; None where there is none."""
+        ...
+
+    def tables(self) -> list[Table]:
+        """All its tables, sorted; without views."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """A column that points to a table."""
+
+    table: str
+    """Where the column is."""
+
+    column: str
+    """Its name."""
+
+    target: str
+    """The table that it points to."""
+
+    target_column: str = ""
+    """The key there; empty where only the table is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keys:
+    """What connects the tables of a server."""
+
+    explicit: tuple[Key, ...]
+    """Said by the definitions."""
+
+    potential: tuple[Key, ...]
+    """Guessed: the same name and type as a primary key elsewhere; keys of one column first."""
+
+
+def keys_of(tables: Sequence[Table]) -> Keys:
+    """How tables point to each other."""
+    explicit = [
+        Key(table=table.name, column=column.name, target=column.references)
+        for table in tables
+        for column in table.columns
+        if column.references
+    ]
+    by_name: dict[str, list[tuple[Table, Column]]] = {}
+    for table in tables:
+        for column in table.columns:
+            by_name.setdefault(column.name.casefold(), []).append((table, column))
+    found: list[tuple[int, Key]] = []
+    for target in tables:
+        for key in target.keys:
+            found += [
+                (
+                    len(target.keys),
+                    Key(
+                        table=table.name,
+                        column=column.name,
+                        target=target.name,
+                        target_column=key.name,
+                    ),
+                )
+                for table, column in by_name.get(key.name.casefold(), ())
+                if table.name.casefold() != target.name.casefold()
+                and column.type == key.type
+                and not column.references
+            ]
+    found.sort(key=lambda each: each[0] > 1)  # keys of several columns pair with far too much
+    return Keys(explicit=tuple(explicit), potential=tuple(key for _, key in found))
+
+
+def group_of(column: Column) -> str:
+    """What its values are: `text`, `integer`, `number`, `date`, `media`, or the type itself."""
+    if column.sql_type in {2, 3} and not column.scale:
+        return "integer"
+    for name, types in _GROUPS.items():
+        if column.sql_type in types:
+            return name
+    return str(column.sql_type)
+
+
+def source_of(text: str) -> str:
+    """A data source as files have it: `db:/server/table`; empty where the text is none."""
+    text = text.strip()
+    for kind in ("mem:", "view:"):
+        if text.startswith(kind):
+            name = text.removeprefix(kind)
+            return text if name and not set(name) & set("/\\: \t\n") else ""
+    parts = text.removeprefix("db:/").split("/")
+    if len(parts) != 2 or not all(parts) or not all(_is_plain(each) for each in parts):
+        return ""
+    return "db:/" + "/".join(parts)
+
+
+def _is_plain(part: str) -> bool:
+    return part.strip() == part and part not in {".", ".."} and not set(part) & set('\\:"\n\r\t')
+
+
+class Databases:
+    """The servers that a workspace has definitions of, or that are connected."""
+
+    def __init__(self, workspace: Workspace, live: Mapping[str, Server]) -> None:
+        """Put them together.
+
+        Args:
+            workspace: Whose definitions are read.
+            live: Connected servers by name; each stands in for the definitions of that name.
+        """
+        self._workspace = workspace
+        self._live = live
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The known servers, sorted."""
+        found = set(self._live)
+        for folder in self._workspace.resources:
+            try:
+                inside = list(folder.iterdir())
+            except OSError:
+                continue
+            found |= {
+                each.name
+                for each in inside
+                if each.is_dir() and each.name[0] != "." and any(each.glob("*.dbi"))
+            }
+            found |= {each.stem for each in inside if each.suffix == ".dbi"}
+        return sorted(found)
+
+    def server(self, name: str) -> Server | None:
+        """A server by its exact name; None where it is not known."""
+        if name in self._live:
+            return self._live[name]
+        if name not in self.names:
+            return None
+        return _Definitions(name, self._workspace)
+
+    def column_table(self, source: str) -> Table | None:
+        """The table of a data source; None where nothing is known of its server.
+
+        Raises:
+            RefusedError: The server is not among the known ones, or it has no such table.
+        """
+        if not source.startswith("db:/") or not self.names:
+            return None
+        server_name, _, table_name = source.removeprefix("db:/").partition("/")
+        server = self.server(server_name)
+        if server is None:
+            raise RefusedError(
+                f"Database server '{server_name}' not found. Check that the server is configured "
+                "and valid.",
+                f"Known: {', '.join(self.names)}.",
+            )
+        table = server.table(table_name)
+        if table is None:
+            raise no_table(server, table_name)
+        return table
+
+    def sources(self) -> list[str]:
+        """The data sources of the definitions, `db:/server/table`; nothing is read or connected."""
+        return [
+            f"db:/{name}/{path.stem}"
+            for name in self.names
+            if name not in self._live
+            for folder in self._workspace.resources
+            for path in sorted((folder / name).glob("*.dbi"))
+        ]
+
+
+def no_table(server: Server, name: str) -> RefusedError:
+    """What is said where a table is not there, with the one that was perhaps meant."""
+    folded = name.casefold()
+    near = next((each for each in server.table_names() if each.casefold() == folded), "")
+    return RefusedError(
+        f"Table '{name}' not found in server '{server.name}'.",
+        f"Did you mean '{near}'?" if near else "",
+    )
+
+
+class _Definitions:
+    """A server as the files `.dbi` of a workspace describe it."""
+
+    def __init__(self, name: str, workspace: Workspace) -> None:
+        self.name = name
+        self._workspace = workspace
+
+    def table_names(self) -> list[str]:
+        return sorted(each.name for each in self._all.values() if not each.is_view)
+
+    def table(self, name: str) -> Table | None:
+        return self._all.get(name)
+
+    def tables(self) -> list[Table]:
+        return sorted(
+            (each for each in self._all.values() if not each.is_view), key=lambda each: each.name
+        )
+
+    @cached_property
+    def _all(self) -> dict[str, Table]:
+        found: dict[str, Table] = {}
+        for folder in self._workspace.resources:
+            for path in sorted((folder / self.name).glob("*.dbi")):
+                table = _table(read_file(path)[1].root, path.stem)
+                if table is None:
+                    raise RefusedError(f"{path}: the file cannot be read: it describes no table.")
+                found[table.name] = table
+        return found
+
+
+def _table(root: Fields | Items, stem: str) -> Table | None:
+    if not isinstance(root, Fields):
+        return None
+    columns = root.get("columns")
+    described = columns if isinstance(columns, Items) else Items()
+    return Table(
+        name=text_of(root, "name") or stem,
+        columns=tuple(_column(each) for each in described if isinstance(each, Fields)),
+        is_view=number_of(root, "tableType") == 1,
+    )
+
+
+def _column(fields: Fields) -> Column:
+    return Column(
+        name=text_of(fields, "name"),
+        sql_type=number_of(fields, "dataType"),
+        length=number_of(fields, "length"),
+        scale=number_of(fields, "scale"),
+        subtype=number_of(fields, "subType"),
+        flags=number_of(fields, "flags"),
+        references=text_of(fields, "foreignType").strip(),
+    )

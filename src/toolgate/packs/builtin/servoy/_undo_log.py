@@ -1,0 +1,281 @@
+"""Changes of a workspace: made together or not at all, and remembered so that they can be undone.
+
+They are remembered beside the state of the workspace's version control, in the folder `toolgate` of
+`.git`; for a workspace without one, in Toolgate's own data folder. Nothing is put among its files.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+from toolgate.packs.builtin.servoy import _files as disk
+from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.settings import data_dir
+
+__all__ = ["Change", "Journal", "Record", "state_folder"]
+
+MOST: Final = 20
+"""Changes that can be undone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What happens to one file."""
+
+    path: Path
+    """Where it is."""
+
+    before: bytes | None
+    """Its content until now; None: there is no such file."""
+
+    after: bytes | None
+    """Its content from now on; None: it is removed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Changes that were made together."""
+
+    summary: str
+    """What was done, for people and models."""
+
+    at: str
+    """When, UTC, ISO 8601."""
+
+    changes: tuple[Change, ...]
+    """Of each file."""
+
+    is_done: bool = True
+    """False while the files are being written: what a crash leaves behind is put right."""
+
+
+def state_folder(workspace: Path) -> Path:
+    """Where a workspace's changes are remembered."""
+    for folder in (workspace, *workspace.parents):
+        git = folder / ".git"
+        if git.is_dir():
+            return git / "toolgate"
+        if git.is_file():
+            found = _linked(git)
+            if found is not None:
+                return found / "toolgate"
+    return data_dir() / "servoy"
+
+
+def _linked(pointer: Path) -> Path | None:
+    """The folder that a file `.git` of a work tree or submodule points to."""
+    try:
+        text = pointer.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    name = text.strip().removeprefix("gitdir:").strip()
+    found = (pointer.parent / name).resolve()
+    return found if text.startswith("gitdir:") and found.is_dir() else None
+
+
+class Journal:
+    """The changes of one workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        """Name the workspace; nothing is read or written yet."""
+        self._workspace = workspace.resolve()
+        folder = state_folder(self._workspace)
+        mark = hashlib.sha256(str(self._workspace).encode()).hexdigest()[:8]
+        self._file = folder / f"servoy-{mark}.json"
+        self._lock = folder / f"servoy-{mark}.lock"
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep everybody else from changing the workspace.
+
+        Raises:
+            RefusedError: Somebody else does, or nothing can be remembered here.
+        """
+        if reason := disk.why_not_writable(self._lock):
+            raise RefusedError(f"{reason}. Nothing was changed.")
+        with disk.locked(self._lock):
+            self._put_right()
+            yield
+
+    def records(self) -> list[Record]:
+        """What was done, latest last.
+
+        Raises:
+            RefusedError: The file of the changes is damaged.
+        """
+        content = disk.content_of(self._file)
+        if content is None:
+            return []
+        try:
+            rows = json.loads(content)["changes"]
+            return [self._record(row) for row in rows]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RefusedError(
+                f"{self._file} is damaged ({error}); nothing was changed. Remove it to go on; "
+                "what was done before can then not be undone."
+            ) from error
+
+    def make(self, summary: str, changes: Sequence[Change]) -> None:
+        """Make changes, all of them or none. The journal is held.
+
+        Raises:
+            RefusedError: A file is not what it was, is protected, or cannot be written; every
+                file is as it was.
+        """
+        self._check(changes)
+        records = self.records()
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        record = Record(summary=summary, at=at, changes=tuple(changes), is_done=False)
+        self._save([*records, record])
+        try:
+            for change in changes:
+                _write(change.path, change.after)
+        except OSError as error:
+            self._take_back(record)
+            self._save(records)
+            raise RefusedError(
+                f"{error.filename or 'A file'} cannot be written: {error.strerror or error}. "
+                "Nothing was changed."
+            ) from error
+        self._save([*records, replace(record, is_done=True)])
+
+    def undo(self, most: int) -> list[Record]:
+        """Take back the latest changes, as many as asked for or there are. The journal is held.
+
+        Raises:
+            RefusedError: A file was changed since; nothing of that change was taken back.
+        """
+        undone: list[Record] = []
+        while len(undone) < most and (records := self.records()):
+            last = records[-1]
+            backwards = [
+                Change(path=each.path, before=each.after, after=each.before)
+                for each in reversed(last.changes)
+            ]
+            try:
+                self._check(backwards)
+            except RefusedError as error:
+                if not undone:
+                    raise
+                names = "; ".join(each.summary for each in undone)
+                raise RefusedError(f"{error} Before that was undone: {names}.") from error
+            self._save([*records[:-1], replace(last, is_done=False)])
+            try:
+                for change in backwards:
+                    _write(change.path, change.after)
+            except OSError as error:
+                self._put_back(last)
+                self._save(records)
+                raise RefusedError(
+                    f"{error.filename or 'A file'} cannot be written: {error.strerror or error}. "
+                    "Nothing was undone."
+                ) from error
+            self._save(records[:-1])
+            undone.append(last)
+        return undone
+
+    def _check(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if not change.path.parent.resolve().is_relative_to(self._workspace):
+                raise RefusedError(
+                    f"{change.path} leads out of the workspace {self._workspace}. "
+                    "Nothing was changed."
+                )
+            if reason := disk.why_not_writable(change.path):
+                raise RefusedError(f"{reason}. Nothing was changed.")
+            if disk.content_of(change.path) != change.before:
+                raise RefusedError(
+                    f"{change.path} was changed by somebody else in the meantime. "
+                    "Nothing was changed; look at it again."
+                )
+
+    def _put_right(self) -> None:
+        """Take back what a crash left half done."""
+        records = self.records()
+        if not records or records[-1].is_done:
+            return
+        last = records[-1]
+        known = all(
+            disk.content_of(each.path) in (each.before, each.after) for each in last.changes
+        )
+        if known:
+            self._take_back(last)
+            self._save(records[:-1])
+        else:  # somebody went on from there: what is written stays
+            self._save([*records[:-1], replace(last, is_done=True)])
+
+    def _take_back(self, record: Record) -> None:
+        for change in reversed(record.changes):
+            if disk.content_of(change.path) != change.before:
+                _write(change.path, change.before)
+
+    def _put_back(self, record: Record) -> None:
+        for change in record.changes:
+            if disk.content_of(change.path) != change.after:
+                _write(change.path, change.after)
+
+    def _save(self, records: Sequence[Record]) -> None:
+        rows = [self._row(each) for each in records[-MOST:]]
+        text = json.dumps({"version": 1, "changes": rows}, indent=1)
+        try:
+            disk.replace(self._file, text.encode())
+        except OSError as error:
+            raise RefusedError(
+                f"{self._file}, where changes are remembered so that they can be undone, cannot be "
+                f"written: {error.strerror or error}. Nothing was changed."
+            ) from error
+
+    def _row(self, record: Record) -> dict[str, Any]:
+        return {
+            "summary": record.summary,
+            "at": record.at,
+            "done": record.is_done,
+            "files": [
+                {
+                    "path": self._shown(each.path),
+                    "before": _coded(each.before),
+                    "after": _coded(each.after),
+                }
+                for each in record.changes
+            ],
+        }
+
+    def _record(self, row: dict[str, Any]) -> Record:
+        files = cast("list[dict[str, Any]]", row["files"])
+        return Record(
+            summary=str(row["summary"]),
+            at=str(row["at"]),
+            is_done=bool(row["done"]),
+            changes=tuple(
+                Change(
+                    path=self._workspace / each["path"],
+                    before=_decoded(each["before"]),
+                    after=_decoded(each["after"]),
+                )
+                for each in files
+            ),
+        )
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self._workspace).as_posix()
+
+
+def _write(path: Path, content: bytes | None) -> None:
+    if content is None:
+        disk.remove(path)
+    else:
+        disk.replace(path, content)
+
+
+def _coded(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)

@@ -1,0 +1,479 @@
+"""A workspace on disk: its solutions, their modules, and the objects in their files."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from toolgate.packs.builtin.servoy import _files as disk
+from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._file_format import (
+    Dialect,
+    Document,
+    Fields,
+    NotationError,
+    Style,
+    Value,
+    document,
+)
+from toolgate.packs.builtin.servoy._undo_log import Journal
+
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Solution",
+    "Stored",
+    "Workspace",
+    "number_of",
+    "read_file",
+    "text_of",
+    "walk",
+]
+
+Kind: TypeAlias = Literal["relation", "value list", "form"]
+
+KINDS: Final[dict[Kind, tuple[str, str, int]]] = {
+    "relation": ("relations", ".rel", 22),
+    "value list": ("valuelists", ".val", 34),
+    "form": ("forms", ".frm", 3),
+}
+"""Folder, extension and typeid of each kind of object."""
+
+SOLUTION: Final = 43
+"""The typeid of a solution."""
+
+_MODULE_TYPES: Final = frozenset({2, 16, 32, 64, 128, 512, 2048})
+"""solutionType of what is not started by itself: modules, login, hooks."""
+
+_SMALL: Final = 65_536
+"""Objects of more bytes are parsed anew each time."""
+
+_DEEPEST: Final = 5
+_MOST_FOLDERS: Final = 5_000
+_NO_SOLUTIONS: Final = frozenset(
+    {"node_modules", "medias", "forms", "relations", "valuelists", "datasources", "__pycache__"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """An object of a solution, in the file that holds it."""
+
+    kind: Kind
+    """What it is."""
+
+    name: str
+    """Its own name; where the file cannot be read, that of the file."""
+
+    path: Path
+    """Its file."""
+
+    solution: str
+    """Name of the solution or module that it belongs to."""
+
+    content: bytes
+    """The file as it was read."""
+
+    read: Document | None = None
+    """What the file says; None where it cannot be read."""
+
+    problem: str = ""
+    """Why it cannot be read: file, line and reason; else empty."""
+
+    @property
+    def fields(self) -> Fields:
+        """Its properties, to read; see `own`.
+
+        Raises:
+            RefusedError: The file cannot be read.
+        """
+        if self.read is None or not isinstance(self.read.root, Fields):
+            raise RefusedError(f"{self.problem} Nothing was changed.")
+        return self.read.root
+
+    def own(self) -> "Stored":
+        """The same with properties that may be changed; those of `fields` belong to everybody.
+
+        Raises:
+            RefusedError: The file cannot be read.
+        """
+        _ = self.fields
+        return replace(self, read=document(self.content))
+
+    @property
+    def uuid(self) -> str:
+        """Its identity, as it is written; empty where there is none."""
+        return text_of(self.fields, "uuid")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """A solution, or a module of one."""
+
+    name: str
+    """As `rootmetadata.obj` says, else the name of its folder."""
+
+    folder: Path
+    """Where it is."""
+
+    style: Style
+    """How new files of it are written."""
+
+    solution_type: int = 1
+    """1 solution, 2 module, and others."""
+
+    modules: tuple[str, ...] = ()
+    """Names of its modules, as they are written."""
+
+    main_form: str = ""
+    """UUID of its first form; empty where there is none."""
+
+    problem: str = ""
+    """Why its settings cannot be read; else empty."""
+
+    def folder_of(self, kind: Kind) -> Path:
+        """Where it keeps objects of a kind."""
+        return self.folder / KINDS[kind][0]
+
+    def file_of(self, kind: Kind, name: str) -> Path:
+        """Where it keeps an object of this name."""
+        return self.folder_of(kind) / f"{name}{KINDS[kind][1]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """A folder with solutions.
+
+    What is read is kept: make a new one for each request.
+    """
+
+    folder: Path
+    """The folder, without links."""
+
+    wanted: str = ""
+    """Name of the solution to work on; empty: the only one that is no module."""
+
+    _read: dict[tuple[str, Kind], tuple[Stored, ...]] = field(
+        default_factory=dict[tuple[str, Kind], tuple[Stored, ...]]
+    )
+
+    @classmethod
+    def at(cls, path: Path, solution: str = "") -> "Workspace":
+        """The workspace at a path: its folder, or that of a solution in it.
+
+        Raises:
+            RefusedError: There is no such folder.
+        """
+        if not path.is_dir():
+            raise RefusedError(
+                f"There is no folder {str(path)!r}. Set the pack's workspace to one."
+            )
+        path = path.resolve()
+        if (path / "rootmetadata.obj").is_file():
+            name = solution or _name_in(path)
+            return cls(folder=path.parent, wanted=name)
+        return cls(folder=path, wanted=solution)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """How its files are changed."""
+        return Journal(self.folder)
+
+    @cached_property
+    def solutions(self) -> dict[str, Solution]:
+        """All solutions and modules in the folder, by name.
+
+        Raises:
+            RefusedError: Two have the same name, or what makes one a solution cannot be read.
+        """
+        found: dict[str, Solution] = {}
+        for place in _solution_folders(self.folder):
+            solution = _solution(place)
+            if solution.name in found:
+                raise RefusedError(
+                    f"Two solutions are called {solution.name!r}: {found[solution.name].folder} "
+                    f"and {place}. Rename one, or set the pack's workspace to a folder with one."
+                )
+            found[solution.name] = solution
+        return found
+
+    @cached_property
+    def active(self) -> Solution:
+        """The solution to work on.
+
+        Raises:
+            RefusedError: There is none, or several; or its settings cannot be read.
+        """
+        solution = self._chosen()
+        if solution.problem:
+            raise RefusedError(f"{solution.problem} Nothing was changed.")
+        return solution
+
+    def _chosen(self) -> Solution:
+        known = self.solutions
+        if self.wanted:
+            if self.wanted in known:
+                return known[self.wanted]
+            raise RefusedError(
+                f"There is no solution {self.wanted!r} in {self.folder}. "
+                f"Available: {', '.join(sorted(known)) or 'none'}."
+            )
+        if not known:
+            raise RefusedError(
+                f"{self.folder} holds no solution: no folder in it has a file rootmetadata.obj. "
+                "Set the pack's workspace to the folder of your solutions."
+            )
+        used = {name for each in known.values() for name in each.modules}
+        tops = [each for each in known.values() if each.solution_type not in _MODULE_TYPES]
+        tops = [each for each in tops if each.name not in used] or tops or list(known.values())
+        if len(tops) == 1:
+            return tops[0]
+        names = ", ".join(sorted(each.name for each in tops))
+        raise RefusedError(
+            f"{self.folder} holds several solutions: {names}. Set the pack's solution to one."
+        )
+
+    @cached_property
+    def modules(self) -> tuple[Solution, ...]:
+        """The modules of the active solution and theirs, in the order they are named."""
+        found: dict[str, Solution] = {}
+        waiting = list(self.active.modules)
+        while waiting:
+            name = waiting.pop(0)
+            if name in found or name == self.active.name or name not in self.solutions:
+                continue
+            found[name] = self.solutions[name]
+            waiting += found[name].modules
+        return tuple(found.values())
+
+    @cached_property
+    def missing_modules(self) -> tuple[str, ...]:
+        """Modules that are named and not in the workspace."""
+        named = [name for each in (self.active, *self.modules) for name in each.modules]
+        return tuple(dict.fromkeys(name for name in named if name not in self.solutions))
+
+    @property
+    def scope(self) -> tuple[Solution, ...]:
+        """The active solution and its modules."""
+        return (self.active, *self.modules)
+
+    def objects(self, kind: Kind, solution: Solution) -> tuple[Stored, ...]:
+        """The objects of a kind in one solution, by name; those that cannot be read too."""
+        key = (solution.name, kind)
+        if key not in self._read:
+            suffix = KINDS[kind][1]
+            try:
+                paths = sorted(solution.folder_of(kind).iterdir())
+            except (FileNotFoundError, NotADirectoryError):
+                paths = []
+            except OSError as error:
+                raise RefusedError(
+                    f"{solution.folder_of(kind)} cannot be read: {error.strerror or error}."
+                ) from error
+            paths = [each for each in paths if each.suffix == suffix and each.name[0] != "."]
+            found = [_stored(kind, path, solution.name) for path in paths]
+            self._read[key] = tuple(sorted(found, key=lambda each: (each.name, each.path)))
+        return self._read[key]
+
+    def everywhere(self, kind: Kind) -> list[Stored]:
+        """The objects of a kind in the active solution and its modules, in that order."""
+        return [each for solution in self.scope for each in self.objects(kind, solution)]
+
+    def find(self, kind: Kind, name: str) -> list[Stored]:
+        """All objects of exactly this name; the active solution's first."""
+        return [each for each in self.everywhere(kind) if each.name == name]
+
+    def near(self, kind: Kind, name: str) -> Stored | None:
+        """An object whose name differs in case alone, or None."""
+        folded = name.casefold()
+        return next((e for e in self.everywhere(kind) if e.name.casefold() == folded), None)
+
+    def files(self, suffixes: frozenset[str]) -> Iterator[Path]:
+        """The files of all solutions whose names end so, sorted."""
+        for solution in sorted(self.solutions.values(), key=lambda each: each.name):
+            yield from walk(solution.folder, suffixes)
+
+    def shown(self, path: Path) -> str:
+        """A path as people read it: from the workspace on."""
+        try:
+            return path.relative_to(self.folder).as_posix()
+        except ValueError:
+            return str(path)
+
+    @cached_property
+    def resources(self) -> tuple[Path, ...]:
+        """Folders that hold definitions of tables, `datasources` of resource projects."""
+        folders = [self.folder, *_folders(self.folder, _DEEPEST)]
+        found = [
+            each / "datasources" for each in folders if not (each / "rootmetadata.obj").exists()
+        ]
+        return tuple(each for each in found if each.is_dir())
+
+
+def text_of(fields: Fields, key: str) -> str:
+    """A text property; empty where there is none."""
+    value = fields.get(key)
+    return str(value) if isinstance(value, str) else ""
+
+
+def number_of(fields: Fields, key: str, default: int = 0) -> int:
+    """A whole number; the default where there is none."""
+    value = fields.get(key)
+    return value if type(value) is int else default
+
+
+def read_file(path: Path) -> tuple[bytes, Document]:
+    """The bytes of a file and what they say.
+
+    Raises:
+        RefusedError: It cannot be read; the message names file, line and reason.
+    """
+    content = disk.content_of(path)
+    if content is None:
+        raise RefusedError(f"There is no file {path}.")
+    try:
+        return content, document(content)
+    except NotationError as error:
+        raise RefusedError(_damaged(path, error)) from error
+
+
+def walk(folder: Path, suffixes: frozenset[str]) -> Iterator[Path]:
+    """The files below a folder whose names end so, sorted; hidden folders are left out."""
+    for place, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if name[0] != "." and name != "node_modules")
+        for name in sorted(names):
+            if os.path.splitext(name)[1].lower() in suffixes:  # noqa: PTH122 -- a path each costs twice the walk
+                yield Path(place, name)
+
+
+def _damaged(path: Path, error: NotationError) -> str:
+    where = f":{error.line}" if error.line else ""
+    return f"{path}{where}: the file cannot be read: {error.reason}."
+
+
+@lru_cache(maxsize=8_192)
+def _known(content: bytes) -> Document:
+    """What the bytes of an object say, remembered: most of a workspace stays as it is."""
+    return document(content)
+
+
+def _stored(kind: Kind, path: Path, solution: str) -> Stored:
+    content = b""
+    try:
+        content = disk.content_of(path) or b""
+        read = _known(content) if len(content) <= _SMALL else document(content)
+        if problem := _misfit(kind, path, read):
+            return Stored(
+                kind=kind,
+                name=path.stem,
+                path=path,
+                solution=solution,
+                content=content,
+                problem=problem,
+            )
+    except (NotationError, RefusedError) as error:
+        problem = _damaged(path, error) if isinstance(error, NotationError) else str(error)
+        return Stored(
+            kind=kind,
+            name=path.stem,
+            path=path,
+            solution=solution,
+            content=content,
+            problem=problem,
+        )
+    assert isinstance(read.root, Fields)
+    return Stored(
+        kind=kind,
+        name=text_of(read.root, "name") or path.stem,
+        path=path,
+        solution=solution,
+        content=content,
+        read=read,
+    )
+
+
+def _misfit(kind: Kind, path: Path, read: Document) -> str:
+    """Why a file that is in the notation is no object of its kind; empty where it is."""
+    typeid = KINDS[kind][2]
+    if not isinstance(read.root, Fields):
+        return f"{path}: the file cannot be read: it holds a list and no {kind}."
+    if number_of(read.root, "typeid") != typeid or not text_of(read.root, "uuid"):
+        return (
+            f"{path}: the file cannot be read: a {kind} has typeid {typeid} and a uuid; it may "
+            "have been written in part."
+        )
+    return ""
+
+
+def _folders(folder: Path, deepest: int) -> Iterable[Path]:
+    """Folders below, breadth first, without those that hold parts of a solution."""
+    return islice(_breadth_first(folder, deepest), _MOST_FOLDERS)
+
+
+def _breadth_first(folder: Path, deepest: int) -> Iterator[Path]:
+    level = [folder]
+    for _ in range(deepest):
+        below: list[Path] = []
+        for place in level:
+            try:
+                with os.scandir(place) as entries:
+                    inside = sorted(
+                        each.name
+                        for each in entries
+                        if each.name[0] != "."
+                        and each.name not in _NO_SOLUTIONS
+                        and each.is_dir(follow_symlinks=False)
+                    )
+            except OSError:
+                continue
+            below += [place / name for name in inside]
+        yield from below
+        level = below
+
+
+def _solution_folders(folder: Path) -> Iterable[Path]:
+    return [each for each in _folders(folder, _DEEPEST) if (each / "rootmetadata.obj").is_file()]
+
+
+def _name_in(folder: Path) -> str:
+    return _solution(folder).name
+
+
+def _solution(folder: Path) -> Solution:
+    """A solution from its folder; damage of its files is told by whoever needs them."""
+    dialect: Dialect = "plain"
+    try:
+        _, read = read_file(folder / "rootmetadata.obj")
+        root = _solution_fields(folder / "rootmetadata.obj", read)
+        dialect = read.style.dialect
+        style = Style(dialect=dialect, end_of_line=read.style.end_of_line)
+        settings = Fields()
+        beside = folder / "solution_settings.obj"
+        if beside.exists():
+            settings = _solution_fields(beside, read_file(beside)[1])
+    except RefusedError as error:
+        return Solution(
+            name=folder.name, folder=folder, style=Style(dialect=dialect), problem=str(error)
+        )
+    names = text_of(settings, "modulesNames") or text_of(root, "modulesNames")
+    return Solution(
+        name=text_of(root, "name") or folder.name,
+        folder=folder,
+        style=style,
+        solution_type=number_of(root, "solutionType", 1),
+        modules=tuple(each.strip() for each in names.split(",") if each.strip()),
+        main_form=text_of(settings, "firstFormID"),
+    )
+
+
+def _solution_fields(path: Path, read: Document) -> Fields:
+    root: Value = read.root
+    if not isinstance(root, Fields) or number_of(root, "typeid") != SOLUTION:
+        raise RefusedError(
+            f"{path}: the file cannot be read: it describes no solution (typeid {SOLUTION}); it "
+            "may have been written in part."
+        )
+    return root

@@ -1,0 +1,80 @@
+"""`toolgate pack servoy`: what the pack can do without a gateway."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from toolgate.errors import ArgumentError
+from toolgate.packs.builtin.servoy._roundtrip_check import SUFFIXES, Tried, try_files
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look after Servoy workspaces.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Look after Servoy workspaces."""
+
+
+@app.command()
+def roundtrip(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, or one file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,  # noqa: FBT002
+) -> int:
+    """Parse and write every .rel .val .dbi .obj .tbl file below a folder, in memory.
+
+    Nothing on disk is changed. A file that cannot be parsed, or would be written otherwise than it
+    is, counts as different; then the exit status is 1.
+    """
+    if not path.exists():
+        raise ArgumentError(f"There is no file or folder {str(path)!r}.", hint="Name another.")
+    tried = list(try_files(path))
+    different = [each for each in tried if each.problem]
+    if as_json:
+        typer.echo(json.dumps(_counts(tried, path), indent=2))
+    else:
+        _show(tried, different, path)
+    return 1 if different else 0 if tried else 3
+
+
+def _show(tried: list[Tried], different: list[Tried], root: Path) -> None:
+    files, same = _by_suffix(tried), _by_suffix([each for each in tried if not each.problem])
+    for suffix in SUFFIXES:
+        if files[suffix]:
+            typer.echo(f"{suffix}  {same[suffix]} of {files[suffix]} identical")
+    for each in different:
+        typer.echo(f"{_shown(each.path, root)}: {each.problem}")
+    if not tried:
+        typer.echo(f"No {' '.join(SUFFIXES)} files below {root}.")
+
+
+def _counts(tried: list[Tried], root: Path) -> dict[str, Any]:
+    """All files, and those of each extension."""
+    groups = {suffix: [e for e in tried if e.path.suffix.lower() == suffix] for suffix in SUFFIXES}
+    return {
+        **_count(tried, root),
+        "extensions": {
+            suffix.lstrip("."): _count(each, root) for suffix, each in groups.items() if each
+        },
+    }
+
+
+def _count(tried: list[Tried], root: Path) -> dict[str, Any]:
+    different = [_shown(each.path, root) for each in tried if each.problem]
+    return {
+        "files": len(tried),
+        "identical": len(tried) - len(different),
+        "different": different,
+    }
+
+
+def _by_suffix(tried: list[Tried]) -> Counter[str]:
+    return Counter(each.path.suffix.lower() for each in tried)
+
+
+def _shown(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path != root else path.name

@@ -1,0 +1,299 @@
+"""What the tools of the pack answer: a text for people and models, and the same as JSON."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from toolgate.databases.connections import Column, Connection, Relation, Rows, Table
+from toolgate.errors import ToolgateError
+from toolgate.store import StoredStatement
+from toolgate.types import Json
+
+__all__ = [
+    "activity",
+    "connected",
+    "connections",
+    "failure",
+    "plan",
+    "rows",
+    "session",
+    "table",
+    "tables",
+]
+
+_WIDEST: Final = 1000
+"""Characters of a value in a table for people; the JSON has all of it."""
+
+_PADDED: Final = 40
+"""Characters to which the columns of such a table are filled up; blanks cost tokens too."""
+
+
+def failure(error: ToolgateError, **more: object) -> Json:
+    """An answer that says why there is none."""
+    content: Json = {"error": error.code, "message": str(error), **more}
+    return {
+        "content": [{"type": "text", "text": str(error)}],
+        "structuredContent": content,
+        "isError": True,
+    }
+
+
+def rows(found: Rows, connection: Connection, statement: str) -> Json:
+    """Rows, with the statement that gave them."""
+    names = [column.name for column in found.columns]
+    count = len(found.rows)
+    cut = " There is more; ask for less, or for more rows." if found.truncated else ""
+    said = f"{_number(count, 'row')} of {connection.name}.{cut}" if names else "No rows."
+    text = "\n".join([said, *(_lines(names, found.rows) if count else ())])
+    return _answer(
+        f"{text}\nExecuted: {_one_line(statement)}",
+        {
+            "connection": connection.name,
+            "dialect": connection.dialect,
+            "columns": [{"name": each.name, "type": each.type} for each in found.columns],
+            "rows": [dict(zip(names, row, strict=True)) for row in found.rows],
+            "row_count": count,
+            "truncated": found.truncated,
+            "executed_sql": statement,
+            "elapsed_ms": found.elapsed_ms,
+        },
+    )
+
+
+def plan(
+    found: Sequence[Sequence[Any]], names: Sequence[str], connection: Connection, statement: str
+) -> Json:
+    """The plan of a statement that was not run."""
+    is_narrow = len(names) == 1
+    values: list[Any] = [
+        row[0] if is_narrow else dict(zip(names, row, strict=True)) for row in found
+    ]
+    whole = values[0] if is_narrow and len(values) == 1 else values
+    lines = [str(value) for value in values] if is_narrow else _lines(names, found)
+    head = f"How {connection.name} would run it; nothing was run:"
+    return _answer(
+        "\n".join([head, *lines]),
+        {
+            "connection": connection.name,
+            "dialect": connection.dialect,
+            "plan": whole,
+            "statement": statement,
+        },
+    )
+
+
+def table(each: Table, connection: Connection, estimate: int | None) -> Json:
+    """One table or view."""
+    lines = [f"{each.name}: {each.kind} of {connection.name}."]
+    lines += [each.comment] if each.comment else []
+    lines += [f"- {_column_line(each, column)}" for column in each.columns]
+    lines += [f"Primary key: {', '.join(each.primary_key)}"] if len(each.primary_key) > 1 else []
+    lines += [
+        f"Foreign key: ({', '.join(key.columns)}) to {key.table}({', '.join(key.to)})"
+        for key in each.foreign_keys
+    ]
+    lines += [
+        f"{'Unique index' if index.unique else 'Index'} {index.name}: {', '.join(index.columns)}"
+        for index in each.indexes
+    ]
+    lines += [f"About {estimate:,} rows."] if estimate is not None else []
+    return _answer(
+        "\n".join(_one_line(line) for line in lines),
+        {
+            "connection": connection.name,
+            "dialect": connection.dialect,
+            "name": each.name,
+            "kind": each.kind,
+            "comment": each.comment or None,
+            "columns": [
+                {
+                    "name": column.name,
+                    "type": column.type,
+                    "nullable": column.nullable,
+                    "default": column.default or None,
+                    "comment": column.comment or None,
+                    "primary_key": column.name in each.primary_key,
+                }
+                for column in each.columns
+            ],
+            "primary_key": list(each.primary_key),
+            "foreign_keys": [
+                {"columns": list(key.columns), "table": key.table, "to": list(key.to)}
+                for key in each.foreign_keys
+            ],
+            "unique_keys": [list(key) for key in each.unique_keys],
+            "indexes": [
+                {"name": index.name, "columns": list(index.columns), "unique": index.unique}
+                for index in each.indexes
+            ],
+            "row_estimate": estimate,
+        },
+    )
+
+
+def tables(
+    found: Sequence[Relation], connection: Connection, *, total: int, cursor: str | None
+) -> Json:
+    """Some of the tables and views."""
+    lines = [f"{_number(total, 'table and view', 'tables and views')} of {connection.name}:"]
+    for each in found:
+        comment = f": {each.comment}" if each.comment else ""
+        lines.append(_one_line(f"- {each.full_name} ({each.kind}){comment}"))
+    if cursor:
+        lines.append(f"There are more: call again with cursor {cursor!r}.")
+    return _answer(
+        "\n".join(lines) if found else f"No table of {connection.name} fits.",
+        {
+            "connection": connection.name,
+            "dialect": connection.dialect,
+            "tables": [
+                {
+                    "name": each.full_name,
+                    "schema": each.schema or None,
+                    "kind": each.kind,
+                    "comment": each.comment or None,
+                }
+                for each in found
+            ],
+            "total": total,
+            "next_cursor": cursor,
+        },
+    )
+
+
+def connections(found: Iterable[Connection], usual: str) -> Json:
+    """All databases, without where they are."""
+    shown = [
+        {
+            "name": each.name,
+            "dialect": each.dialect,
+            "description": each.description or None,
+            "default": each.name == usual,
+        }
+        for each in found
+    ]
+    lines = [
+        _one_line(f"- {each['name']} ({each['dialect']}): {each['description'] or ''}").rstrip(":")
+        for each in shown
+    ]
+    return _answer(
+        "\n".join([f"{_number(len(shown), 'connection')}:", *lines]), {"connections": shown}
+    )
+
+
+def connected(
+    connection: Connection, *, version: str, elapsed_ms: float, privileges: Sequence[str]
+) -> Json:
+    """That a database answers, and what its user could change there."""
+    lines = [f"{connection.name} answers ({connection.dialect} {version}, {elapsed_ms:g} ms)."]
+    if privileges:
+        lines.append("Its user may still write; Toolgate does not let it. It has:")
+        lines += [f"- {each}" for each in privileges]
+    else:
+        lines.append("No right to write was found for its user.")
+    return _answer(
+        "\n".join(lines),
+        {
+            "ok": True,
+            "connection": connection.name,
+            "dialect": connection.dialect,
+            "server_version": version,
+            "elapsed_ms": elapsed_ms,
+            "write_privileges": list(privileges),
+        },
+    )
+
+
+def session(connection: Connection, facts: Json) -> Json:
+    """Who the database thinks asks, and what holds for the session."""
+    lines = [f"Session of {connection.name} ({connection.dialect}):"]
+    lines += [f"- {key}: {value}" for key, value in facts.items() if value not in (None, "")]
+    return _answer(
+        "\n".join(_one_line(line) for line in lines),
+        {"connection": connection.name, "dialect": connection.dialect, **facts},
+    )
+
+
+def activity(
+    found: Sequence[StoredStatement], others: Sequence[Json], problems: Sequence[str]
+) -> Json:
+    """What was asked of databases."""
+    entries: list[Json] = [
+        {
+            "source": "toolgate",
+            "at": each.at,
+            "caller": each.caller_id,
+            "thread": each.conversation or None,
+            "connection": each.connection,
+            "dialect": each.dialect,
+            "tool": each.tool,
+            "statement": each.statement,
+            "outcome": each.outcome,
+            "reason": each.reason or None,
+            "rows": each.rows,
+            "elapsed_ms": each.elapsed_ms,
+        }
+        for each in found
+    ]
+    entries += others
+    lines = [f"{_number(len(entries), 'entry', 'entries')}, newest first:"]
+    for each in entries:
+        why = f" ({each['reason']})" if each.get("reason") else ""
+        lines.append(
+            _one_line(
+                f"- {each['at']} {each['connection']} {each.get('outcome', each['source'])}{why}: "
+                f"{each['statement']}"
+            )
+        )
+    return _answer(
+        "\n".join([*(lines if entries else ["Nothing was asked yet."]), *problems]),
+        {"entries": entries, "problems": list(problems)},
+    )
+
+
+def _answer(text: str, content: Json) -> Json:
+    return {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": content,
+        "isError": False,
+    }
+
+
+def _lines(names: Sequence[str], values: Sequence[Sequence[object]]) -> list[str]:
+    """A table for people."""
+    cells = [[_cell(value) for value in row] for row in values]
+    widths = [
+        max(len(_cell(name)), *(len(row[at]) for row in cells), 3) for at, name in enumerate(names)
+    ]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (cell.ljust(min(width, _PADDED)) for cell, width in zip(row, widths, strict=True))
+        return " | ".join(padded).rstrip()
+
+    return [
+        line([_cell(name) for name in names]),
+        "-|-".join("-" * min(width, _PADDED) for width in widths),
+        *map(line, cells),
+    ]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "NULL"
+    text = _one_line(str(value)).replace("|", "\\|")
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _column_line(each: Table, column: Column) -> str:
+    said = [f"{column.name} {column.type}".strip()]
+    said += ["not null"] if not column.nullable and each.kind == "table" else []
+    said += ["primary key"] if each.primary_key == (column.name,) else []
+    said += [f"default {column.default}"] if column.default else []
+    return ", ".join(said) + (f" ({column.comment})" if column.comment else "")
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

@@ -1,0 +1,155 @@
+"""One call of a tool of the pack: which database, whether it may, what is noted of it."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from anyio import to_thread
+
+from toolgate import Context
+from toolgate.base.ids import new_id, utc_now
+from toolgate.databases.connections import Connection, Connections, Rows
+from toolgate.databases.sql_guard import Verdict, judge, masked
+from toolgate.errors import SettingError, StatementError, StoreError, ToolgateError
+from toolgate.packs.builtin.sql._options import SqlOptions, read_options
+from toolgate.store import StatementOutcome, StatementRows, StoredStatement
+
+__all__ = ["Desk"]
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Desk:
+    """What a call works with."""
+
+    def __init__(self, context: Context, tool: str) -> None:
+        """Take a call.
+
+        Raises:
+            SettingError: The options of the pack cannot be used.
+        """
+        self.context = context
+        self.options: SqlOptions = read_options(context.settings)
+        self._tool = tool
+
+    @property
+    def connections(self) -> Connections:
+        """All databases.
+
+        Raises:
+            SettingError: There is none.
+        """
+        found: Mapping[str, Any] = self.context.connections
+        if not isinstance(found, Connections):
+            raise SettingError(
+                "No database is connected.",
+                hint='Add a table [connections.NAME] with url = "…" to toolgate.toml.',
+            )
+        return found
+
+    def chosen(self, name: str | None) -> Connection:
+        """The connection that is named, else the usual one.
+
+        Raises:
+            ArgumentError: There is none of this name, or none was named and there are several.
+            SettingError: There is none at all.
+        """
+        return self.connections.chosen((name or "").strip() or self.options.connection)
+
+    async def judged(self, connection: Connection, sql: str) -> Verdict:
+        """Whether a text is one statement that only reads.
+
+        Raises:
+            MissingExtraError: The parser is not installed.
+            StatementError: It is not; that is noted.
+        """
+        look = partial(judge, sql, connection.dialect, functions=self.options.functions)
+        verdict = await to_thread.run_sync(look)
+        if not verdict.allowed:
+            await self.note(connection, sql, "refused", reason=verdict.reason)
+            raise StatementError(
+                f"Not run: {verdict.reason}",
+                allowed="Only one statement that reads and changes nothing is run.",
+                hint=f"Correct it (rule: {verdict.rule}).",
+            )
+        return verdict
+
+    async def run(self, connection: Connection, statement: str, *, rows: int | None = None) -> Rows:
+        """Run a statement that was judged, and note it.
+
+        Raises:
+            DatabaseError: The database cannot be reached or read, or took longer than allowed.
+            StatementError: The database does not run it.
+        """
+        return await self._noted(
+            connection,
+            statement,
+            connection.ask(statement, limits=self.options.limits(rows), tag=self._tag),
+        )
+
+    async def read(self, connection: Connection, work: Callable[[sa.Connection], _T]) -> _T:
+        """Read something of a database with a function of ours."""
+        return await connection.reading(work)
+
+    async def _noted(self, connection: Connection, statement: str, asking: Any) -> Rows:
+        try:
+            found: Rows = await asking
+        except ToolgateError as error:
+            await self.note(connection, statement, "failed", reason=error.failed)
+            raise
+        await self.note(connection, statement, "done", found=found)
+        return found
+
+    async def note(
+        self,
+        connection: Connection,
+        statement: str,
+        outcome: StatementOutcome,
+        *,
+        reason: str = "",
+        found: Rows | None = None,
+    ) -> None:
+        """Keep what became of a statement; that it cannot be kept stops nobody."""
+        fields = {
+            "connection": connection.name,
+            "dialect": connection.dialect,
+            "outcome": outcome,
+            "rows": None if found is None else len(found.rows),
+            "elapsed_ms": None if found is None else found.elapsed_ms,
+        }
+        log.info("statement", extra=fields)
+        store = self.context.store
+        if store is None:
+            return
+        caller = self.context.caller
+        text = masked(statement, connection.dialect) if self.options.mask_literals else statement
+        rows: StatementRows = store
+        try:
+            await rows.append_statement(
+                StoredStatement(
+                    statement_id=new_id(),
+                    at=utc_now(),
+                    project_id=caller.project_id,
+                    caller_id=caller.caller_id,
+                    conversation=caller.conversation,
+                    connection=connection.name,
+                    dialect=connection.dialect,
+                    tool=self._tool,
+                    statement=text[:100_000],
+                    outcome=outcome,
+                    reason=reason[:1000],
+                    rows=None if found is None else len(found.rows),
+                    elapsed_ms=None if found is None else found.elapsed_ms,
+                )
+            )
+        except StoreError:
+            log.warning("statement not noted", exc_info=True)
+
+    @property
+    def _tag(self) -> str:
+        caller = self.context.caller
+        return " ".join(filter(None, (caller.caller_id, caller.conversation)))

@@ -1,0 +1,106 @@
+"""What the pack is told: `[packs.options.sql]`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, cast
+
+from toolgate.databases.connections import Limits
+from toolgate.errors import SettingError
+
+__all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
+
+MOST_ROWS: Final = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlOptions:
+    """The options, checked."""
+
+    connection: str = ""
+    """The connection that is meant when a call names none."""
+
+    rows: int = 200
+    """Rows of an answer when a call names no number."""
+
+    max_rows: int = MOST_ROWS
+    """Rows that a call may ask for."""
+
+    max_bytes: int = 200_000
+    """Bytes of the rows of an answer as JSON."""
+
+    timeout_s: float = 0.0
+    """Seconds that a statement may take; 0: `timeout_s` of the connection, which always holds."""
+
+    functions: tuple[str, ...] = ()
+    """Functions of the databases' users that are known to change nothing: `shop.total_of`."""
+
+    mask_literals: bool = False
+    """Whether texts and numbers of statements stay out of the activity log."""
+
+    sqlcl: bool = False
+    """Whether a server with Oracle SQLcl is added for each Oracle connection."""
+
+    sqlcl_command: str = "sql"
+    """How SQLcl is started."""
+
+    def limits(self, rows: int | None) -> Limits:
+        """How much of an answer is taken."""
+        wanted = min(rows or self.rows, self.max_rows)
+        return Limits(rows=wanted, size_bytes=self.max_bytes, timeout_s=self.timeout_s or None)
+
+
+_LEAST: Final[Mapping[str, float]] = {"rows": 1, "max_rows": 1, "max_bytes": 1000, "timeout_s": 0}
+_MOST: Final[Mapping[str, float]] = {
+    "rows": MOST_ROWS,
+    "max_rows": MOST_ROWS,
+    "max_bytes": 50_000_000,
+    "timeout_s": 3600,
+}
+
+
+def read_options(settings: Mapping[str, Any]) -> SqlOptions:
+    """The options of the table.
+
+    Raises:
+        SettingError: A key is unknown, or a value is none.
+    """
+    known = {each.name: each for each in fields(SqlOptions)}
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key not in known:
+            raise SettingError(
+                f"packs.options.sql.{key} does not exist.",
+                allowed=f"Allowed: {', '.join(known)}.",
+                hint="Correct or remove it.",
+            )
+        values[key] = _checked(key, value, known[key].default)
+    return SqlOptions(**values)
+
+
+def _checked(key: str, value: Any, usual: Any) -> Any:
+    if isinstance(usual, bool):
+        if isinstance(value, bool):
+            return value
+        allowed = "true or false"
+    elif isinstance(usual, int | float):
+        least, most = _LEAST[key], _MOST[key]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if (
+            is_number
+            and least <= value <= most
+            and (isinstance(usual, float) or value == int(value))
+        ):
+            return type(usual)(value)
+        allowed = f"a number from {least:g} to {most:g}"
+    elif isinstance(usual, tuple):
+        texts = cast("list[object]", value) if isinstance(value, list | tuple) else [None]
+        if all(isinstance(each, str) for each in texts):
+            return tuple(texts)
+        allowed = "a list of texts"
+    else:
+        if isinstance(value, str):
+            return value
+        allowed = "a text"
+    raise SettingError(
+        f"packs.options.sql.{key} is {value!r}.", allowed=f"Allowed: {allowed}.", hint="Correct it."
+    )

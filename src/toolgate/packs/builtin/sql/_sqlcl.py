@@ -1,0 +1,123 @@
+"""Oracle SQLcl as a server behind the gateway: `sql -mcp`, with a store of connections of its own.
+
+SQLcl takes passwords from its store alone, so each connection is saved there first. The password
+goes in through standard input; it is in no list of arguments, no prompt and no log. Tried with a
+program that takes its place; SQLcl itself was not at hand.
+"""
+
+import logging
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import sqlalchemy as sa
+
+from toolgate.packs.builtin.sql._options import read_options
+from toolgate.settings import data_dir
+from toolgate.types import Json
+
+__all__ = ["Services", "sqlcl_servers"]
+
+log = logging.getLogger(__name__)
+
+
+class Services(Protocol):
+    """What the pack may use, as far as it matters here."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The options of the pack."""
+        ...
+
+    @property
+    def connections(self) -> Mapping[str, Any]:
+        """Databases by name."""
+        ...
+
+
+_SAVING_S: Final = 25.0
+_LINE: Final = re.compile(r"[\r\n\0]+")
+
+
+def sqlcl_servers(services: Services, *, home: Path | None = None) -> dict[str, Json]:
+    """A server `sqlcl-NAME` for each Oracle connection; what is missing is a warning.
+
+    Args:
+        services: What the pack may use.
+        home: Folder for the stores; None: one in the data folder.
+    """
+    options = read_options(services.settings)
+    if not options.sqlcl:
+        return {}
+    wanted = {
+        name: connection
+        for name, connection in services.connections.items()
+        if connection.dialect == "oracle"
+    }
+    command = shutil.which(options.sqlcl_command)
+    if command is None:
+        log.warning(
+            "SQLcl is left out: there is no program %r. Install it, or set sqlcl_command under "
+            "[packs.options.sql].",
+            options.sqlcl_command,
+        )
+        return {}
+    if not wanted:
+        log.warning("SQLcl is left out: no connection has an address that begins with oracle.")
+    found: dict[str, Json] = {}
+    for name, connection in wanted.items():
+        folder = (home or data_dir() / "sqlcl") / name
+        if not _saved(command, folder, name, sa.make_url(connection.table.url)):
+            continue
+        found[f"sqlcl-{name}"] = {
+            "command": command,
+            "args": ["-home", str(folder), "-mcp"],
+            # Runs commands of the client: scripts, spool files, settings.
+            "tool_permissions": {"run-sqlcl": False},
+        }
+    return found
+
+
+def _saved(command: str, folder: Path, name: str, url: sa.URL) -> bool:
+    """Put a connection into the store of its own; whether that was done."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    script = (
+        f"connect -savepwd -save {_quoted(_saved_name(name))} -replace "
+        f"-user {_quoted(url.username or '')} -password {_quoted(str(url.password or ''))} "
+        f"-url {_quoted(_address(url))}\nexit\n"
+    )
+    try:
+        done = subprocess.run(  # noqa: S603 -- the program that the settings name
+            [command, "-S", "-home", str(folder), "/nolog"],
+            input=script,
+            text=True,
+            capture_output=True,
+            timeout=_SAVING_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.warning("SQLcl is left out", extra={"connection": name, "reason": type(error).__name__})
+        return False
+    if done.returncode:
+        log.warning("SQLcl is left out", extra={"connection": name, "status": done.returncode})
+    return not done.returncode
+
+
+def _saved_name(name: str) -> str:
+    return f"TOOLGATE_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}"
+
+
+def _address(url: sa.URL) -> str:
+    """What Oracle calls an easy connect string."""
+    query: Mapping[str, Any] = url.query
+    service = str(query.get("service_name") or url.database or "")
+    return f"//{url.host or 'localhost'}:{url.port or 1521}/{service}"
+
+
+def _quoted(text: str) -> str:
+    """A word of a line of SQLcl; what would end the line is taken out."""
+    doubled = _LINE.sub(" ", text).replace('"', '""')
+    return f'"{doubled}"'

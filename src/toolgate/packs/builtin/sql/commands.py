@@ -1,0 +1,106 @@
+"""`toolgate pack sql`: what the pack can do without a gateway."""
+
+import json
+import sys
+from pathlib import Path
+from typing import IO, Annotated, cast
+
+import typer
+
+from toolgate.databases.sql_guard import DIALECTS, dialect_named, judge
+from toolgate.errors import ArgumentError
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look at statements of SQL.", no_args_is_help=True)
+
+_LONGEST = 4_000_000
+
+
+@app.callback()
+def group() -> None:
+    """Look at statements of SQL."""
+
+
+@app.command()
+def check(
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect", metavar="NAME", help="postgres, sqlite, oracle, mysql, duckdb, or any."
+        ),
+    ],
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="JSON lines; else they come from standard input."),
+    ] = None,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--function", metavar="NAME", help="A function of yours that changes nothing."
+        ),
+    ] = None,
+    as_json: Annotated[  # noqa: ARG001, FBT002
+        bool, typer.Option("--json", help="Print JSON lines, as is done without it.")
+    ] = False,
+) -> int:
+    """Tell of SQL statements whether each is exactly one that only reads.
+
+    Each line of input is {"id", "sql"}; each line of output {"id", "allowed", "reason"}, in the
+    same order. The exit status does not depend on the verdicts: it is 0, and 2 if a line cannot be
+    read. No database is needed.
+    """
+    if dialect.strip().lower() != "any" and dialect_named(dialect) is None:
+        raise ArgumentError(
+            f"There is no dialect {dialect!r}.",
+            allowed=f"Dialects: {', '.join(each.name for each in DIALECTS)}; any is all of them.",
+            hint="Name one of these.",
+        )
+    if path is not None and not path.is_file():
+        raise ArgumentError(f"There is no file {str(path)!r}.", hint="Name another.")
+    bad = 0
+    with _opened(path) as lines:
+        for number, text in enumerate(lines, start=1):
+            if not text.strip():
+                continue
+            try:
+                key, sql = _statement(text)
+            except ValueError as error:
+                bad += 1
+                typer.echo(f"Line {number} cannot be read: {error}.", err=True)
+                continue
+            verdict = judge(sql, dialect, functions=functions or ())
+            shown = {"id": key, "allowed": verdict.allowed, "reason": verdict.reason}
+            typer.echo(json.dumps(shown))
+    return 2 if bad else 0
+
+
+def _opened(path: Path | None) -> IO[bytes]:
+    return sys.stdin.buffer if path is None else path.open("rb")
+
+
+def _statement(line: bytes) -> tuple[object, str]:
+    """Id and text of a line.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if len(line) > _LONGEST:
+        raise ValueError(f"it is longer than {_LONGEST:,} bytes")
+    try:
+        found: object = json.loads(line)
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"it is no JSON ({str(error)[:100]})") from None
+    row: dict[str, object] | None = (
+        cast("dict[str, object]", found) if isinstance(found, dict) else None
+    )
+    if row is None:
+        raise ValueError('it is no object; expected {"id": …, "sql": …}')
+    sql = row.get("sql")
+    if not isinstance(sql, str):
+        raise ValueError('it has no text "sql"')  # noqa: TRY004
+    if "id" not in row:
+        raise ValueError('it has no "id"')
+    return row["id"], sql

@@ -1,0 +1,350 @@
+"""The tools of the pack: queries, plans, tables, connections, sessions, and what was asked."""
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Annotated, Final
+
+import anyio
+import sqlalchemy as sa
+from pydantic import Field
+
+from toolgate import Context, tool
+from toolgate.base.ids import utc_text
+from toolgate.databases.connections import (
+    Connection,
+    NamedType,
+    Schema,
+    Table,
+    estimated_rows,
+    read_schema,
+    relations,
+    write_privileges,
+)
+from toolgate.errors import ArgumentError, DatabaseError, StatementError, ToolgateError
+from toolgate.packs.builtin.sql import _answers as answers
+from toolgate.packs.builtin.sql._call_context import Desk
+from toolgate.packs.builtin.sql._options import MOST_ROWS
+from toolgate.packs.builtin.sql._oracle import oracle_plan, sqlcl_entries
+from toolgate.packs.builtin.sql._sessions import server_version, session_facts
+from toolgate.store import StoredStatement
+from toolgate.types import Json
+
+__all__ = [
+    "activity_log",
+    "connection_list",
+    "connection_test",
+    "explain",
+    "list_tables",
+    "query",
+    "session_info",
+    "table_info",
+]
+
+log = logging.getLogger(__name__)
+
+_READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+_TEST_S: Final = 10.0
+_PAGE: Final = 200
+
+_PLANS: Final[Mapping[str, str]] = {
+    "postgresql": "EXPLAIN (FORMAT JSON)",
+    "sqlite": "EXPLAIN QUERY PLAN",
+    "mysql": "EXPLAIN FORMAT=JSON",
+    "mariadb": "EXPLAIN FORMAT=JSON",
+    "duckdb": "EXPLAIN",
+}
+"""What a database has to be told to show a plan without running anything."""
+
+
+@tool(title="Query a database", annotations=_READS)
+async def query(
+    context: Context,
+    sql: str,
+    connection: str | None = None,
+    max_rows: Annotated[int | None, Field(ge=1, le=MOST_ROWS)] = None,
+) -> Json:
+    """Run one SQL statement that only reads (SELECT) in a connected database and give its rows.
+
+    For counts, sums, filters, latest records: whatever stands in tables. Statements that change
+    anything are refused with the reason.
+
+    Args:
+        context: Given by Toolgate.
+        sql: One statement, in the dialect of the database.
+        connection: Name of the database connection; may be left out where there is only one.
+        max_rows: At most as many rows; 200 when left out.
+    """
+    desk = Desk(context, "query")
+    statement: str | None = None
+    try:
+        chosen = desk.chosen(connection)
+        verdict = await desk.judged(chosen, sql)
+        statement = verdict.statement
+        return answers.rows(await desk.run(chosen, statement, rows=max_rows), chosen, statement)
+    except ToolgateError as error:
+        return answers.failure(error, executed_sql=statement)
+
+
+@tool(title="Explain a query", annotations=_READS)
+async def explain(context: Context, sql: str, connection: str | None = None) -> Json:
+    """Show how a connected database would run a query, without running it.
+
+    Args:
+        context: Given by Toolgate.
+        sql: The query itself, without EXPLAIN.
+        connection: Name of the database connection; may be left out where there is only one.
+    """
+    desk = Desk(context, "explain")
+    try:
+        chosen = desk.chosen(connection)
+        verdict = await desk.judged(chosen, sql)
+        if verdict.kind == "show":
+            raise StatementError(
+                "This statement has no plan.", hint="Give a query, or run it with the tool query."
+            )
+        if chosen.dialect == "oracle":
+            found = await desk.read(chosen, lambda opened: oracle_plan(opened, verdict.statement))
+            return answers.plan([(found,)], ["plan"], chosen, verdict.statement)
+        lead = "" if verdict.kind == "plan" else _PLANS.get(chosen.dialect, "EXPLAIN")
+        rows = await desk.run(
+            chosen, f"{lead} {verdict.statement}".strip(), rows=desk.options.max_rows
+        )
+        names = [column.name for column in rows.columns]
+        return answers.plan(rows.rows, names, chosen, verdict.statement)
+    except ToolgateError as error:
+        return answers.failure(error)
+
+
+@tool(title="Describe a table", annotations=_READS)
+async def table_info(
+    context: Context, table: str, connection: str | None = None, schema: str | None = None
+) -> Json:
+    """Describe a table or view of a connected database: columns, types, keys, indexes, size.
+
+    Args:
+        context: Given by Toolgate.
+        table: Its name, with its schema in front where that is not the usual one.
+        connection: Name of the database connection; may be left out where there is only one.
+        schema: Name of the schema, where it does not stand before the table.
+    """
+    desk = Desk(context, "table_info")
+    try:
+        chosen = desk.chosen(connection)
+        wanted = f"{schema}.{table}" if schema and "." not in table else table
+        found = await desk.read(chosen, lambda opened: _described(opened, chosen, wanted))
+        return answers.table(found[0], chosen, found[1])
+    except ToolgateError as error:
+        return answers.failure(error)
+
+
+@tool(title="List tables", annotations=_READS)
+async def list_tables(
+    context: Context,
+    connection: str | None = None,
+    schema: str | None = None,
+    pattern: str | None = None,
+    cursor: str | None = None,
+) -> Json:
+    """List the tables and views of a connected database, with kind and comment.
+
+    Args:
+        context: Given by Toolgate.
+        connection: Name of the database connection; may be left out where there is only one.
+        schema: Only this schema; * for all.
+        pattern: Only names that fit; * stands for any text, as in order*.
+        cursor: The next_cursor of the answer before, for more.
+    """
+    desk = Desk(context, "list_tables")
+    try:
+        chosen = desk.chosen(connection)
+        start = _start(cursor)
+        schemas = (schema,) if schema else chosen.table.schemas
+        found = await desk.read(
+            chosen,
+            lambda opened: relations(opened, schemas=schemas, exclude=chosen.table.exclude),
+        )
+    except ToolgateError as error:
+        return answers.failure(error)
+    if pattern:
+        wanted = pattern.casefold()
+        found = [
+            each
+            for each in found
+            if fnmatchcase(each.name.casefold(), wanted)
+            or fnmatchcase(each.full_name.casefold(), wanted)
+        ]
+    page = found[start : start + _PAGE]
+    more = str(start + _PAGE) if len(found) > start + _PAGE else None
+    return answers.tables(page, chosen, total=len(found), cursor=more)
+
+
+@tool(title="List connections", annotations=_READS)
+async def connection_list(context: Context) -> Json:
+    """List the connected databases: names, kinds and descriptions."""
+    desk = Desk(context, "connection_list")
+    try:
+        found = desk.connections
+    except ToolgateError as error:
+        return answers.failure(error)
+    only = next(iter(found)) if len(found) == 1 else ""
+    return answers.connections(found.values(), desk.options.connection or only)
+
+
+@tool(title="Test a connection", annotations=_READS)
+async def connection_test(context: Context, connection: str | None = None) -> Json:
+    """Tell whether a connected database answers, and which rights to write its user still has.
+
+    Args:
+        context: Given by Toolgate.
+        connection: Name of the database connection; may be left out where there is only one.
+    """
+    desk = Desk(context, "connection_test")
+    chosen: Connection | None = None
+    begun = time.perf_counter()
+    try:
+        chosen = desk.chosen(connection)
+        try:
+            with anyio.fail_after(_TEST_S):
+                version, privileges = await desk.read(
+                    chosen, lambda opened: (server_version(opened), write_privileges(opened))
+                )
+        except TimeoutError:
+            raise DatabaseError(
+                f"The database of the connection {chosen.name!r} did not answer within "
+                f"{_TEST_S:g} s.",
+                kind="timeout",
+                hint="Look whether it runs and can be reached.",
+            ) from None
+    except ToolgateError as error:
+        kind = error.kind if isinstance(error, DatabaseError) else error.code
+        name = chosen.name if chosen is not None else connection
+        return answers.failure(error, ok=False, connection=name, kind=kind)
+    elapsed_ms = round((time.perf_counter() - begun) * 1000, 1)
+    return answers.connected(chosen, version=version, elapsed_ms=elapsed_ms, privileges=privileges)
+
+
+@tool(title="Session of a database", annotations=_READS)
+async def session_info(context: Context, connection: str | None = None) -> Json:
+    """Show the session of a connected database: user, version, whether it can write, limits.
+
+    Args:
+        context: Given by Toolgate.
+        connection: Name of the database connection; may be left out where there is only one.
+    """
+    desk = Desk(context, "session_info")
+    try:
+        chosen = desk.chosen(connection)
+        facts = await desk.read(chosen, session_facts)
+    except ToolgateError as error:
+        return answers.failure(error)
+    limits = desk.options.limits(None)
+    timeout_s = min(chosen.table.timeout_s, limits.timeout_s or chosen.table.timeout_s)
+    return answers.session(
+        chosen,
+        {
+            **facts,
+            "timeout_s": timeout_s,
+            "rows": limits.rows,
+            "max_bytes": limits.size_bytes,
+            "caller": context.caller.caller_id,
+            "thread": context.caller.conversation or None,
+        },
+    )
+
+
+@tool(title="Log of statements", annotations=_READS)
+async def activity_log(
+    context: Context,
+    limit: Annotated[int | None, Field(ge=1, le=1000)] = 20,
+    since: str | None = None,
+    everyone: bool = False,  # noqa: FBT001, FBT002 -- an argument of a tool
+) -> Json:
+    """Show which SQL statements were run or refused, newest first: your own, or everyone's.
+
+    Args:
+        context: Given by Toolgate.
+        limit: At most as many.
+        since: Only from this moment on: YYYY-MM-DD, or 2025-10-15T14:30:00Z.
+        everyone: All callers of the project; only with the right to manage.
+    """
+    desk = Desk(context, "activity_log")
+    caller = context.caller
+    most = limit or 20
+    try:
+        first = _moment(since)
+        if everyone and not context.may("manage"):
+            raise ArgumentError(
+                "What others asked is shown only with the right to manage.",
+                hint="Leave everyone out for your own statements.",
+            )
+        found: list[StoredStatement] = []
+        if context.store is not None:
+            found = await context.store.statements(
+                caller.project_id,
+                caller_id=None if everyone else caller.caller_id,
+                since=first,
+                limit=most,
+            )
+        others, problems = await sqlcl_entries(desk, since=first, limit=most, everyone=everyone)
+    except ToolgateError as error:
+        return answers.failure(error)
+    return answers.activity(found, others, problems)
+
+
+def _described(
+    opened: sa.Connection, connection: Connection, name: str
+) -> tuple[Table, int | None]:
+    where, _, bare = name.rpartition(".")
+    schemas = (where,) if where else connection.table.schemas
+    schema = read_schema(opened, schemas=schemas, exclude=connection.table.exclude)
+    found = _table(schema, name, bare)
+    if found is None:
+        near = [each.name for each in schema.tables if bare.casefold() in each.name.casefold()]
+        raise ArgumentError(
+            f"There is no table {name[:80]!r} in {connection.name}.",
+            allowed=f"Near: {', '.join(near[:5])}." if near else "",
+            hint="Call list_tables for all names.",
+        )
+    schema_of, _, own = found.name.rpartition(".")
+    return found, estimated_rows(opened, schema_of, own)
+
+
+def _table(schema: Schema, name: str, bare: str) -> Table | None:
+    """The table of a name: as written first, then in any case."""
+    tables: list[Table | NamedType] = [*schema.tables]
+    for wanted in (name, bare):
+        for fold in (str, str.casefold):
+            for each in tables:
+                own = each.name.rpartition(".")[2] if wanted == bare else each.name
+                if fold(own) == fold(wanted) and isinstance(each, Table):
+                    return each
+    return None
+
+
+def _start(cursor: str | None) -> int:
+    if not cursor:
+        return 0
+    if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > 9:
+        raise ArgumentError(
+            f"{cursor[:40]!r} is no cursor of list_tables.", hint="Leave it out to begin anew."
+        )
+    return int(cursor)
+
+
+def _moment(text: str | None) -> str:
+    """A moment as the store has it; a day begins at midnight UTC."""
+    text = (text or "").strip()
+    if not text:
+        return ""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentError(
+            f"since is {text[:40]!r}, which is no date.",
+            allowed="Allowed: YYYY-MM-DD, or a moment such as 2025-10-15T14:30:00Z.",
+            hint="Correct or leave it out.",
+        ) from None
+    return utc_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -1,0 +1,121 @@
+"""Finding packs: in the setting, in the working folder, among what is installed and what ships."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from toolgate.base.pack_files import is_pack, packs_at, packs_in
+from toolgate.errors import PackError
+from toolgate.intents import shipped
+
+__all__ = ["GROUP", "Origin", "Place", "find_packs", "is_on_by_default", "shipped_names"]
+
+Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
+"""Where a pack was found."""
+
+GROUP: Final = "toolgate.packs"
+"""Entry points of installed packs: `NAME = "package"`, whose folder is the pack."""
+
+_ALWAYS: Final = frozenset({"schema"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A folder that is a pack, or should be one."""
+
+    folder: Path
+    """The folder."""
+
+    origin: Origin
+    """Where it was found."""
+
+    problem: str = ""
+    """Why there is no pack; empty when there is one."""
+
+
+def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[Place]:
+    """All places of packs, each once, in their order.
+
+    Args:
+        paths: Folders from the settings: each is a pack, or holds packs.
+        cwd: Where Toolgate runs: it is a pack if it has a `pack.toml`, and `packs` in it holds
+            packs.
+        local: Only those two; installed and shipped packs change seldom.
+    """
+    places = [place for path in paths for place in _of_path(Path(path))]
+    places += [Place(folder=folder, origin="working folder") for folder in packs_at(cwd)]
+    if not local:
+        places += _installed()
+        places += [Place(folder=shipped(name), origin="shipped") for name in shipped_names()]
+    by_folder: dict[Path, Place] = {}
+    for place in places:
+        by_folder.setdefault(place.folder.resolve(), place)
+    return list(by_folder.values())
+
+
+def is_on_by_default(name: str, origin: Origin) -> bool:
+    """Whether a pack is used when the settings do not name it; those that ship are not, but one."""
+    return origin != "shipped" or name in _ALWAYS
+
+
+def shipped_names() -> list[str]:
+    """Names of the packs that are part of Toolgate."""
+    return [folder.name for folder in packs_in(shipped("schema").parent)]
+
+
+def _of_path(path: Path) -> list[Place]:
+    inside = packs_in(path)
+    if (path / "pack.toml").is_file():
+        inside = [path]
+    elif not any((folder / "pack.toml").is_file() for folder in inside):
+        is_flat = any(path.glob("*.txt")) or (path / "embeddings.list").is_file()
+        if is_pack(path) or (is_flat and not inside):
+            inside = [path]
+    if inside:
+        return [Place(folder=folder, origin="setting") for folder in inside]
+    what = "is no folder" if not path.is_dir() else "is no pack and holds none"
+    problem = PackError(
+        f"{path} {what}.",
+        allowed="A pack is a folder with a file pack.toml, or a folder intents, rules or tools.",
+        hint="Correct packs.paths, or make one with: toolgate pack new NAME",
+    )
+    return [Place(folder=path, origin="setting", problem=str(problem))]
+
+
+def _installed() -> list[Place]:
+    """The packs of installed packages; none of them is imported."""
+    if not _may_be_installed():
+        return []
+    places: list[Place] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            spec = find_spec(point.module)
+        except (ImportError, ValueError):
+            spec = None
+        found = list(spec.submodule_search_locations or ()) if spec else []
+        if found:
+            places.append(Place(folder=Path(found[0]), origin="installed"))
+            continue
+        problem = PackError(
+            f"The installed pack {point.name!r} names {point.value!r}, which is no package.",
+            allowed=f"Expected: an entry point NAME = package in the group {GROUP}.",
+            hint="Install a corrected version, or remove it.",
+        )
+        places.append(Place(folder=Path(point.value), origin="installed", problem=str(problem)))
+    return places
+
+
+def _may_be_installed() -> bool:
+    """Whether any package has the group; asking for entry points reads far more than this."""
+    for entry in sys.path:
+        try:
+            for path in Path(entry or ".").glob("*.dist-info/entry_points.txt"):
+                if GROUP.encode() in path.read_bytes():
+                    return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,142 @@
+"""What `register(mcp)` of a pack's module gets: a FastMCP server that can do a little more.
+
+The one module that needs the library `fastmcp`; it is loaded by name when a pack has `register`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from typing import Any, get_type_hints
+
+from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_context
+
+from toolgate.base.logs import take_over
+from toolgate.upstream import ToolContext, context_in, is_context
+
+__all__ = ["PackMCP", "new_server", "registration"]
+
+AddServer = Callable[[str, dict[str, Any]], None]
+
+
+class PackMCP(FastMCP[Any]):
+    """FastMCP whose tools may ask for Toolgate's context, and that can add servers."""
+
+    def __init__(self, name: str, add_server: AddServer) -> None:
+        super().__init__(name)
+        self._add_server = add_server
+
+    async def add_server(
+        self, name: str, url: str, config: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
+        """Put an MCP server behind the gateway; calls of its tools are checked like all others.
+
+        Args:
+            name: Its name.
+            url: Its address.
+            config: Further keys of `[server.NAME]`, such as `headers` or `timeout_s`.
+            more: The same, as arguments.
+
+        Raises:
+            ToolgateError: A key is unknown, or a value is wrong.
+        """
+        self._add_server(name, {"url": url, **(config or {}), **more})
+
+    def tool(self, name_or_fn: Any = None, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As FastMCP does it; a parameter annotated with Toolgate's `Context` is filled in."""
+        if callable(name_or_fn):
+            return super().tool(_with_context(name_or_fn), **options)
+        made: Any = super().tool(name_or_fn, **options)
+
+        def decorate(function: Callable[..., Any]) -> Any:
+            return made(_with_context(function))
+
+        return decorate
+
+    def add_tool(self, tool: Any) -> Any:
+        """As FastMCP does it; functions as with `tool`."""
+        is_plain = inspect.isfunction(tool) and not hasattr(tool, "__fastmcp__")
+        return super().add_tool(_with_context(tool) if is_plain else tool)
+
+
+class Ignored:
+    """What `register(mcp, auth)` gets as `auth`: Toolgate's own doors check who asks.
+
+    Whatever is registered with it, such as `@auth.get("/path")`, is left as it is.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def take(*_args: object, **_options: object) -> Callable[[Any], Any]:
+            return _unchanged
+
+        return take
+
+    def __call__(self, *_args: object, **_options: object) -> None:
+        """Check nothing."""
+
+
+def _unchanged(function: Any) -> Any:
+    return function
+
+
+def new_server(name: str, add_server: AddServer) -> PackMCP:
+    """A server for the modules of a pack."""
+    take_over("fastmcp")
+    return PackMCP(name, add_server)
+
+
+def registration(register: Callable[..., Any], server: PackMCP) -> Callable[[], Any]:
+    """The call of `register(mcp)` or `register(mcp, auth)`."""
+    wanted = [
+        parameter
+        for parameter in inspect.signature(register).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
+    ]
+    named = inspect.signature(register).parameters
+    if len(wanted) >= 2:
+        return partial(register, server, Ignored())
+    if "auth" in named and "auth" not in {each.name for each in wanted}:
+        return partial(register, server, auth=Ignored())
+    return partial(register, server)
+
+
+def _with_context(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without a parameter that gets the context, or itself if it has none."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        return function  # the library says what is wrong with it
+    name = next((name for name, hint in hints.items() if is_context(hint)), None)
+    if name is None:
+        return function
+    signature = inspect.signature(function)
+    shown = [each for each in signature.parameters.values() if each.name != name]
+
+    made: Any
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def asked(**values: Any) -> Any:
+            return await function(**values, **{name: _context()})
+
+        made = asked
+    else:
+
+        @wraps(function)
+        def answered(**values: Any) -> Any:
+            return function(**values, **{name: _context()})
+
+        made = answered
+    del made.__wrapped__
+    made.__signature__ = signature.replace(parameters=shown)
+    made.__annotations__ = {key: hint for key, hint in hints.items() if key != name}
+    return made
+
+
+def _context() -> ToolContext:
+    request = get_context().request_context
+    return context_in(None if request is None else request.meta)

@@ -1,0 +1,291 @@
+"""What the rules of an intent lack: parts, tools, parameters, variables."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toolgate.intents.rules import Template
+from toolgate.types import json_object
+
+__all__ = ["PARTS", "Lack", "lacks"]
+
+_HEADING: Final = re.compile(r"^(?:#{1,4}\s+|=== ?)(?P<title>.*?)(?: ?===)?\s*$", re.MULTILINE)
+_TOOL_TITLE: Final = re.compile(
+    r"^\W*TOOL\b(?:\s+\d+[a-z]?)?\s*[:.–—-]\s*`?(?P<name>[A-Za-z_][\w:.-]*)`?", re.IGNORECASE
+)
+_GOAL: Final = re.compile(r"^\W*(?:goal|purpose|aim)\b\W*:", re.IGNORECASE | re.MULTILINE)
+_PROJECT: Final = re.compile(r"\{\{\s*PROJECT_NAME\s*\}\}")
+_CASE: Final = re.compile(r"^\W*CASE\s*(?P<number>[12])\b", re.IGNORECASE | re.MULTILINE)
+_PARAMETERS: Final = re.compile(r"^[\s*_#]*[\w ]*parameters?\b", re.IGNORECASE)
+_PARAMETER: Final = re.compile(
+    r"^\s*[-*+]\s+[`*_\"]{0,3}(?P<name>[A-Za-z_][\w.-]*)[`*_\"]{0,3}\s*(?:\(|:|=|–|—|- )"
+)
+_NO_PARAMETER: Final = frozenset({"none", "nothing", "n"})
+_TEXT: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+_GIVEN: Final = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_]\w*)\s*[=:](?!=)")
+
+PARTS: Final[Mapping[str, re.Pattern[str]]] = {
+    "AVAILABLE TOOLS": re.compile(r"\btools\b", re.IGNORECASE),
+    "DECISION TREE": re.compile(r"decision tree", re.IGNORECASE),
+    "DISAMBIGUATION": re.compile(r"disambiguat", re.IGNORECASE),
+    "EXAMPLES": re.compile(r"\bexamples\b", re.IGNORECASE),
+    "IMPORTANT RULES": re.compile(r"important rules", re.IGNORECASE),
+    "OUT-OF-CONTEXT": re.compile(r"out[ -]of[ -]context", re.IGNORECASE),
+    "FINAL NOTES": re.compile(r"final notes", re.IGNORECASE),
+}
+"""How the headings of the parts are told, in their order; before the first stands the goal, and
+between the first two a part for each tool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """Something that is wrong in a rules file."""
+
+    rule: str
+    """Name of what is wrong, the same for all of its kind."""
+
+    line: int | None
+    """Where, from 1 on; None: nowhere in particular."""
+
+    text: str
+    """One sentence that says it."""
+
+    mend: str
+    """One sentence that says how to mend it."""
+
+    breaks: bool = False
+    """Whether something does not work because of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Section:
+    title: str
+    line: int
+    text: str
+    """From its heading to the next of any kind."""
+
+
+def lacks(
+    rules: str,
+    *,
+    tools: Sequence[str],
+    schemas: Mapping[str, Mapping[str, Any]] | None,
+    variables: Collection[str],
+) -> Iterator[Lack]:
+    """What is wrong in the rules of an intent.
+
+    Args:
+        rules: The text, with its variables.
+        tools: The tools of the intent.
+        schemas: Input schemas of all tools there are, by name and by key; None: not known.
+        variables: Names that may stand in double braces.
+    """
+    sections = _sections(rules)
+    yield from _missing(rules, sections, tools)
+    yield from _misplaced(sections)
+    yield from _wrong_variables(rules, variables)
+    if schemas is not None:
+        yield from _wrong_parameters(rules, sections, tools, schemas)
+    for found in re.finditer(r"\bTODO\b.*", rules):
+        yield Lack(
+            rule="todo",
+            line=_line(rules, found.start()),
+            text=f"{found[0].strip()[:60]!r} still stands there.",
+            mend="Write what it asks for, or remove the line.",
+        )
+
+
+def _sections(rules: str) -> list[_Section]:
+    found = list(_HEADING.finditer(rules))
+    ends = [each.start() for each in found[1:]] + [len(rules)]
+    return [
+        _Section(
+            title=each["title"].strip(),
+            line=_line(rules, each.start()),
+            text=rules[each.start() : end],
+        )
+        for each, end in zip(found, ends, strict=True)
+    ]
+
+
+def _missing(rules: str, sections: Sequence[_Section], tools: Sequence[str]) -> Iterator[Lack]:
+    if not _GOAL.search(rules):
+        yield _no_part("the goal", "Begin with a line such as: **Goal**: Help with refunds.")
+    elif not _PROJECT.search(rules):
+        yield _no_part(
+            "the line with the project",
+            "Add it below the goal: **Current project**: {{PROJECT_NAME}}",
+        )
+    told = {_bare(name).casefold() for section in sections if (name := _tool_of(section))}
+    for part, pattern in PARTS.items():
+        if not any(pattern.search(each.title) and not _tool_of(each) for each in sections):
+            name = "missing-out-of-context" if part == "OUT-OF-CONTEXT" else "missing-part"
+            yield _no_part(f"the part {part}", f"Add a heading: ## {part}", rule=name)
+        elif part == "OUT-OF-CONTEXT":
+            yield from _missing_cases(rules)
+        if part == "AVAILABLE TOOLS":
+            for tool in tools:
+                if _bare(tool).casefold() not in told:
+                    yield _no_part(
+                        f"the part of the tool {tool!r}",
+                        f"Add a heading: ## TOOL {len(told) + 1}: {_bare(tool)}, with its purpose, "
+                        "parameters and an example below it.",
+                    )
+
+
+def _missing_cases(rules: str) -> Iterator[Lack]:
+    said = {
+        "1": "what to do with another topic: call processPrompt again",
+        "2": "what to say to a message that has nothing to do with it",
+    }
+    there = {each["number"] for each in _CASE.finditer(rules)}
+    for number, what in said.items():
+        if number not in there:
+            yield _no_part(
+                f"CASE {number} of the part OUT-OF-CONTEXT",
+                f"Add a heading: ### CASE {number}, and below it {what}.",
+                rule="missing-out-of-context",
+            )
+
+
+def _no_part(what: str, mend: str, *, rule: str = "missing-part") -> Lack:
+    return Lack(rule=rule, line=None, text=f"The rules lack {what}.", mend=mend)
+
+
+def _misplaced(sections: Sequence[_Section]) -> Iterator[Lack]:
+    last, before = -1, ""
+    for part, pattern in PARTS.items():
+        places = [
+            at
+            for at, section in enumerate(sections)
+            if pattern.search(section.title) and not _tool_of(section)
+        ]
+        later = [at for at in places if at > last]
+        if later:
+            last, before = later[0], part
+        elif places:
+            yield Lack(
+                rule="order-of-parts",
+                line=sections[places[0]].line,
+                text=f"The part {part} stands before {before}.",
+                mend=f"Move it behind {before}: models expect the parts in their order.",
+            )
+
+
+def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[Lack]:
+    template = Template(rules)
+    for name in template.unknown(dict.fromkeys(variables)):
+        yield Lack(
+            rule="unknown-variable",
+            line=_line(rules, rules.find(f"{{{{{name}}}}}")),
+            text=f"There is no variable {name!r}; it stays visible as it is.",
+            mend=f"Known: {', '.join(sorted(variables))}. Correct it, or add it under "
+            "[variables] in pack.toml.",
+            breaks=True,
+        )
+    lines = rules.splitlines()
+    for line in template.unclosed:
+        yield Lack(
+            rule="unclosed-variable",
+            line=line,
+            text=f"A variable is begun and not closed: {lines[line - 1].strip()!r:.60}.",
+            mend="Write it as {{NAME}}.",
+            breaks=True,
+        )
+
+
+def _wrong_parameters(
+    rules: str,
+    sections: Sequence[_Section],
+    tools: Sequence[str],
+    schemas: Mapping[str, Mapping[str, Any]],
+) -> Iterator[Lack]:
+    for section in sections:
+        name = _tool_of(section)
+        if not name:
+            continue
+        schema = schemas.get(name) or schemas.get(_bare(name))
+        if schema is None and not any(_bare(each) == _bare(name) for each in tools):
+            yield Lack(
+                rule="unknown-tool",
+                line=section.line,
+                text=f"There is no tool {name!r}.",
+                mend="Correct its name, or remove the part.",
+                breaks=True,
+            )
+        if schema is None:
+            continue
+        told = list(_parameters(section))
+        yield from _lacked(name, schema, told)
+        required: list[str] = [each for each in schema.get("required", []) if each]
+        for each in required:
+            if not any(each == one for one, _ in told) and not re.search(
+                rf"(?<!\w){re.escape(each)}(?!\w)", section.text
+            ):
+                yield Lack(
+                    rule="untold-parameter",
+                    line=section.line,
+                    text=f"The tool {name!r} needs {each!r}, and the rules do not say so.",
+                    mend=f"Add a line below its required parameters: - {each} (type): what it is.",
+                )
+    for tool in tools:
+        schema = schemas.get(tool) or schemas.get(_bare(tool))
+        if schema is not None:
+            yield from _lacked(_bare(tool), schema, list(_in_calls(rules, _bare(tool))))
+
+
+def _lacked(
+    name: str, schema: Mapping[str, Any], told: Sequence[tuple[str, int]]
+) -> Iterator[Lack]:
+    known = json_object(schema.get("properties"))
+    if not known and schema.get("additionalProperties", True) is not False:
+        return  # a schema that says nothing allows all
+    seen: set[str] = set()
+    for each, line in told:
+        if each not in known and each not in seen:
+            seen.add(each)
+            yield Lack(
+                rule="unknown-parameter",
+                line=line,
+                text=f"The tool {name!r} has no parameter {each!r}.",
+                mend=f"It has: {', '.join(known) or 'none'}. Correct or remove it.",
+                breaks=True,
+            )
+
+
+def _parameters(section: _Section) -> Iterator[tuple[str, int]]:
+    """Parameters that the part of a tool lists, each with its line."""
+    within = False
+    for number, line in enumerate(section.text.split("\n"), section.line):
+        if match := _PARAMETER.match(line) if within else None:
+            if match["name"].casefold() not in _NO_PARAMETER:
+                yield match["name"], number
+        elif _PARAMETERS.match(line):
+            within = True
+        elif line.strip() and not line.startswith((" ", "\t", "-", "*  ")):
+            within = False
+
+
+def _in_calls(rules: str, tool: str) -> Iterator[tuple[str, int]]:
+    """Parameters that examples give to a tool: `tool(name=...)`, `tool({"name": ...})`."""
+    for call in re.finditer(rf"(?<![\w.]){re.escape(tool)}\((?P<inside>[^()\n]*)\)", rules):
+        inside = call["inside"]
+        if inside.lstrip().startswith("{"):
+            inside = re.sub(r"\"(\w+)\"\s*:", r"\1:", inside)
+        for given in _GIVEN.finditer(_TEXT.sub("''", inside)):
+            yield given["name"], _line(rules, call.start())
+
+
+def _tool_of(section: _Section) -> str:
+    match = _TOOL_TITLE.match(section.title)
+    return match["name"].rstrip(":.-") if match else ""
+
+
+def _bare(tool: str) -> str:
+    """The tool's own name, without its server's."""
+    return tool.rpartition(":")[2]
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1

@@ -1,0 +1,315 @@
+"""Reading a pack's folder."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from stat import S_ISREG
+from typing import Final, TypeAlias, cast
+
+from toolgate.base.pack_files import (
+    MOST_BYTES,
+    PackFile,
+    PackTable,
+    Trying,
+    files_in,
+    files_named,
+    pack_table,
+)
+from toolgate.errors import PackError
+from toolgate.intents import read_intents
+from toolgate.packs.base import Pack
+from toolgate.types import Json, json_object
+
+__all__ = ["About", "Stamps", "files_of", "fingerprint", "load_pack", "read_about", "stamps_of"]
+
+_PACK_KEYS: Final = frozenset(
+    [
+        *("name", "version", "description", "variables", "out_of_context"),
+        *("lists", "live", "needs", "protect", "subject", "false_alarms", "threshold"),
+    ]
+)
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]*")
+_SUFFIX: Final = re.compile(r"\.[A-Za-z0-9_.-]+")
+_LIVE: Final = frozenset({"tables"})
+_LIVE_HINT: Final = "Write: tables, for the names of the tables and types of [connections]."
+_NEEDS: Final = frozenset({"connections"})
+_NO_CODE: Final = frozenset({"intents", "embeddings", "rules", "unsupported.txt"})
+_MADE: Final = frozenset({"__pycache__", "node_modules", "venv"})
+_TEXTS: Final = frozenset({".toml", ".txt", ".md", ".py", ".json", ".list"})
+_MOST_FILES: Final = 5_000
+
+Stamps: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""Path, time, size and number of each file."""
+
+
+def load_pack(folder: Path, *, dev: bool = False) -> Pack:
+    """A pack from its folder.
+
+    A file that cannot be used is left out, and `Pack.problems` names it, the line and the reason.
+
+    Args:
+        folder: The pack's folder.
+        dev: Whether intents that are marked `dev = true` are taken too.
+
+    Raises:
+        PackError: The folder or its `pack.toml` cannot be used.
+    """
+    problems: list[str] = []
+
+    def report(error: PackError) -> None:
+        # Names of files need not be text.
+        problems.append(str(error).encode(errors="replace").decode())
+
+    folder = folder.absolute()
+    table = pack_table(folder)
+    about = _about(table, folder)
+    read = read_intents(folder, report=report, table=table)
+    trying = Trying(report)
+    rules = _rules(folder, trying)
+    texts = _texts(folder, trying)
+    servers = _servers(folder, trying)
+    intents = tuple(intent for intent in read.intents if dev or not intent.dev)
+    return Pack(
+        name=about.name,
+        version=about.version,
+        description=about.description,
+        folder=folder,
+        fingerprint=fingerprint(folder),
+        intents=intents,
+        intent_files=read.files,
+        unsupported=read.unsupported,
+        limits=read.limits,
+        own_limits=read.own_limits,
+        rules={name: text for name, (_, text) in rules.items()},
+        rule_files={name: path for name, (path, _) in rules.items()},
+        variables=about.variables,
+        out_of_context=about.out_of_context,
+        live=about.live,
+        needs=about.needs,
+        protected=about.protected,
+        protection=about.protection,
+        modules=_modules(folder, trying),
+        texts=texts,
+        resources=_resources(folder),
+        servers=servers,
+        code=fingerprint(folder, but=_NO_CODE),
+        problems=tuple(problems),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What `pack.toml` says of a pack as a whole."""
+
+    name: str
+    """The name of the pack."""
+    version: str = ""
+    """Its version."""
+    description: str = ""
+    """One line for people."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Values for its rules, by name."""
+    out_of_context: str = ""
+    """What a model is told where a request does not belong to the pack."""
+    live: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Lists that grow by what is connected."""
+    needs: tuple[str, ...] = ()
+    """What must be there for the pack to apply, such as `connections`."""
+    protected: tuple[str, ...] = ()
+    """Suffixes of files that only its tools may change."""
+    protection: str = ""
+    """Hint for a call that would change such a file."""
+
+
+def read_about(folder: Path) -> About:
+    """What `pack.toml` says of the pack as a whole.
+
+    Raises:
+        PackError: It cannot be used.
+    """
+    return _about(pack_table(folder), folder)
+
+
+def _about(table: PackTable, folder: Path) -> About:
+    table.only(_PACK_KEYS)
+    name = table.take("name", str, folder.name)
+    if not _NAME.fullmatch(name) or "__" in name:
+        table.fail(
+            "name",
+            f"a pack cannot be called {name!r}",
+            "A name has 1 to 32 letters, digits, dots, hyphens and underscores, no two of these "
+            'side by side; write: name = "..."',
+        )
+    given = table.sub("variables")
+    for key in given.content:
+        if not _VARIABLE.fullmatch(key):
+            given.fail(key, f"a variable cannot be called {key!r}", "Write it as COMPANY_NAME.")
+    live = table.sub("live")
+    for key in live.content:
+        if live.take(key, str, "") not in _LIVE:
+            live.fail(
+                key, f"there is nothing live that is called {live.content[key]!r}", _LIVE_HINT
+            )
+    needs = tuple(table.strings("needs"))
+    if not _NEEDS.issuperset(needs):
+        table.fail("needs", f"tools cannot need {needs!r}", 'Write: needs = ["connections"]')
+    protect = table.sub("protect")
+    protect.only(frozenset({"suffixes", "hint"}))
+    suffixes = protect.strings("suffixes")
+    if not all(_SUFFIX.fullmatch(each) for each in suffixes):
+        protect.fail("suffixes", f"files cannot end with {suffixes!r}", 'Write: [".rel", ".val"]')
+    return About(
+        name=name,
+        version=table.take("version", str, ""),
+        description=table.take("description", str, ""),
+        variables={key: given.take(key, str, "") for key in given.content},
+        out_of_context=table.take("out_of_context", str, ""),
+        live={key: live.take(key, str, "") for key in live.content},
+        needs=needs,
+        protected=tuple(each.lower() for each in suffixes),
+        protection=protect.take("hint", str, ""),
+    )
+
+
+def _rules(folder: Path, trying: Trying) -> dict[str, tuple[Path, str]]:
+    """File and text of the rules by intent, without case."""
+    home = folder / "rules"
+    found: dict[str, tuple[Path, str]] = {}
+    with trying:
+        for path in _rule_files(folder, home, trying):
+            with trying:
+                name = path.stem.casefold()
+                if name in found:
+                    PackFile(path).fail(
+                        None,
+                        f"there are rules for {path.stem!r} already, in {found[name][0].name}",
+                        "Put both into one file.",
+                    )
+                found[name] = (path, PackFile(path).prose())
+    return found
+
+
+def _rule_files(folder: Path, home: Path, trying: Trying) -> list[Path]:
+    for place in (home, folder):
+        manifest = place / "rules.list"
+        if manifest.is_file():
+            return files_named(manifest, home, ".md", trying)
+    return files_in(home, ".md")
+
+
+def _modules(folder: Path, trying: Trying) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for name in ("tools", "proxies", "prompts", "resources"):
+        with trying:
+            found += [
+                path for path in files_in(folder / name, ".py") if not path.name.startswith("_")
+            ]
+    return tuple(found)
+
+
+def _texts(folder: Path, trying: Trying) -> dict[str, str]:
+    """The prompts for clients."""
+    found: dict[str, str] = {}
+    with trying:
+        for path in files_in(folder / "prompts", ".md"):
+            with trying:
+                found[path.stem] = PackFile(path).prose()
+    return found
+
+
+def _resources(folder: Path) -> tuple[Path, ...]:
+    home = folder / "resources"
+    return tuple(
+        Path(entry.path)
+        for entry in files_of(home)
+        if entry.is_file() and not entry.name.endswith(".py")
+    )
+
+
+def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
+    """The servers that a pack brings along, as they are written."""
+    path = folder / "servers.json"
+    with trying:
+        if not path.is_file():
+            return {}
+        file = PackFile(path)
+        try:
+            read: object = json.loads(file.text)
+        except json.JSONDecodeError as error:
+            file.fail(error.lineno, f"this is no valid JSON: {error.msg}", "Correct the line.")
+        except RecursionError:
+            file.fail(None, "it is nested too deeply", "Correct it.")
+        table = json_object(read)
+        servers: object = table.get("mcpServers", table)
+        if not isinstance(read, dict) or not isinstance(servers, dict):
+            file.fail(None, "it has no servers", 'Expected: {"mcpServers": {"NAME": {...}}}.')
+        found = cast("Json", servers)
+        for name, config in found.items():
+            if not isinstance(config, dict):
+                file.fail(file.line(name), f"the server {name!r} is no object", "Correct it.")
+        return found
+    return {}
+
+
+def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """All files below a folder, sorted; hidden ones and what tools have made are none."""
+    pending = [str(folder)]
+    count = 0
+    while pending:
+        place = pending.pop()
+        try:
+            with os.scandir(place) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError:
+            continue  # whoever reads the files of it says so
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _MADE:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
+            elif count < _MOST_FILES:
+                count += 1
+                yield entry
+
+
+def stamps_of(folder: Path) -> Stamps:
+    """What tells whether files of a pack have changed, without reading them."""
+    found: list[tuple[str, int, int, int]] = []
+    for entry in files_of(folder):
+        try:
+            stat = entry.stat()
+        except OSError:
+            continue
+        found.append((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(found)
+
+
+def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
+    """A hash of the files of a pack: of what it reads the contents, of others when they changed.
+
+    Args:
+        folder: The pack's folder.
+        but: Files and folders right in it that do not count.
+    """
+    made = blake2b(digest_size=16)
+    for entry in files_of(folder):
+        path = Path(entry.path)
+        parts = path.relative_to(folder).parts
+        if parts[0] in but:
+            continue
+        made.update("/".join(parts).encode(errors="surrogateescape") + b"\0")
+        try:
+            stat = entry.stat()
+            if path.suffix in _TEXTS and S_ISREG(stat.st_mode) and stat.st_size <= MOST_BYTES:
+                made.update(path.read_bytes())
+            else:
+                made.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+        except OSError as error:
+            made.update(f"{error.errno}".encode())
+        made.update(b"\0")
+    return made.hexdigest()

@@ -1,0 +1,509 @@
+"""All packs of a gateway: read, watched, and exchanged as a whole."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import anyio
+from anyio import to_thread
+
+from toolgate.base.names import fold
+from toolgate.errors import PackError
+from toolgate.packs.base import Pack
+from toolgate.packs.discovery import Origin, Place, find_packs, is_on_by_default
+from toolgate.packs.reader import About, Stamps, load_pack, read_about, stamps_of
+from toolgate.packs.server import PackHost, PackServer
+from toolgate.settings import PackSettings
+from toolgate.types import Json, ServerSpec
+from toolgate.upstream import ToolServices
+
+__all__ = ["PackSet", "PackState", "Packs", "no_services"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackState:
+    """A pack that was found, and how it is with it."""
+
+    name: str
+    """Its name; that of its folder where it cannot be read."""
+
+    folder: Path
+    """Where it is."""
+
+    origin: Origin
+    """How it was found."""
+
+    on: bool
+    """Whether it is used."""
+
+    version: str = ""
+    """As its `pack.toml` says."""
+
+    description: str = ""
+    """One sentence for people."""
+
+    pack: Pack | None = None
+    """What is used of it; None: it is off, or cannot be used at all."""
+
+    is_kept: bool = False
+    """Whether `pack` is an earlier version, since the present files cannot be used."""
+
+    problems: tuple[str, ...] = ()
+    """What is wrong with its files, each with file, line and reason."""
+
+    def shown(self) -> Json:
+        """As programs are told of it."""
+        intents = self.pack.intents if self.pack is not None else ()
+        return {
+            "name": self.name,
+            "version": self.version,
+            "description": self.description,
+            "origin": self.origin,
+            "folder": str(self.folder),
+            "on": self.on,
+            "is_kept": self.is_kept,
+            "intents": [intent.name for intent in intents],
+            "prompts": sum(len(lines) for each in intents for lines in each.prompts.values()),
+            "rules": len(self.pack.rules) if self.pack is not None else 0,
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackSet:
+    """The packs at one time; nothing of it changes."""
+
+    version: str = ""
+    """Different whenever a pack in use is."""
+
+    states: tuple[PackState, ...] = ()
+    """Everything that was found, in use or not; the first of two with one name is used."""
+
+    @property
+    def packs(self) -> tuple[Pack, ...]:
+        """The packs in use; no two have a name or an intent in common."""
+        return tuple(state.pack for state in self.states if state.pack is not None)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with any of them."""
+        return tuple(problem for state in self.states for problem in state.problems)
+
+    def pack(self, name: str) -> Pack | None:
+        """The pack of this name, if it is in use."""
+        return next((pack for pack in self.packs if pack.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What was read of a place, and when that was."""
+
+    stamps: Stamps
+    about: About
+    pack: Pack | None = None
+    is_kept: bool = False
+    problems: tuple[str, ...] = field(default=())
+
+
+class Packs:
+    """The packs of a gateway.
+
+    ```python
+    packs = Packs(settings.packs, cwd=Path.cwd())
+    await packs.look()
+    packs.current.packs
+    ```
+    """
+
+    def __init__(
+        self,
+        settings: PackSettings,
+        *,
+        cwd: Path,
+        services: Callable[[Pack], ToolServices] | None = None,
+        connections: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """Name the places; nothing is read yet.
+
+        Args:
+            settings: Which packs are wanted.
+            cwd: Where Toolgate runs.
+            services: Gives what the tools of a pack may use; None: no code of packs is run.
+            connections: Tables of the databases: code that needs some runs again when they change.
+        """
+        self._settings = settings
+        self._connections = connections
+        self._cwd = cwd
+        self._services = services
+        self._current = PackSet()
+        self._found = self._told = PackSet()
+        self._read: dict[Path, _Read] = {}
+        self._servers: dict[str, PackServer] = {}
+        self._hosts: dict[str, PackHost] = {}
+        self._refused: dict[str, tuple[object, tuple[str, ...]]] = {}
+        self._gone: list[PackServer] = []
+        self._listeners: list[Callable[[PackSet], Awaitable[None]]] = []
+        self._looking = anyio.Lock()
+        self._telling: set[asyncio.Task[None]] = set()
+
+    @property
+    def current(self) -> PackSet:
+        """The packs now; hold on to it for the time of a request."""
+        return self._current
+
+    def on_change(self, listener: Callable[[PackSet], Awaitable[None]]) -> Callable[[], None]:
+        """Have a function awaited with the new packs after a change; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def become(
+        self, settings: PackSettings, connections: Mapping[str, object] = MappingProxyType({})
+    ) -> bool:
+        """Take new settings and databases over, and look."""
+        self._settings, self._connections = settings, connections
+        return await self.look()
+
+    async def look(self) -> bool:
+        """Read what is new since the last time.
+
+        All packs are exchanged at once. Of a pack with a file that cannot be used, the version
+        before is kept, if that had none; nothing of it raises.
+
+        Gives:
+            Whether anything is different.
+        """
+        async with self._looking:
+            self._found, self._read = await to_thread.run_sync(
+                _look, self._settings, self._cwd, self._read
+            )
+            found = await self._with_servers(self._found)
+            hosted = {name: host.version for name, host in self._hosts.items()}
+            if found == self._told and hosted == self._servers:
+                return False
+            await self._exchange(found)
+            return True
+
+    async def load(self) -> None:
+        """Run the code of all packs now instead of when it is first needed."""
+        for server in list(self._servers.values()):
+            await server.load()
+        while self._telling:
+            await asyncio.wait(self._telling)
+
+    def specs(self, taken: Collection[str], *, has_connections: bool) -> list[ServerSpec]:
+        """The servers of all packs: their own, and those that they bring along.
+
+        Args:
+            taken: Names of other servers, which go first; a server of a pack that is called like
+                one of them is left out, and the log says so.
+            has_connections: Whether there are databases; packs that need some are left out else.
+        """
+        specs: list[ServerSpec] = []
+        places = {fold(name): "the configuration" for name in taken}
+        known = self._current.problems
+        states = list(self._told.states)
+        for at, state in enumerate(states):
+            pack = state.pack
+            server = self._servers.get(state.name) if pack is not None else None
+            if pack is None or server is None:
+                continue
+            if "connections" in pack.needs and not has_connections:
+                continue
+            twice: list[str] = []
+            for spec in server.specs(self._hosts[state.name].target):
+                where = places.get(fold(spec.name))
+                if where is None:
+                    places[fold(spec.name)] = f"the pack {pack.name!r}"
+                    specs.append(spec)
+                    continue
+                twice.append(
+                    f"{spec.source}: there is a server {spec.name!r} already, from {where}; the "
+                    "one of the pack is left out. Give one of them another name."
+                )
+            for problem in twice:
+                if problem not in known:
+                    log.error("pack %s: %s", state.name, problem)
+            states[at] = replace(state, problems=(*state.problems, *twice))
+        self._current = replace(self._told, states=tuple(states))
+        return specs
+
+    async def aclose(self) -> None:
+        """End what tells of changes, and let go of the code."""
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
+        for server in self._servers.values():
+            server.forget()
+
+    def _hosted(self) -> list[PackHost]:
+        """The hosts whose version is another one now."""
+        changed: list[PackHost] = []
+        for name, server in self._servers.items():
+            host = self._hosts.setdefault(name, PackHost())
+            if host.version is not server:
+                host.version = server
+                changed.append(host)
+        self._hosts = {name: self._hosts[name] for name in self._servers}
+        return changed
+
+    async def _with_servers(self, found: PackSet) -> PackSet:
+        """The same, with code that works: where new code does not, the pack stays as it was."""
+        if self._services is None:
+            return found
+        states: list[PackState] = []
+        servers: dict[str, PackServer] = {}
+        for state in found.states:
+            if state.pack is None or not (state.pack.has_server or state.pack.servers):
+                states.append(state)
+                continue
+            server, problems = await self._server(state.pack, self._services)
+            servers[server.pack.name] = server
+            is_old = server.pack.code != state.pack.code
+            states.append(
+                replace(
+                    state,
+                    pack=server.pack if is_old else state.pack,
+                    is_kept=state.is_kept or is_old,
+                    problems=(*state.problems, *problems),
+                )
+            )
+        for name, server in self._servers.items():
+            if servers.get(name) is not server:
+                self._gone.append(server)
+        self._servers = servers
+        return _set_of(states)
+
+    async def _server(
+        self, pack: Pack, services: Callable[[Pack], ToolServices]
+    ) -> tuple[PackServer, tuple[str, ...]]:
+        """The server of a pack, and what is wrong with its code as it is now."""
+        needed = self._connections if "connections" in pack.needs else None
+        key = (pack.folder, pack.code, repr(self._settings.options.get(pack.name)), needed)
+        old = self._servers.get(pack.name)
+        if old is not None and old.key == key:
+            return old, old.problems
+        refused = self._refused.get(pack.name)
+        if old is not None and refused is not None and refused[0] == key:
+            return old, refused[1]
+        new = PackServer(pack, key=key, services=services(pack), on_news=self._on_news)
+        if old is None or old.problems or old.key[0] != pack.folder:
+            return new, ()
+        await new.load()
+        if not new.problems:
+            return new, ()
+        self._refused[pack.name] = (key, new.problems)
+        new.forget()
+        return old, new.problems
+
+    def _on_news(self) -> None:
+        task = asyncio.create_task(self._retell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _retell(self) -> None:
+        """Servers were added by code, or it could not be used: that is known only now."""
+        async with self._looking:
+            await self._exchange(await self._with_servers(self._found))
+
+    async def _exchange(self, found: PackSet) -> None:
+        before, self._told = self._told, found
+        self._current = found
+        for state in found.states:
+            kept = " The version before is in use." if state.is_kept else ""
+            for problem in state.problems:
+                if problem not in before.problems:
+                    log.error("pack %s: %s%s", state.name, problem, kept)
+        changed = self._hosted()
+        for listener in list(self._listeners):
+            await listener(found)
+        for host in changed:
+            await host.target.renew()
+        if found.version != before.version:
+            log.info("packs read", extra={"packs": ", ".join(each.name for each in found.packs)})
+        while self._gone:
+            self._gone.pop().forget()
+
+    async def watch(self, *, stop: anyio.Event, interval_s: float = _LOOK_S) -> None:
+        """Look again whenever files have changed, once they have been still for one interval.
+
+        Packs that ship or are installed are not watched, except with `[packs] dev`.
+        """
+        known: Stamps | None = None
+        before: Stamps = ()
+        while not stop.is_set():
+            stamps = await to_thread.run_sync(_watched, self._settings, self._cwd)
+            if known is None or (stamps != known and stamps == before):
+                known = stamps
+                try:
+                    await self.look()
+                except Exception:  # whatever is wrong now, later changes must still be seen
+                    log.exception("packs cannot be read")
+            before = stamps
+            with anyio.move_on_after(interval_s):
+                await stop.wait()
+
+
+def _set_of(states: Iterable[PackState]) -> PackSet:
+    found = PackSet(states=tuple(states))
+    version = blake2b(digest_size=16)
+    for pack in found.packs:
+        intents = ",".join(intent.name for intent in pack.intents)
+        version.update(f"{pack.name}\0{pack.fingerprint}\0{intents}\0".encode(errors="replace"))
+    return replace(found, version=version.hexdigest())
+
+
+def no_services(pack: Pack) -> ToolServices:  # noqa: ARG001 -- as `Packs` asks for them
+    """What tools may use where nobody will call them: their code can be tried."""
+    return ToolServices()
+
+
+def _look(
+    settings: PackSettings, cwd: Path, known: Mapping[Path, _Read]
+) -> tuple[PackSet, dict[Path, _Read]]:
+    read: dict[Path, _Read] = {}
+    states: list[PackState] = []
+    for place in find_packs(settings.paths, cwd=cwd):
+        if place.problem:
+            states.append(_missing(place))
+            continue
+        each = _read(place, known.get(place.folder), settings)
+        read[place.folder] = each
+        states.append(_state(place, each, settings))
+    states = _settled(states)
+    missing = {*settings.enable, *settings.disable} - {state.name for state in states}
+    states += [_unknown(name, states) for name in sorted(missing)]
+    return _set_of(states), read
+
+
+def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
+    """A place anew, if anything there is different; of a pack that is off, what it is about."""
+    stamps = stamps_of(place.folder)
+    try:
+        about = _about(place.folder, stamps)
+        on = _is_on(about.name, place, settings)
+        stamps = (*stamps, (f"{on} {settings.dev}", 0, 0, 0))
+        if before is not None and before.stamps == stamps:
+            return before
+        if not on:
+            return _Read(stamps=stamps, about=about)
+        pack = _loaded(place.folder, stamps, dev=settings.dev)
+    except PackError as error:
+        about = before.about if before is not None else About(name=place.folder.name)
+        kept = before.pack if before is not None else None
+        return _Read(
+            stamps=stamps,
+            about=about,
+            pack=kept,
+            is_kept=kept is not None,
+            problems=(str(error),),
+        )
+    was_whole = before is not None and (before.is_kept or not before.problems)
+    if pack.problems and before is not None and before.pack is not None and was_whole:
+        return replace(before, stamps=stamps, is_kept=True, problems=pack.problems)
+    return _Read(stamps=stamps, about=about, pack=pack, problems=pack.problems)
+
+
+@lru_cache(maxsize=32)
+def _about(folder: Path, stamps: Stamps) -> About:
+    del stamps
+    return read_about(folder)
+
+
+@lru_cache(maxsize=8)
+def _loaded(folder: Path, stamps: Stamps, *, dev: bool) -> Pack:
+    """A pack; gateways of one process share it as long as its files stay as they are."""
+    del stamps
+    return load_pack(folder, dev=dev)
+
+
+def _is_on(name: str, place: Place, settings: PackSettings) -> bool:
+    by_default = is_on_by_default(name, place.origin)
+    return name not in settings.disable and (by_default or name in settings.enable)
+
+
+def _state(place: Place, read: _Read, settings: PackSettings) -> PackState:
+    return PackState(
+        name=read.about.name,
+        folder=place.folder,
+        origin=place.origin,
+        on=_is_on(read.about.name, place, settings),
+        version=read.about.version,
+        description=read.about.description,
+        pack=read.pack,
+        is_kept=read.is_kept,
+        problems=read.problems,
+    )
+
+
+def _settled(states: list[PackState]) -> list[PackState]:
+    """The same without names or intents that stand twice."""
+    owners: dict[str, Path] = {}
+    intents: dict[str, Pack] = {}
+    settled: list[PackState] = []
+    for state in states:
+        pack, problems = state.pack, list(state.problems)
+        if pack is None:
+            settled.append(state)
+            continue
+        if pack.name.casefold() in owners:
+            problems.append(
+                f"{pack.folder}: there is a pack {pack.name!r} already, in "
+                f"{owners[pack.name.casefold()]}; this one is left out. Give one of them another "
+                "name in its pack.toml."
+            )
+            settled.append(replace(state, pack=None, on=False, problems=tuple(problems)))
+            continue
+        owners[pack.name.casefold()] = pack.folder
+        taken = [each for each in pack.intents if each.name.casefold() in intents]
+        for intent in taken:
+            other = intents[intent.name.casefold()]
+            problems.append(
+                f"{pack.intent_files.get(intent.name, pack.folder)}: the intent {intent.name!r} is "
+                f"in the pack {other.name!r} already ({other.folder}); this one is left out. Give "
+                "one of them another name, or disable one pack."
+            )
+        if taken:
+            pack = replace(pack, intents=tuple(each for each in pack.intents if each not in taken))
+        intents |= {each.name.casefold(): pack for each in pack.intents}
+        settled.append(replace(state, pack=pack, problems=tuple(problems)))
+    return settled
+
+
+def _missing(place: Place) -> PackState:
+    return PackState(
+        name=place.folder.name,
+        folder=place.folder,
+        origin=place.origin,
+        on=False,
+        problems=(place.problem,),
+    )
+
+
+def _unknown(name: str, states: Collection[PackState]) -> PackState:
+    there = ", ".join(dict.fromkeys(state.name for state in states)) or "none"
+    problem = PackError(
+        f"The settings name the pack {name!r}, which was not found.",
+        allowed=f"Found: {there}.",
+        hint="Correct packs.enable or packs.disable, or add its folder to packs.paths.",
+    )
+    return PackState(
+        name=name, folder=Path(name), origin="setting", on=False, problems=(str(problem),)
+    )
+
+
+def _watched(settings: PackSettings, cwd: Path) -> Stamps:
+    return tuple(
+        stamp
+        for place in find_packs(settings.paths, cwd=cwd, local=not settings.dev)
+        for stamp in ((str(place.folder), 0, 0, 0), *stamps_of(place.folder))
+    )

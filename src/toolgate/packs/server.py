@@ -1,0 +1,284 @@
+"""What a pack offers to clients: its tools, prompts and resources, as one server."""
+
+import inspect
+import logging
+import mimetypes
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+import anyio
+from anyio import to_thread
+
+from toolgate.base.installation import install_hint
+from toolgate.errors import PackError, SettingError, ToolgateError
+from toolgate.packs.base import Pack
+from toolgate.packs.modules import PackModules
+from toolgate.settings import server_spec
+from toolgate.types import Json, ServerSpec
+from toolgate.upstream import (
+    FunctionTool,
+    LocalParts,
+    LocalPrompt,
+    LocalResource,
+    LocalServer,
+    ToolServices,
+    tools_of,
+)
+
+__all__ = ["PackHost", "PackServer"]
+
+log = logging.getLogger(__name__)
+
+_MODULE_S: Final = 30.0
+"""Seconds that a module may take to be imported, and again to register."""
+
+
+class PackServer:
+    """One version of a pack as a server; its code runs when it is first connected."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        *,
+        key: tuple[object, ...],
+        services: ToolServices,
+        on_news: Callable[[], None],
+    ) -> None:
+        """Make one; nothing of the pack runs yet.
+
+        Args:
+            pack: The pack.
+            key: What tells this version from others.
+            services: What its tools may use.
+            on_news: Called when code of it has added servers, or could not be used.
+        """
+        self.pack = pack
+        self.key = key
+        self.problems: tuple[str, ...] = ()
+        self.added: dict[str, Json] = {}
+        """Servers that its code has added, by name."""
+        self._services = services
+        self._on_news = on_news
+        self._modules = PackModules(pack.name, pack.folder)
+        self._parts: LocalParts | None = None
+        self._loading = anyio.Lock()
+
+    def specs(self, target: LocalServer) -> list[ServerSpec]:
+        """The server itself, and those that the pack brings along.
+
+        Args:
+            target: What gives the parts of the pack, this version's or later ones'.
+        """
+        found: list[ServerSpec] = []
+        if self.pack.has_server:
+            found.append(
+                ServerSpec(
+                    name=self.pack.name,
+                    kind="inprocess",
+                    options={"target": target},
+                    era="handshake",
+                    source=str(self.pack.folder),
+                )
+            )
+        file = self.pack.folder / "servers.json"
+        found += [_spec(name, each, file) for name, each in self.pack.servers.items()]
+        found += [_spec(name, each, self.pack.folder) for name, each in self.added.items()]
+        return found
+
+    async def load(self) -> LocalParts:
+        """Run the code of the pack once; what cannot be used is left out and is a problem."""
+        async with self._loading:
+            if self._parts is None:
+                gathered = _Gathered(self.pack, self._modules, self._services)
+                await gathered.run()
+                self._parts = gathered.parts()
+                self.problems = tuple(gathered.problems)
+                self.added = gathered.added
+                if self.added or self.problems:
+                    self._on_news()
+            return self._parts
+
+    def forget(self) -> None:
+        """Let go of its modules, once nothing is called in it any more."""
+        self._modules.forget()
+
+
+class PackHost:
+    """Where the server of a pack lives while one version of it follows another."""
+
+    def __init__(self) -> None:
+        """Make one that has no version yet."""
+        self.version: PackServer | None = None
+        self.target = LocalServer(self._load)
+
+    async def _load(self) -> LocalParts:
+        assert self.version is not None
+        return await self.version.load()
+
+
+class _Gathered:
+    """What the modules of a pack register."""
+
+    def __init__(self, pack: Pack, modules: PackModules, services: ToolServices) -> None:
+        self.problems: list[str] = []
+        self.added: dict[str, Json] = {}
+        self._pack = pack
+        self._modules = modules
+        self._services = services
+        self._tools: dict[str, tuple[FunctionTool, Path]] = {}
+        self._server: Any = None
+        self._registered: dict[str, Path] = {}
+
+    async def run(self) -> None:
+        """All modules, in their order."""
+        for path in self._pack.modules:
+            try:
+                with anyio.fail_after(_MODULE_S):
+                    module = await to_thread.run_sync(
+                        self._modules.load, path, abandon_on_cancel=True
+                    )
+                await self._take(module, path)
+            except TimeoutError:
+                self._left_out(path, f"it takes longer than {_MODULE_S:g} s to load")
+            except ToolgateError as error:
+                self._left_out(path, str(error))
+            except (Exception, SystemExit) as error:
+                log.debug("module of a pack not loaded", exc_info=True)
+                self._left_out(path, _reason(error, self._pack.folder), line=_line(error, path))
+
+    def parts(self) -> LocalParts:
+        """All that was found."""
+        pack = self._pack
+        return LocalParts(
+            name=pack.name,
+            tools=tuple(each for each, _ in self._tools.values()),
+            prompts=tuple(_prompt(name, text, pack) for name, text in pack.texts.items()),
+            resources=tuple(_resource(path, pack) for path in pack.resources),
+            services=self._services,
+            server=self._server,
+        )
+
+    async def _take(self, module: ModuleType, path: Path) -> None:
+        own = tools_of(module)
+        register: object = getattr(module, "register", None)
+        servers: object = getattr(module, "servers", None)
+        if not own and not callable(register) and not callable(servers):
+            self._left_out(
+                path,
+                "it has neither a function marked with @tool nor a function register or servers. "
+                "Let its name begin with _ if others import it",
+            )
+            return
+        for each in own:
+            _ = each.definition  # one that cannot be described is said now and not in a listing
+        for each in own:
+            if each.name in self._tools:
+                self._twice("tool", each.name, path, self._tools[each.name][1])
+                continue
+            self._tools[each.name] = (each, path)
+        if callable(servers):
+            with anyio.fail_after(_MODULE_S):
+                brought = await to_thread.run_sync(servers, self._services, abandon_on_cancel=True)
+            self._bring(cast("Mapping[str, Json]", brought), path)
+        if callable(register):
+            await self._register(register, path)
+
+    async def _register(self, register: Callable[..., Any], path: Path) -> None:
+        if find_spec("fastmcp") is None:
+            raise PackError(
+                "register(mcp) needs the library 'fastmcp', which is not installed.",
+                hint=install_hint("fastmcp"),
+            )
+        library = await to_thread.run_sync(import_module, "toolgate.packs.fastmcp")
+        added: dict[str, Json] = {}
+        server = library.new_server(self._pack.name, added.__setitem__)
+        call = library.registration(register, server)
+        with anyio.fail_after(_MODULE_S):
+            if inspect.iscoroutinefunction(register):
+                await call()
+            else:
+                found = await to_thread.run_sync(call, abandon_on_cancel=True)
+                if inspect.isawaitable(found):
+                    await found
+        self._bring(added, path)
+        for name in [each.name for each in await server.list_tools()]:
+            if name in self._tools or name in self._registered:
+                other = self._registered.get(name) or self._tools[name][1]
+                self._twice("tool", name, path, other)
+                server.disable(names={name})
+            else:
+                self._registered[name] = path
+        if self._server is None:
+            self._server = library.new_server(self._pack.name, added.__setitem__)
+        self._server.mount(server)
+
+    def _bring(self, added: Mapping[str, Json], path: Path) -> None:
+        for name, config in added.items():
+            server_spec(name, config)  # raises for a key that is none
+            if name in self.added:
+                self._left_out(path, f"there is a server {name!r} already")
+            else:
+                self.added[name] = config
+
+    def _twice(self, kind: str, name: str, path: Path, other: Path) -> None:
+        self._left_out(path, f"the {kind} {name!r} is in {other.name} already; the first counts")
+
+    def _left_out(self, path: Path, reason: str, *, line: int | None = None) -> None:
+        where = "" if line is None else f":{line}"
+        self.problems.append(f"{path}{where}: {reason.rstrip('.')}.")
+
+
+def _spec(name: str, config: Mapping[str, Any], source: Path) -> ServerSpec:
+    """A server that a pack brings along; one that cannot be used says why."""
+    folder = source if source.is_dir() else source.parent
+    try:
+        return server_spec(name, config, source=str(source), folder=folder)
+    except SettingError as error:
+        return ServerSpec(
+            name=name, kind="stdio", enabled=False, problem=str(error), source=str(source)
+        )
+
+
+def _prompt(name: str, text: str, pack: Pack) -> LocalPrompt:
+    for variable, value in pack.variables.items():
+        text = text.replace(f"{{{{{variable}}}}}", value)
+    first = text.lstrip().partition("\n")[0]
+    return LocalPrompt(
+        name=name,
+        text=text.strip(),
+        description=first.lstrip("#").strip() if first.startswith("#") else "",
+    )
+
+
+def _resource(path: Path, pack: Pack) -> LocalResource:
+    below = path.relative_to(pack.folder / "resources").as_posix()
+    guessed = "text/markdown" if path.suffix == ".md" else mimetypes.guess_type(path.name)[0]
+    return LocalResource(
+        uri=f"pack://{pack.name}/{below}",
+        path=path,
+        mime_type=guessed or "application/octet-stream",
+    )
+
+
+def _reason(error: BaseException, folder: Path) -> str:
+    """What went wrong, in one line without the place of the pack."""
+    said = " ".join(str(error).split()).replace(f"{folder}/", "")
+    kind = type(error).__name__
+    return f"{kind}: {said[:300]}" if said else kind
+
+
+def _line(error: BaseException, path: Path) -> int | None:
+    """The line of a file that an error is about."""
+    if isinstance(error, SyntaxError):
+        return error.lineno if error.filename == str(path) else None
+    line: int | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

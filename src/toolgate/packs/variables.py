@@ -1,0 +1,115 @@
+"""What packs find out while Toolgate runs, for the variables of their rules.
+
+A pack's `variables.py` has one function, sync or async:
+
+```python
+from toolgate import Context
+
+
+def variables(context: Context) -> dict[str, str]:
+    return {"ACTIVE_SOLUTION": open_solution(context.settings)}
+```
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import anyio
+from anyio import to_thread
+
+from toolgate.packs.base import Pack
+from toolgate.packs.modules import PackModules
+from toolgate.types import Caller
+from toolgate.upstream import ToolContext, ToolServices
+
+__all__ = ["LiveVariables"]
+
+log = logging.getLogger(__name__)
+
+_FILE: Final = "variables.py"
+
+
+class LiveVariables:
+    """The live variables of all packs; what did not change is not loaded again."""
+
+    def __init__(self, services: Callable[[Pack], ToolServices]) -> None:
+        """Make one.
+
+        Args:
+            services: Gives what the code of a pack may use.
+        """
+        self._services = services
+        self._sources: dict[str, _Source] = {}
+
+    def of(self, packs: Iterable[Pack]) -> "Mapping[str, _Source]":
+        """Where the live variables of each pack come from, of those that have some."""
+        before, self._sources = self._sources, {}
+        for pack in packs:
+            if not (pack.folder / _FILE).is_file():
+                continue
+            known = before.get(pack.name)
+            if known is None or known.version != (pack.folder, pack.fingerprint):
+                known = _Source(pack, self._services)
+            self._sources[pack.name] = known
+        for name, source in before.items():
+            if self._sources.get(name) is not source:
+                source.forget()
+        return dict(self._sources)
+
+    def forget(self) -> None:
+        """Let go of the code."""
+        self.of(())
+
+
+class _Source:
+    """The live variables of one version of a pack; its code runs when they are first needed."""
+
+    def __init__(self, pack: Pack, services: Callable[[Pack], ToolServices]) -> None:
+        self.version: tuple[Path, str] = (pack.folder, pack.fingerprint)
+        self._pack = pack
+        self._services = services
+        self._modules = PackModules(pack.name, pack.folder)
+        self._function: Callable[..., Any] | None = None
+        self._is_broken = False
+        self._loading = anyio.Lock()
+
+    async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
+        """What the pack says now; nothing if its code cannot be used, which is logged once."""
+        del names  # one call tells all that it knows
+        function = await self._loaded()
+        if function is None:
+            return {}
+        context = ToolContext(
+            caller=caller, peer=None, sink=None, services=self._services(self._pack)
+        )
+        call = partial(function, context) if inspect.signature(function).parameters else function
+        found: object = (
+            call()
+            if inspect.iscoroutinefunction(function)
+            else await to_thread.run_sync(call, abandon_on_cancel=True)
+        )
+        if inspect.isawaitable(found):
+            found = await found
+        given = cast("dict[object, object]", found) if isinstance(found, dict) else {}
+        return {str(name): str(value) for name, value in given.items() if value is not None}
+
+    def forget(self) -> None:
+        """Let go of its modules."""
+        self._modules.forget()
+
+    async def _loaded(self) -> Callable[..., Any] | None:
+        async with self._loading:
+            if self._function is None and not self._is_broken:
+                path = self._pack.folder / _FILE
+                try:
+                    module = await to_thread.run_sync(self._modules.load, path)
+                    self._function = module.variables
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others
+                    self._is_broken = True
+                    said = f"{type(error).__name__}: {error}"
+                    log.warning("variables of a pack left out: %s: %s", path, said)
+        return self._function

@@ -1,0 +1,222 @@
+"""Texts by name: a project's own where it has one, else the one that ships."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from time import monotonic
+from typing import Literal, cast
+
+from toolgate.base.ids import utc_now
+from toolgate.errors import ArgumentError, UnknownPromptError
+from toolgate.prompts.base import PREFIX, Prompt
+from toolgate.store import PromptRows, StoredPrompt
+
+__all__ = ["Prompts", "check", "fields_in", "fill"]
+
+log = logging.getLogger(__name__)
+
+_AGE_S = 1.0
+"""Seconds after which it is looked whether another process replaced something."""
+
+_MOST_CHARS = 100_000
+_FIELD = re.compile(r"\{([a-z][a-z_0-9]*)\}")
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """The text with `{name}` replaced for each name in `values`; all other braces stay."""
+    return _FIELD.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+@cache
+def _shipped() -> Mapping[str, Prompt]:
+    """The texts that ship, by name."""
+    found: dict[str, Prompt] = {}
+    folder = resources.files("toolgate.prompts") / "texts"
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        name, dot, kind = file.name.rpartition(".")
+        if not dot or kind != "md":
+            continue
+        _, head, text = file.read_text(encoding="utf-8").split("---\n", 2)
+        keys = dict(line.split(": ", 1) for line in head.splitlines())
+        found[name] = Prompt(
+            name=name,
+            title=keys["title"],
+            role=cast('Literal["assistant", "user"]', keys["role"]),
+            text=text.strip(),
+            needs=tuple(filter(None, keys.get("needs", "").split(", "))),
+        )
+    return found
+
+
+@dataclass
+class _Replaced:
+    """What a project replaced, as it was read last."""
+
+    read_at: float
+    latest: dict[str, StoredPrompt]
+
+
+class Prompts:
+    """Prompts of all projects."""
+
+    def __init__(self, store: PromptRows, *, clock: Callable[[], float] = monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, _Replaced] = {}
+
+    async def all(self, project_id: str) -> list[Prompt]:
+        """Our own prompts, by name."""
+        replaced = await self._latest(project_id)
+        return [_in_force(prompt, replaced.get(name)) for name, prompt in _shipped().items()]
+
+    async def get(self, project_id: str, name: str) -> Prompt:
+        """One of ours, under its name with or without prefix.
+
+        Raises:
+            UnknownPromptError: There is none.
+        """
+        shipped = _ours(name)
+        return _in_force(shipped, (await self._latest(project_id)).get(shipped.name))
+
+    async def render(self, project_id: str, name: str, values: Mapping[str, str]) -> str:
+        """The text of one of ours with its fields filled in; see `Render`."""
+        return fill((await self.get(project_id, name)).text, values)
+
+    async def replacement(self, project_id: str, name: str) -> StoredPrompt | None:
+        """What a project put in place of a prompt of a pack or server; None: nothing."""
+        found = (await self._latest(project_id)).get(name)
+        return None if found is None or found.text is None else found
+
+    async def versions(self, project_id: str, name: str) -> list[StoredPrompt]:
+        """Every replacement of a prompt, oldest first."""
+        return await self._store.prompt_versions(project_id, _key(name))
+
+    async def replace(self, project_id: str, name: str, text: str, *, by: str = "") -> int:
+        """Put another text in place of a prompt from now on; gives its version.
+
+        Args:
+            project_id: The tenant.
+            name: One of ours, or a prompt of a pack or server as MCP clients see it, which the
+                caller has looked up.
+            text: With the fields that the prompt needs.
+            by: Id of the caller.
+
+        Raises:
+            ArgumentError: The text is empty, too long, or lacks a field that is needed.
+        """
+        check(name, text)
+        return await self._add(project_id, _key(name), text, by)
+
+    async def clear(self, project_id: str, name: str, *, by: str = "") -> bool:
+        """Take a replacement back; False: there was none."""
+        key = _key(name)
+        if await self.replacement(project_id, key) is None:
+            return False
+        await self._add(project_id, key, None, by)
+        return True
+
+    async def clear_all(self, project_id: str, *, by: str = "") -> list[str]:
+        """Take every replacement back; gives their names."""
+        latest = await self._latest(project_id)
+        names = sorted(name for name, one in latest.items() if one.text is not None)
+        for name in names:
+            await self._add(project_id, name, None, by)
+        return names
+
+    async def _add(self, project_id: str, name: str, text: str | None, by: str) -> int:
+        before = (await self._latest(project_id, fresh=True)).get(name)
+        version = StoredPrompt(
+            project_id=project_id,
+            name=name,
+            version=1 if before is None else before.version + 1,
+            text=text,
+            changed_at=utc_now(),
+            changed_by=by,
+        )
+        await self._store.add_prompt_version(version)
+        self._known.pop(project_id, None)
+        return version.version
+
+    async def _latest(self, project_id: str, *, fresh: bool = False) -> dict[str, StoredPrompt]:
+        known, now = self._known.get(project_id), self._clock()
+        if known is None or fresh or now - known.read_at > _AGE_S:
+            rows = await self._store.prompt_versions(project_id, None)
+            known = _Replaced(read_at=now, latest={row.name: row for row in rows})
+            self._known[project_id] = known
+        return known.latest
+
+
+def check(name: str, text: str) -> None:
+    """Refuse a text that cannot stand in the place of a prompt.
+
+    Raises:
+        ArgumentError: It cannot.
+    """
+    if not text.strip():
+        raise ArgumentError(
+            f"The text for the prompt {name[:80]!r} is empty.",
+            hint="Write one, or take the replacement back with: toolgate prompts clear",
+        )
+    if len(text) > _MOST_CHARS:
+        raise ArgumentError(
+            f"The text for the prompt {name[:80]!r} has {len(text):,} characters.",
+            allowed=f"Allowed: up to {_MOST_CHARS:,}.",
+        )
+    shipped = _shipped().get(_key(name))
+    missing = _missing(shipped, text) if shipped is not None else []
+    if missing:
+        raise ArgumentError(
+            f"The text for the prompt {name[:80]!r} lacks the field {{{missing[0]}}}.",
+            allowed="Needed: " + ", ".join(f"{{{one}}}" for one in shipped.needs) + "."
+            if shipped is not None
+            else "",
+            hint="Write it where its value belongs.",
+        )
+
+
+def _in_force(shipped: Prompt, found: StoredPrompt | None) -> Prompt:
+    if found is None:
+        return shipped
+    if found.text is None:
+        return replace(shipped, version=found.version)
+    if _missing(shipped, found.text):
+        # It was right for the version that it was written for.
+        log.warning("prompt as it ships", extra={"prompt": shipped.name, "why": "lacks a field"})
+        return shipped
+    return replace(
+        shipped,
+        text=found.text,
+        version=found.version,
+        changed_at=found.changed_at,
+        changed_by=found.changed_by,
+    )
+
+
+def _missing(shipped: Prompt, text: str) -> list[str]:
+    has = fields_in(text)
+    return [name for name in shipped.needs if name not in has]
+
+
+def fields_in(text: str) -> set[str]:
+    """The fields of a text, such as `question` for `{question}`."""
+    return {found[1] for found in _FIELD.finditer(text)}
+
+
+def _key(name: str) -> str:
+    """The name that a prompt is kept under: ours without the prefix, others as they are."""
+    plain = name.removeprefix(PREFIX)
+    return plain if plain in _shipped() else name
+
+
+def _ours(name: str) -> Prompt:
+    shipped = _shipped().get(_key(name))
+    if shipped is None:
+        raise UnknownPromptError(
+            f"There is no prompt {name[:80]!r}.",
+            allowed=f"Own prompts: {', '.join(_shipped())}.",
+            hint="See: toolgate prompts list",
+        )
+    return shipped

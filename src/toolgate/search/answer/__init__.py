@@ -1,0 +1,1 @@
+"""From ranked tools to the answer that a model reads."""

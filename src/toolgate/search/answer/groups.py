@@ -1,0 +1,257 @@
+"""Capability groups: servers and tools that serve one purpose, under a name.
+
+A person names groups in the settings. Servers that are in none are grouped by what their tools
+mean and say; such a group is called by the two words that tell it best from the others. The same
+catalog gives the same groups.
+"""
+
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search.base import SearchableTool
+from toolgate.search.tokenizer import IGNORED, fold, split_identifier, terms, words
+
+__all__ = ["Groups", "grouped"]
+
+_LEAST_SERVERS = 4
+"""Fewer servers than this need no groups."""
+
+_MOST_GROUPS = 64
+_WORD_DIM = 256
+_WORD_WEIGHT = 0.5
+"""What words count beside meaning, as lengths of vectors."""
+
+_TURNS = 25
+_NAME_WORD = re.compile(r"[a-z][a-z0-9]{2,19}")
+_SAYS_NOTHING = IGNORED | frozenset(
+    """
+    mcp server servers tool tools api client data default true false name value id list set run
+    args returns return specific information description contents current based provided given
+    retrieve fetch filtering details optional required parameters
+    """.split()  # noqa: SIM905 - quoted words are harder to read
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """The groups of one state of a catalog."""
+
+    keys: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Tool keys by name of the group, those that a person named first."""
+
+    derived: frozenset[str] = frozenset()
+    """Names of those that were made from vectors and words."""
+
+    centres: Mapping[str, NDArray[np.float32]] = field(
+        default_factory=dict[str, NDArray[np.float32]], repr=False
+    )
+    """The middle of each group's vectors, of length 1; empty without vectors."""
+
+    def find(self, name: str) -> frozenset[str] | None:
+        """The tools of a group, whatever the case of its name; None: there is none."""
+        wanted = fold(name.strip())
+        return next((keys for own, keys in self.keys.items() if fold(own) == wanted), None)
+
+    def nearest(self, vector: NDArray[np.float32], most: int) -> list[str]:
+        """Names of the groups that are nearest to a request, the nearest first."""
+        if not self.centres:
+            return []
+        names = list(self.centres)
+        scores = np.round(np.stack([self.centres[name] for name in names]) @ vector, 5)
+        return [names[at] for at in np.argsort(-scores, kind="stable")[:most].tolist()]
+
+
+def grouped(
+    tools: Sequence[SearchableTool],
+    rows: NDArray[np.float32] | None = None,
+    named: Mapping[str, Sequence[str]] | None = None,
+    *,
+    derive: bool = True,
+) -> Groups:
+    """The groups of a catalog.
+
+    Args:
+        tools: The catalog.
+        rows: Vectors of the tools, in the same order; None: words alone decide.
+        named: Servers and patterns of tool keys by name of a group, as a person wrote them.
+        derive: Whether to group the servers that are in none of these.
+    """
+    if not derive and not named:
+        return Groups()
+    found: dict[str, set[str]] = {}
+    taken: set[str] = set()
+    for name, patterns in (named or {}).items():
+        keys = {tool.key for tool in tools if any(_matches(tool, each) for each in patterns)}
+        found[name] = keys
+        taken |= keys
+    own = {tool.server for tool in tools if tool.key in taken}
+    places: dict[str, list[int]] = {}
+    for at, tool in enumerate(tools):
+        if tool.server not in own:
+            places.setdefault(tool.server, []).append(at)
+    derived: frozenset[str] = frozenset()
+    if derive and len(places) >= _LEAST_SERVERS:
+        servers = sorted(places)
+        documents = [_words_of(tools[at] for at in places[server]) for server in servers]
+        number = _clusters(_vectors(servers, places, documents, rows))
+        of_group: dict[int, list[int]] = {}
+        for at, group in enumerate(number):
+            of_group.setdefault(group, []).append(at)
+        names = _names(documents, [of_group[group] for group in sorted(of_group)], set(found))
+        for name, group in zip(names, sorted(of_group), strict=True):
+            found[name] = {
+                tools[place].key for at in of_group[group] for place in places[servers[at]]
+            }
+        derived = frozenset(names)
+    keys = {name: frozenset(members) for name, members in found.items()}
+    return Groups(keys=keys, derived=derived, centres=_centres(tools, rows, keys))
+
+
+def _matches(tool: SearchableTool, pattern: str) -> bool:
+    if ":" not in pattern:
+        return fnmatchcase(fold(tool.server), fold(pattern))
+    return fnmatchcase(fold(tool.key), fold(pattern))
+
+
+def _centres(
+    tools: Sequence[SearchableTool],
+    rows: NDArray[np.float32] | None,
+    keys: Mapping[str, frozenset[str]],
+) -> dict[str, NDArray[np.float32]]:
+    if rows is None or not len(rows):
+        return {}
+    place = {tool.key: at for at, tool in enumerate(tools)}
+    return {
+        name: _unit(rows[sorted(place[key] for key in members)].mean(axis=0))
+        for name, members in keys.items()
+        if members
+    }
+
+
+def _vectors(
+    servers: Sequence[str],
+    places: Mapping[str, Sequence[int]],
+    documents: Sequence[Counter[str]],
+    rows: NDArray[np.float32] | None,
+) -> NDArray[np.float32]:
+    """One vector a server: the mean of its tools' vectors beside its words."""
+    spread = Counter(term for document in documents for term in document)
+    by_words = np.zeros((len(servers), _WORD_DIM), np.float32)
+    for at, document in enumerate(documents):
+        for term, count in document.items():
+            code = zlib.crc32(term.encode(errors="surrogatepass"))
+            rare = math.log(1 + len(servers) / spread[term])
+            by_words[at, code % _WORD_DIM] += (
+                (1 if code & 0x10000 else -1) * math.sqrt(count) * rare
+            )
+    by_words = _unit_rows(by_words)
+    if rows is None or not len(rows):
+        return by_words
+    meant = np.stack([rows[list(places[server])].mean(axis=0) for server in servers])
+    meant = _unit_rows(meant - meant.mean(axis=0))  # what all share tells none from the others
+    return _unit_rows(np.hstack([meant, np.float32(_WORD_WEIGHT) * by_words]))
+
+
+def _clusters(rows: NDArray[np.float32]) -> list[int]:
+    """The number of each row's cluster: spherical k-means from seeds that lie far apart."""
+    k = max(2, min(_MOST_GROUPS, round(1.3 * math.sqrt(len(rows)))))
+    central: NDArray[np.float32] = rows @ rows.mean(axis=0)
+    seeds = [int(np.argmax(np.round(central, 5)))]
+    nearest: NDArray[np.float32] = rows @ rows[seeds[0]]
+    while len(seeds) < min(k, len(rows)):
+        seeds.append(int(np.argmin(np.round(nearest, 5))))
+        nearest = np.maximum(nearest, rows @ rows[seeds[-1]])
+    centres = rows[seeds]
+    number = np.zeros(len(rows), np.int64)
+    for turn in range(_TURNS):
+        fresh = np.argmax(np.round(rows @ centres.T, 5), axis=1)
+        if turn and (fresh == number).all():
+            break
+        number = fresh
+        centres = np.stack(
+            [
+                _unit(rows[number == each].mean(axis=0))
+                if (number == each).any()
+                else centres[each]
+                for each in range(len(centres))
+            ]
+        )
+    return [int(each) for each in number]
+
+
+def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
+    """The words of a server: how many of its tools have each, its name counting for several."""
+    found: Counter[str] = Counter()
+    server = ""
+    for tool in tools:
+        server = tool.server
+        text = f"{' '.join(split_identifier(tool.name))} {tool.description[:400]}"
+        found.update({fold(word) for word in words(text)})
+    for part in split_identifier(server):
+        found[fold(part)] += 3
+    return Counter({word: n for word, n in found.items() if _NAME_WORD.fullmatch(word)})
+
+
+def _names(
+    documents: Sequence[Counter[str]], groups: Sequence[Sequence[int]], taken: set[str]
+) -> list[str]:
+    """A name for each group: the two words that most of its servers have and few others."""
+    spread = Counter(word for document in documents for word in document)
+    names: list[str] = []
+    for members in groups:
+        inside = Counter(word for at in members for word in documents[at])
+        weight = Counter[str]()
+        for at in members:
+            weight.update({word: math.sqrt(n) for word, n in documents[at].items()})  # pyright: ignore[reportArgumentType]
+
+        def worth(
+            word: str,
+            *,
+            inside: Counter[str] = inside,
+            weight: Counter[str] = weight,
+            size: int = len(members),
+        ) -> float:
+            share = inside[word] / size
+            return share * weight[word] * math.log(1 + len(documents) / spread[word])
+
+        telling = sorted(
+            (word for word in inside if word not in _SAYS_NOTHING),
+            key=lambda word: (-round(worth(word), 6), word),
+        )
+        chosen: list[str] = []
+        stems: set[str] = set()
+        for word in telling:
+            if stems.isdisjoint(terms(word)):
+                chosen.append(word)
+                stems.update(terms(word))
+            if len(chosen) == 4:
+                break
+        name = next(
+            (
+                name
+                for size in (2, 3, 4)
+                if (name := "-".join(chosen[:size]) or "other") not in taken
+            ),
+            f"{'-'.join(chosen[:2]) or 'other'}-{len(names) + 1}",
+        )
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _unit(row: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = float(np.linalg.norm(row))
+    return (row / length if length else row).astype(np.float32)
+
+
+def _unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)

@@ -1,0 +1,30 @@
+"""What the search knows of a tool, for people who wonder why it is found or not."""
+
+from dataclasses import dataclass
+
+from toolgate.search.answer.safe_text import clean
+from toolgate.search.relevance.capabilities import capabilities_of
+from toolgate.search.semantic.tool_vectors import texts_of
+from toolgate.search.tool_index import Indexable, IndexedTool
+
+__all__ = ["IndexedTexts", "indexed_texts"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedTexts:
+    """A tool as the search reads it."""
+
+    indexed: tuple[str, ...]
+    """The texts that are embedded, each in one line as it may be shown."""
+
+    capabilities: tuple[str, ...]
+    """What it can do, guessed from its words; not embedded, since it finds no more."""
+
+
+def indexed_texts(tool: Indexable) -> IndexedTexts:
+    """What the search knows of a tool."""
+    read = IndexedTool(tool)
+    return IndexedTexts(
+        indexed=tuple(dict.fromkeys(map(clean, texts_of(read)))),
+        capabilities=capabilities_of(read.name, read.description),
+    )

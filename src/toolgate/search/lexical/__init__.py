@@ -1,0 +1,1 @@
+"""Search by words: tokenizer, inverted index, BM25."""

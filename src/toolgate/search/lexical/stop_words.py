@@ -1,0 +1,46 @@
+"""Which words of a request only hold its sentence together, and whether it is in English.
+
+No detector: it looks for the small words of some thirty languages, those that no sentence does
+without. A request without any, `Rechnung erstellen`, is taken as English, which costs little.
+"""
+
+import json
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+
+from toolgate.search.tokenizer import IGNORED, fold, said_words
+
+__all__ = ["small_words"]
+
+_LISTS = {
+    code: frozenset(map(fold, small.split()))
+    for code, small in json.loads(
+        Path(__file__).with_name("stop_words.json").read_text(encoding="utf-8")
+    ).items()
+}
+"""By the language's code (ISO 639-1)."""
+_LANGUAGES: dict[str, list[str]] = {}
+for _code, _small in _LISTS.items():
+    for _word in _small:
+        _LANGUAGES.setdefault(_word, []).append(_code)
+_NONE: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=64)
+def small_words(text: str) -> frozenset[str]:
+    """The small words of the language of a text, folded; empty: English, or none that is known.
+
+    A language has to show two of its small words, and more than twice as many as English: requests
+    in English name songs and streets. Languages that show equally many, as near ones do, give the
+    words of both.
+    """
+    said = set(map(str.lower if text.isascii() else fold, said_words(text)))
+    least = max(1, 2 * len(said & IGNORED))
+    if sum(map(_LANGUAGES.__contains__, said)) <= least:
+        return _NONE  # however these are shared out
+    counts = Counter(code for word in said for code in _LANGUAGES.get(word, ()))
+    most = max(counts.values(), default=0)
+    if most <= least:
+        return _NONE
+    return _NONE.union(*(_LISTS[code] for code, count in counts.items() if count == most))

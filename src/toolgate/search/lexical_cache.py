@@ -1,0 +1,255 @@
+"""The words of an index in a file beside the store: a start reads the texts of new tools alone.
+
+What is in the file is a copy of what tools say. One that is missing or damaged, or that was made
+with other weights or by other rules for words, is as if it were not there.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base import json_text
+from toolgate.search.base import SearchableTool
+from toolgate.search.lexical.index import LexicalState, Names, WordWeights, restored
+from toolgate.search.lexical.postings import Patterns, Segment, WordIndex
+from toolgate.search.semantic.tool_vectors import TextHashes, ToolVectors
+from toolgate.search.tokenizer import terms, words
+
+__all__ = ["KeptWords", "Restored"]
+
+log = logging.getLogger(__name__)
+
+_FORMAT = 1
+"""Counts up when the parts of the file mean something else."""
+_LEAST = 500
+"""Tools of an index that is worth a file."""
+_WORTH = 0.5
+"""Share of the tools that are in a file that is worth being read, ..."""
+_NEAR = 0.95
+"""... and in one that need not be written anew."""
+_PAUSE_S = 10.0
+"""Seconds without a change before the file is written."""
+_BETWEEN_S = 60.0
+"""Seconds between two times."""
+_PROBE = (
+    "create_issue createIssue2 HTTPServer base64 files' naïve Größe 文件搜索 検索する 파일을 찾기"
+    " отправить письма ملفاتكم फ़ाइलें παραδείγματα קבצים ไฟล์"
+)
+"""Words of many kinds: what they count as tells rules for words from one another."""
+_APART = "\0"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """An index of which most was in the file."""
+
+    words: LexicalState
+    """The index."""
+    texts: TextHashes
+    """Of its places."""
+    is_near: bool
+    """Whether nearly all tools were in the file."""
+    has_texts: bool
+    """Whether their texts were there too."""
+
+
+class KeptWords:
+    """Keeps the largest part of an index in a file. Belongs to one event loop.
+
+    Small changes are not written: the next start reads those tools again.
+    """
+
+    def __init__(self, path: Path | None, weights: WordWeights) -> None:
+        """Keep it there; None: nowhere. An index of other weights has another file."""
+        self._weights = weights
+        self._about = _about(weights)
+        name = blake2b(self._about, digest_size=4).hexdigest()
+        self._path = None if path is None else path.with_name(f"{path.name}-words-{name}.npz")
+        self._segment: Segment | None = None
+        self._has_texts = False
+        self._waiting: tuple[LexicalState, ToolVectors | None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._written_at = -_BETWEEN_S
+
+    async def read(self, tools: tuple[SearchableTool, ...]) -> Restored | None:
+        """The index of these tools; None: the file is of no use for them."""
+        if self._path is None or len(tools) < _LEAST or not self._path.exists():
+            return None
+        try:
+            found = await anyio.to_thread.run_sync(self._read, self._path, tools)
+        except Exception as error:  # noqa: BLE001 - damage can lead to any error; tools are read anew
+            log.info("kept words cannot be used", extra={"reason": repr(error)})
+            return None
+        if found is not None and found.is_near and found.words.index is not None:
+            self._segment = found.words.index.segments[0]
+            self._has_texts = found.has_texts
+        return found
+
+    def changed(self, state: LexicalState, vectors: ToolVectors | None = None) -> None:
+        """Write it soon if much of it is new."""
+        if self._path is None or state.index is None or len(state.keys) < _LEAST:
+            return
+        if state.index.segments[0] is self._segment and (vectors is None or self._has_texts):
+            return
+        self._waiting = state, vectors
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write_soon())
+
+    async def aclose(self) -> None:
+        """Write what waits, and stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        await self._write()
+
+    async def forget(self) -> None:
+        """Remove the file; it is written again when much has changed."""
+        self._waiting = None
+        if self._path is not None:
+            await anyio.to_thread.run_sync(lambda path: path.unlink(missing_ok=True), self._path)
+
+    async def _write_soon(self) -> None:
+        while self._waiting is not None:
+            before = self._waiting
+            await anyio.sleep(max(_PAUSE_S, self._written_at + _BETWEEN_S - monotonic()))
+            if self._waiting is before:
+                await self._write()
+
+    async def _write(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or self._path is None:
+            return
+        state, vectors = waiting
+        try:
+            await anyio.to_thread.run_sync(_write, self._path, self._about, state, vectors)
+        except OSError as error:
+            log.warning("words are not kept", extra={"error": str(error)})
+        else:
+            assert state.index is not None
+            self._segment = state.index.segments[0]
+            self._has_texts = vectors is not None
+        self._written_at = monotonic()
+
+    def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> Restored | None:
+        with np.load(path, allow_pickle=False) as parts:
+            if parts["about"].tobytes() != self._about:
+                return None
+            places = _matched(parts["marks"], _marks(tools))
+            if np.count_nonzero(places >= 0) < _WORTH * len(tools):
+                return None
+            state = restored(_state_of(parts), tools, places.copy(), self._weights)
+            hashes = parts["texts"]
+        texts = np.zeros((state.size, 2), np.uint64)
+        kept = np.flatnonzero(places >= 0)
+        if state.places is None:
+            texts[kept] = hashes[places[kept]]
+        else:  # those of tools that are gone have their places too
+            texts[: len(hashes)] = hashes
+        has_texts = bool(hashes[places[kept]].any(axis=1).all())
+        return Restored(state, texts, len(kept) >= _NEAR * len(tools), has_texts)
+
+
+def _about(weights: WordWeights) -> bytes:
+    probe = [term for word in words(_PROBE) for term in terms(word)]
+    fields = weights.of_fields()
+    return json_text.dumps([_FORMAT, probe, fields["weights"], fields["k1"], fields["b"]])
+
+
+def _marks(tools: Sequence[SearchableTool]) -> NDArray[np.uint64]:
+    """What tells a definition of a tool from all others; 0 where nothing does."""
+    marks = b"".join(
+        blake2b(f"{tool.key}\0{digest}".encode(errors="surrogatepass"), digest_size=16).digest()
+        if (digest := tool.digest)
+        else bytes(16)
+        for tool in tools
+    )
+    return np.frombuffer(marks, np.uint64).reshape(-1, 2)
+
+
+def _matched(kept: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Where each of the wanted marks is, -1 where it is not; none twice."""
+    found = np.full(len(wanted), -1, np.int32)
+    if not len(kept):
+        return found
+    order = np.argsort(kept[:, 0], kind="stable").astype(np.int32)
+    at = order[np.minimum(np.searchsorted(kept[order, 0], wanted[:, 0]), len(order) - 1)]
+    there = np.flatnonzero((kept[at] == wanted).all(axis=1) & wanted.any(axis=1))
+    _, first = np.unique(at[there], return_index=True)
+    found[there[first]] = at[there[first]]
+    return found
+
+
+def _state_of(parts: Mapping[str, NDArray[Any]]) -> LexicalState:
+    """What was written, without tools."""
+    usual = tuple(parts["usual"].tolist())
+    patterns = Patterns(parts["patterns"].tolist())
+    lengths = parts["lengths"]
+    segment = Segment(0, lengths, *(parts[name] for name in _POSTINGS))
+    names = Names(*(parts[name] for name in _NAMES))
+    return LexicalState(
+        size=lengths.shape[1],
+        servers=parts["servers"],
+        server_names=_numbered(parts["server_names"]),
+        names=(names,),
+        vocabulary=_numbered(parts["vocabulary"]),
+        index=WordIndex((segment,), usual=usual, patterns=patterns),
+    )
+
+
+_POSTINGS = ("begins", "places", "codes", "worth")
+_NAMES = ("name_hashes", "name_ranks", "name_places")
+
+
+def _numbered(text: NDArray[np.uint8]) -> dict[str, int]:
+    found = text.tobytes().decode(errors="surrogatepass").split(_APART)
+    return {word: number for number, word in enumerate(found)}
+
+
+def _write(path: Path, about: bytes, state: LexicalState, vectors: ToolVectors | None) -> None:
+    """Write the first segment, which has nearly all tools."""
+    assert state.index is not None
+    segment, patterns = state.index.segments[0], state.index.patterns
+    size = segment.lengths.shape[1]
+    texts = np.zeros((size, 2), np.uint64)
+    if vectors is not None:
+        texts = vectors.digests[vectors.of_tool[:size]]
+    names = state.names[0]
+    parts: dict[str, NDArray[Any]] = {
+        "about": np.frombuffer(about, np.uint8),
+        "marks": _marks(state.tools[:size]),
+        "texts": texts,
+        "usual": np.array(state.index.usual, np.float64),
+        "patterns": patterns.table().astype(np.uint16),
+        "lengths": segment.lengths,
+        **{name: getattr(segment, name) for name in _POSTINGS},
+        **dict(zip(_NAMES, (names.hashes, names.ranks, names.places), strict=True)),
+        "servers": state.servers[:size],
+        "server_names": _joined(list(state.server_names)),
+        "vocabulary": _joined(list(state.vocabulary)[: segment.terms]),
+    }
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+            np.savez(file, **parts)  # pyright: ignore[reportArgumentType] - none is `allow_pickle`
+        fresh.replace(path)
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def _joined(texts: Sequence[str]) -> NDArray[np.uint8]:
+    return np.frombuffer(_APART.join(texts).encode(errors="surrogatepass"), np.uint8)

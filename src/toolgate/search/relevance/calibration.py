@@ -1,0 +1,214 @@
+"""Relevance: how likely a tool helps, fitted on labelled requests by `training/calibrate.py`.
+
+Two logistic models. The first is about a hit: how near it is to the request in meaning and words,
+how far behind the best one, and how many others are as good. The second is about a request: whether
+its best hit is near enough that anything fits at all: nearer than what tools do in general. A
+request of few words comes near to something by chance, so it has to come nearer, or to find its
+words; and among more tools one is nearer by chance.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = [
+    "COMPETITORS",
+    "Calibration",
+    "Evidence",
+    "Line",
+    "brevity",
+    "chance",
+    "mostly",
+    "read_calibration",
+    "rivals_of",
+    "shortness",
+]
+
+_FILE = Path(__file__).with_name("calibration.json")
+_MOST = 0.99
+_LEAST = 0.0001
+_HALF = 0.1
+_WORDS_CUT = 0.02
+COMPETITORS = 30
+"""Best tools that are compared with each other."""
+_RIVAL_HEAT = 4.0
+"""A tool whose score is 0.27 less than the best counts a third."""
+_USUAL_GAP = 0.6
+"""How far the score of a tool that has nothing to do with the request is behind the best. It stands
+for the tools that a small catalog lacks: among three tools, one is the best by far for any request.
+"""
+_SHORT_WORDS = 5.0
+"""With so many words more that say something, a request is a third as short."""
+_BRIEF_WORDS = 5.0
+"""With so many words more of any kind, a request is a third as brief."""
+_BRIEFEST = 5
+"""Words of the briefest request; a single one that a tool has may well be enough."""
+_MOST_WORDS = 0.5
+"""Up to this share, words that a tool has say nothing: most tools have some of them."""
+
+
+class Evidence(NamedTuple):
+    """What speaks for a hit; a tuple, since each search makes one for every hit."""
+
+    cosine: float | None
+    """Best cosine of the request or one of its clauses; None without a vector."""
+
+    covered: float
+    """Best share of the words of the request or one of its clauses, in [0, 1)."""
+
+    gap: float = 0.0
+    """How far its score is behind the best one, in [0, 1]."""
+
+    rivals: float = 0.0
+    """How many tools have about the score of the best, from `rivals_of`."""
+
+    found: float = 0.0
+    """Share of what the request's words say that the tool has, in [0, 1]."""
+
+    words: int = 0
+    """Words of the request that say something."""
+
+    said: int = 0
+    """All its words."""
+
+    behind: float = 0.0
+    """How far its cosine is behind the nearest one, in [0, 2]."""
+
+    tools: int = 0
+    """How many tools were searched."""
+
+    ahead: float | None = None
+    """How much nearer the nearest tool is than what tools do in general; None: nobody knows."""
+
+    @property
+    def telling(self) -> float:
+        """Share of the request's words that say something, in [0, 1]."""
+        return self.words / max(1, self.words, self.said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Where nothing fits, as a cosine."""
+
+    ahead: float
+    """What `Evidence.ahead` counts; the cosine has the rest. 0 to 1."""
+    cut: float
+    """What the best hit of a long request needs in a catalog without tools."""
+    short: float
+    """How much more one needs that is as short as can be."""
+    brief: float
+    """How much more each unit of `brevity` needs."""
+    size: float
+    """How much more each unit of `chance` needs."""
+    found: float
+    """How much each unit of `mostly` takes back."""
+
+    def margin(self, evidence: Evidence, cosine: float) -> float:
+        """How far the best hit is above the line."""
+        near = cosine
+        if evidence.ahead is not None:
+            near += self.ahead * (evidence.ahead - cosine)
+        return near - (
+            self.cut
+            + self.short * shortness(evidence.words)
+            + self.brief * brevity(evidence.said)
+            + self.size * chance(evidence.tools)
+            - self.found * mostly(evidence.found)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Two logistic models for the bundled embedder; the weights are of the file."""
+
+    bias: float
+    """Intercept."""
+    cosine: float
+    """Weight of the cosine."""
+    cosine_squared: float
+    """Weight of its square."""
+    behind: float
+    """Weight of how far a tool is behind the best."""
+    gap: float
+    """Weight of the lead over the next tool."""
+    rivals: float
+    """Weight of the number of tools that are nearly as good."""
+    covered: float
+    """Of the square root of it."""
+    short: float
+    """Weight of the shortness of a request."""
+    telling: float
+    """Weight of words that few tools have."""
+    line: Line
+    """The cutoff below which nothing fits."""
+    line_alone: Line
+    """The same where nobody knows how far ahead of other tools the nearest one is."""
+
+    def relevance(self, evidence: Evidence) -> float:
+        """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
+        if evidence.cosine is None:
+            guess = evidence.covered * (1 + _HALF) / (evidence.covered + _HALF)
+            return min(_MOST, max(_LEAST, guess))
+        logit = (
+            self.bias
+            + self.cosine * evidence.cosine
+            + self.cosine_squared * evidence.cosine**2
+            + self.behind * evidence.behind
+            + self.gap * evidence.gap
+            + self.rivals * evidence.rivals
+            + self.covered * math.sqrt(evidence.covered)
+            + self.short * shortness(evidence.words)
+            + self.telling * evidence.telling
+        )
+        return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-logit))))
+
+    def margin(self, evidence: Evidence) -> float:
+        """How far the best hit is above the line of "nothing fits"; negative when below it.
+
+        A cosine; without one a share of words.
+        """
+        if evidence.cosine is None:
+            return evidence.covered - _WORDS_CUT
+        line = self.line_alone if evidence.ahead is None else self.line
+        return line.margin(evidence, evidence.cosine)
+
+
+def rivals_of(scores: Sequence[float]) -> float:
+    """Logarithm of how many of the best tools have about the highest score; 0 for one."""
+    if not scores:
+        return 0.0
+    highest = max(scores)
+    there = sum(map(math.exp, [_RIVAL_HEAT * (each - highest) for each in scores]))
+    lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
+    return math.log(there + lacking)
+
+
+def shortness(words: int) -> float:
+    """How short a request is that has so many telling words: 1 for none, near 0 for twenty."""
+    return math.exp(-words / _SHORT_WORDS)
+
+
+def brevity(said: int) -> float:
+    """How brief a request of so many words is: 0.37 for up to five, near 0 for twenty."""
+    return math.exp(-max(_BRIEFEST, said) / _BRIEF_WORDS)
+
+
+def chance(tools: int) -> float:
+    """How far the best of so many is above the mean by chance, in standard deviations."""
+    return math.sqrt(2 * math.log(max(1, tools)))
+
+
+def mostly(found: float) -> float:
+    """How much more than half of what a request says a tool has, in [0, 0.5]."""
+    return max(0.0, found - _MOST_WORDS)
+
+
+def read_calibration(path: Path = _FILE) -> Calibration:
+    """The fitted weights that come with the package."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return Calibration(
+        **found["hits"], line=Line(**found["line"]), line_alone=Line(**found["line_alone"])
+    )

@@ -1,0 +1,293 @@
+"""What earlier requests say about a new one: the nearest of them vote for the tools that worked.
+
+The vote has a gate: a log says nothing about a request that is unlike all in it, so where nothing
+repeats the ranking stays as it is. Values only; who fills them is `Learning`. What the gate and the
+weights are worth: `docs/learning.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ranges import check_ranges, unfit
+
+__all__ = ["Experience", "Lift", "UsageWeights", "Votes", "explored", "lifted"]
+
+_BLOCK = 5
+"""Places among which some are kept for hits that owe nothing to the log."""
+
+_DECIMALS = 5
+_TOLD = 0.02
+"""Smallest lift that a hit tells of."""
+
+_SURE = 0.9
+"""Most that earlier use says about relevance, in [0, 1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageWeights:
+    """How much earlier use counts. Table `[search.options.hybrid.usage]`."""
+
+    weight: float = 0.5
+    """What the most voted tool gets added to its score, at full trust; 0 (learn nothing) to 1."""
+
+    nearest: int = 15
+    """Logged requests that vote; 1 to 200."""
+
+    power: float = 4.0
+    """Power of the cosine with which a logged request votes; 0 to 16."""
+
+    least_cosine: float = 0.3
+    """Below this cosine a logged request does not vote; 0 to 1."""
+
+    trust_from: float = 0.5
+    """Cosine of the nearest logged request up to which the log has no say; 0 to 1."""
+
+    trust_full: float = 0.85
+    """Cosine of the nearest logged request from which the log has its full say; 0 to 1."""
+
+    explore: float = 0.4
+    """Share of each five places that goes to the best hits without the log, so that new tools are
+    seen; 0 to 1."""
+
+    recent_weight: float = 0.03
+    """What tools of the servers just used in the conversation get added; 0 to 0.5."""
+
+    def __post_init__(self) -> None:
+        ranges: dict[str, tuple[float, float]] = {
+            "weight": (0, 1),
+            "nearest": (1, 200),
+            "power": (0, 16),
+            "least_cosine": (0, 1),
+            "trust_from": (0, 1),
+            "trust_full": (0, 1),
+            "explore": (0, 1),
+            "recent_weight": (0, 0.5),
+        }
+        check_ranges(self, ranges)
+        if self.trust_full <= self.trust_from:
+            allowed = f"more than trust_from ({self.trust_from:g})"
+            raise unfit("trust_full", self.trust_full, allowed)
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What the log says to one request."""
+
+    trust: float = 0.0
+    """How much it may say, in [0, 1]."""
+
+    shares: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By tool key, in [-1, 1]; the most voted has 1, below 0 was called wrong."""
+
+
+class _Worth(NamedTuple):
+    """What a tool was worth at a moment."""
+
+    value: float
+    at_s: float
+
+
+class Experience:
+    """The logged requests of one project, as vectors of one model, with the worth of their tools.
+
+    Belongs to one event loop; a vote in another thread sees a state that was.
+    """
+
+    def __init__(self, dim: int, *, half_life_s: float, most: int = 4_000) -> None:
+        self._rows = np.zeros((64, dim), np.float32)
+        self._size = 0
+        self._places: dict[bytes, int] = {}
+        self._worths: list[dict[str, _Worth]] = []
+        self._half_life_s = half_life_s
+        self._most = most
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, vector: bytes, key: str, signal: float, at_s: float) -> None:
+        """Take what became of a tool for a request.
+
+        Args:
+            vector: Of the request, float16, little-endian.
+            key: The tool.
+            signal: 1 worked, 2 called right, -2 called wrong.
+            at_s: When, in seconds of any clock that all calls here share.
+        """
+        place = self._places.get(vector)
+        if place is None:
+            row = np.frombuffer(vector, "<f2").astype(np.float32)
+            length = float(np.linalg.norm(row))
+            if len(row) != self._rows.shape[1] or not 0.1 < length < np.inf:
+                return
+            if self._size >= self._most + self._most // 4:
+                self._forget()
+            if self._size == len(self._rows):
+                grown = np.zeros((2 * self._size, len(row)), np.float32)
+                grown[: self._size] = self._rows
+                self._rows = grown
+            place = self._size
+            self._rows[place] = row / length
+            self._worths.append({})
+            self._places[vector] = place
+            self._size += 1
+        old = self._worths[place].get(key, _Worth(0.0, at_s))
+        last = max(old.at_s, at_s)
+        value = self._faded(old, last) + self._faded(_Worth(signal, at_s), last)
+        # A fresh dict: who votes meanwhile goes on with the one that it has.
+        self._worths[place] = {**self._worths[place], key: _Worth(value, last)}
+
+    def votes(self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float) -> Votes:
+        """What the nearest logged requests vote for; the same for the same log and moment."""
+        size = self._size
+        if not size or self._rows.shape[1] != len(vector):
+            return Votes()
+        cosines = np.round(self._rows[:size] @ vector, _DECIMALS)
+        near = np.flatnonzero(cosines > weights.least_cosine)
+        if not len(near):
+            return Votes()
+        if len(near) > weights.nearest:
+            cut = np.partition(cosines[near], -weights.nearest)[-weights.nearest]
+            near = near[cosines[near] >= cut]
+        near = near[np.argsort(-cosines[near], kind="stable")][: weights.nearest]
+        votes: dict[str, float] = {}
+        worth: dict[str, float] = {}
+        best = float(cosines[near[0]])
+        places: list[int] = near.tolist()
+        for at in places:
+            vote = float(cosines[at]) ** weights.power
+            for key, each in self._worths[at].items():
+                value = max(-1.0, min(1.0, self._faded(each, now_s)))
+                votes[key] = votes.get(key, 0.0) + vote * value
+                worth[key] = max(worth.get(key, 0.0), abs(value))
+        most = max((abs(vote) for vote in votes.values()), default=0.0)
+        if most <= 0:
+            return Votes()
+        gate = (best - weights.trust_from) / (weights.trust_full - weights.trust_from)
+        return Votes(
+            trust=min(1.0, max(0.0, gate)),
+            shares={key: vote / most * worth[key] for key, vote in votes.items() if vote},
+        )
+
+    def _faded(self, worth: "_Worth", now_s: float) -> float:
+        return worth.value * 0.5 ** (max(0.0, now_s - worth.at_s) / self._half_life_s)
+
+    def _forget(self) -> None:
+        """Keep the requests that were used last."""
+        last = [max(each.at_s for each in worths.values()) for worths in self._worths]
+        kept = sorted(sorted(range(self._size), key=last.__getitem__)[-self._most :])
+        rows = np.zeros_like(self._rows)
+        rows[: len(kept)] = self._rows[kept]
+        place_of = {old: new for new, old in enumerate(kept)}
+        self._size = 0
+        self._rows, self._worths = rows, [self._worths[at] for at in kept]
+        self._places = {
+            vector: place_of[at] for vector, at in self._places.items() if at in place_of
+        }
+        self._size = len(kept)
+
+
+@dataclass(frozen=True)
+class Lift:
+    """What earlier use did to the scores of one request."""
+
+    votes: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Trust times share, in [-1, 1], by place of the tool."""
+
+    siblings: frozenset[int] = frozenset()
+    """Places of tools whose server the conversation used just now."""
+
+    before: Mapping[int, float] = field(default_factory=dict[int, float])
+    """The scores without it, where it changed them, by number of the score."""
+
+    def without(self, scores: NDArray[np.float32], below: float) -> NDArray[np.float32]:
+        """The same scores without it; those of nothing and from `below` on stay."""
+        plain = scores.copy()
+        for at, score in self.before.items():
+            if 0 < plain[at] < below:
+                plain[at] = score
+        return plain
+
+    def told(self, place: int) -> str:
+        """A few words for people about a tool that was raised; empty for the others."""
+        vote = self.votes.get(place, 0.0)
+        if vote >= _TOLD:
+            return "used for similar requests"
+        if vote <= -_TOLD:
+            return "called wrong for a similar request"
+        return "its server was just used" if place in self.siblings else ""
+
+    def fields(self, place: int) -> Mapping[str, object]:
+        """The same for programs; empty where it did nothing."""
+        found: dict[str, object] = {}
+        if place in self.votes:
+            found["usage"] = round(self.votes[place], 4)
+        if place in self.siblings:
+            found["recent"] = True
+        return found
+
+    def is_source(self, place: int) -> bool:
+        """Whether a tool was raised by what was used for similar requests."""
+        return self.votes.get(place, 0.0) >= _TOLD
+
+    def relevance(self, place: int, relevance: float) -> float:
+        """The relevance of a tool, with what its use for similar requests says."""
+        said = max(0.0, self.votes.get(place, 0.0))
+        return 1 - (1 - relevance) * (1 - _SURE * said)
+
+
+def lifted(
+    scores: NDArray[np.float32],
+    votes: Mapping[int, float],
+    weights: UsageWeights,
+    *,
+    places: NDArray[np.int64] | None = None,
+    siblings: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.float32], Lift]:
+    """Scores with the votes in them, and what that changed.
+
+    Args:
+        scores: In [0, 1]; 0 for what was not found.
+        votes: Trust times share by place.
+        weights: How much they count.
+        places: Those of the scores, ascending; None: one score for each place.
+        siblings: Which of the scores belong to servers just used; they are raised a little, and
+            what was not found stays so.
+    """
+    before: dict[int, float] = {}
+    changed = scores.copy()
+    near: list[int] = []
+    if siblings is not None and weights.recent_weight:
+        near = np.flatnonzero(siblings & (scores > 0)).tolist()
+        changed[near] += np.float32(weights.recent_weight)
+    for place, vote in votes.items():
+        at = place if places is None else int(places.searchsorted(place))
+        before[at] = float(changed[at])
+        # Called wrong pushes down and never out.
+        changed[at] = max(0.1 * before[at], before[at] + weights.weight * vote)
+    owners = near if places is None else places[near].tolist()
+    return np.round(changed, _DECIMALS), Lift(votes, frozenset(owners), before)
+
+
+def explored(ranked: Sequence[int], plain: Sequence[int], share: float) -> list[int]:
+    """The ranking with a share of each five places for the best of the ranking without the log.
+
+    Args:
+        ranked: Positions, best first, with the log.
+        plain: Positions, best first, without it.
+        share: Of the places, in [0, 1].
+    """
+    kept = round(share * _BLOCK)
+    if not kept or list(ranked) == list(plain):
+        return list(ranked)
+    found: dict[int, None] = {}
+    waiting = list(ranked)
+    while waiting and len(found) < len(ranked):
+        owed = [at for at in plain[: kept * (len(found) // _BLOCK + 1)] if at not in found]
+        left = _BLOCK - len(found) % _BLOCK
+        found[owed[0] if len(owed) >= left else waiting[0]] = None
+        waiting = [at for at in waiting if at not in found]
+    return list(found)

@@ -1,0 +1,1 @@
+"""Search by meaning: vectors of tools and requests."""

@@ -1,0 +1,145 @@
+"""Searching vectors in the database: only the nearest of a request come into this process.
+
+What words find is looked up beside, so that a tool which fits by words has its cosine too. All
+other tools count as usually near: they are not found by meaning, as below the mean of all tools.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search.lexical.index import asked_of, covered, highest
+from toolgate.search.semantic.first_stage import DECIMALS, Cosines, State
+from toolgate.search.semantic.tool_vectors import rows_of
+from toolgate.store.vectors import Space, VectorStore
+
+__all__ = ["Elsewhere"]
+
+_NEAREST = 500
+"""Texts that the database gives for a request."""
+_BY_WORDS = 300
+"""Texts, the best by words, that are looked up."""
+_MOST_NAMED = 50_000
+"""Texts that are named to the database when not all are allowed; of more, the nearest are asked for
+without a filter first, which is as good where enough of them are allowed."""
+_UNFILTERED = 2_000
+_ENOUGH = 100
+_SAMPLE = 4_096
+
+
+class Elsewhere:
+    """Asks a place for vectors what an index in memory would compute."""
+
+    def __init__(self, store: VectorStore, space: Space) -> None:
+        self.space = space
+        self._store = store
+        self._mean: NDArray[np.float32] | None = None
+        self._mean_of = 0
+
+    async def near(
+        self,
+        state: State,
+        vectors: Mapping[str, NDArray[np.float32]],
+        allowed: NDArray[np.bool_] | None,
+    ) -> State:
+        """The state with the cosines of these texts, for one request.
+
+        Raises:
+            StoreError: The place failed.
+        """
+        assert state.vectors is not None
+        mean = await self._usual(state)
+        wanted: dict[str, set[int]] = {}
+        for text, vector in vectors.items():
+            if vector.any():
+                rows = await self._nearest_rows(state, vector, allowed)
+                wanted[text] = {*rows, *_best_by_words(state, text)}
+        rows = np.array(sorted(set[int]().union(*wanted.values())), np.int64)
+        exact = np.zeros((len(rows), self.space.dim), np.float32)
+        there = np.zeros(len(rows), np.bool_)
+
+        def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
+            exact[places] = found
+            there[places] = True
+
+        hashes = [state.vectors.digests[row].tobytes() for row in rows.tolist()]
+        await self._store.load(self.space, hashes, put)
+        rows, exact = rows[there], exact[there]
+        near = {text: _cosines(state, rows, exact, vectors[text], mean) for text in wanted}
+        return replace(state, near={text: found for text, found in near.items() if found})
+
+    async def _nearest_rows(
+        self, state: State, vector: NDArray[np.float32], allowed: NDArray[np.bool_] | None
+    ) -> list[int]:
+        vectors, live = state.vectors, state.words.live
+        assert vectors is not None
+        if allowed is None and live is None:
+            found = await self._store.nearest(self.space, vector, limit=_NEAREST)
+            return _rows_of(state, [one.text_hash for one in found])
+        mask = np.ones(len(vectors.of_tool), np.bool_) if live is None else live
+        mask = mask if allowed is None else mask & allowed
+        may = np.zeros(len(vectors.digests), np.bool_)
+        may[vectors.of_tool[mask]] = True
+        if int(may.sum()) > _MOST_NAMED:
+            found = await self._store.nearest(self.space, vector, limit=_UNFILTERED)
+            rows = [row for row in _rows_of(state, [o.text_hash for o in found]) if may[row]]
+            if len(rows) >= _ENOUGH:
+                return rows[:_NEAREST]
+        named = [vectors.digests[row].tobytes() for row in np.flatnonzero(may).tolist()]
+        found = await self._store.nearest(self.space, vector, limit=_NEAREST, allowed=named)
+        return _rows_of(state, [one.text_hash for one in found])
+
+    async def _usual(self, state: State) -> NDArray[np.float32]:
+        """Mean of all vectors, from a sample: hashes are as good as chance."""
+        vectors = state.vectors
+        assert vectors is not None
+        known = int(np.count_nonzero(vectors.there))
+        if self._mean is None or known > 1.1 * self._mean_of:
+            rows = np.flatnonzero(vectors.there)
+            rows = rows[:: max(1, len(rows) // _SAMPLE)].tolist()
+            total, count = np.zeros(self.space.dim, np.float64), 0
+
+            def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
+                nonlocal count
+                total[:] += found.sum(axis=0, dtype=np.float64)
+                count += len(places)
+
+            hashes = [vectors.digests[row].tobytes() for row in rows]
+            await self._store.load(self.space, hashes, put)
+            self._mean = (total / max(1, count)).astype(np.float32)
+            self._mean_of = known
+        return self._mean
+
+
+def _best_by_words(state: State, text: str) -> list[int]:
+    assert state.vectors is not None
+    shares = covered(state.words, asked_of(state.words, text))
+    best = highest(shares, min(_BY_WORDS, len(shares)))
+    return state.vectors.of_tool[best[shares[best] > 0]].tolist()
+
+
+def _rows_of(state: State, hashes: Sequence[bytes]) -> list[int]:
+    vectors = state.vectors
+    assert vectors is not None
+    wanted = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
+    rows = rows_of(vectors.digests, wanted)
+    return rows[rows >= 0].tolist()
+
+
+def _cosines(
+    state: State,
+    rows: NDArray[np.int64],
+    exact: NDArray[np.float32],
+    query: NDArray[np.float32],
+    mean: NDArray[np.float32],
+) -> Cosines | None:
+    assert state.vectors is not None
+    if not len(rows):
+        return None
+    found = np.round(exact @ query, DECIMALS)
+    low = round(float(mean @ query), DECIMALS)
+    by_row = np.full(len(state.vectors.digests), low, np.float32)
+    by_row[rows] = found
+    return Cosines(by_row[state.vectors.of_tool], low, float(found.max()))

@@ -1,0 +1,276 @@
+"""Gives tools their vectors in the background: from where they are kept, else from the embedder."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, TypeAlias
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ids import utc_now
+from toolgate.models.embedders import Embedder, Vectors, embedded
+from toolgate.search.base import SearchableTool
+from toolgate.search.semantic.metrics import SearchMetrics
+from toolgate.search.semantic.tool_vectors import (
+    TextHashes,
+    ToolVectors,
+    Wanted,
+    aligned,
+    empty_rows,
+    rows_of,
+    wanted_of,
+)
+from toolgate.search.semantic.vector_cache import KeptVectors
+from toolgate.store.vectors import Space
+
+__all__ = ["Filler"]
+
+log = logging.getLogger(__name__)
+
+Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]
+"""`loading`: vectors are read from where they are kept. `embedding`: others are computed.
+`keeping`: they are written and indexed there. `resting`: that fails and is tried again later."""
+
+_BATCH = 64
+_RETRY_S = (1.0, 5.0, 30.0)
+_LAST_FLUSH_S = 5.0
+_FIRST_CLEAN_UP_S = 600.0
+_CLEAN_UP_S = 86_400.0
+_SETTLE_AGAIN_S = 30.0
+"""Seconds until a place that failed is tried again, although nothing has changed."""
+
+
+class Filler:
+    """Gives the tools of an index their vectors. One task at a time."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        kept: KeptVectors | None = None,
+        metrics: SearchMetrics | None = None,
+    ) -> None:
+        self._embedder = embedder
+        self._metrics = metrics or SearchMetrics()
+        self._kept = kept or KeptVectors(None, self._metrics)
+        self._task: asyncio.Task[None] | None = None
+        self._house: asyncio.Task[None] | None = None
+        self._has_vectors = asyncio.Event()
+        self.space: Space | None = None
+        """Where the vectors belong; None: the embedder has not said it yet."""
+        self.phase: Phase = "idle"
+        """What is going on."""
+        self.left = 0
+        """Texts that wait for the embedder."""
+        self._distrusted: set[bytes] = set()
+
+    async def aligned(
+        self,
+        last: ToolVectors | None,
+        tools: Sequence[SearchableTool],
+        size: int,
+        *,
+        elsewhere: bool = False,
+        texts: TextHashes | None = None,
+    ) -> ToolVectors | None:
+        """The vectors of these tools as far as they are known.
+
+        None when the embedder cannot be asked at all; words go on without it. With `elsewhere`
+        rows have no numbers: vectors stay where they are kept. `texts` are the hashes of their
+        texts that are known.
+        """
+
+        def ask() -> Space:
+            return Space(model=self._embedder.identity, dim=self._embedder.dim)
+
+        try:
+            self.space = await anyio.to_thread.run_sync(ask)
+        except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on without it
+            log.warning("embedder failed", extra={"error": str(error)})
+            self._metrics.failed(str(error), utc_now())
+            return None
+        self._kept.use(self.space)
+        dim = 0 if elsewhere and self._kept.is_there else self.space.dim
+        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim, texts)
+
+    async def start(
+        self,
+        vectors: ToolVectors,
+        grown: Callable[[ToolVectors], Awaitable[None]],
+        *,
+        wait_s: float,
+        places: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Read or compute what is missing; waits for it, or for a failure, at most `wait_s`.
+
+        Args:
+            vectors: Of the tools; empty rows are filled as they come.
+            grown: Called when further rows are filled.
+            wait_s: Seconds to wait.
+            places: Those of `vectors` that have a tool; None: all.
+        """
+        if vectors.there.all() and not self._kept.is_there and not self._distrusted:
+            return
+        if self._house is None and self._kept.is_there:
+            self._house = asyncio.create_task(self._keep_house())
+        tried = asyncio.Event()
+        self._has_vectors = asyncio.Event()
+        self._task = asyncio.create_task(self._fill(vectors, grown, tried, places))
+        with anyio.move_on_after(wait_s):
+            await tried.wait()
+
+    def distrust(self, vectors: ToolVectors, places: Sequence[int]) -> None:
+        """Compute the vectors of some tools anew at the next start, even where they are there."""
+        rows = np.unique(vectors.of_tool[np.array(places, np.int64)]).tolist()
+        self._distrusted.update(vectors.digests[row].tobytes() for row in rows)
+
+    async def stop(self) -> None:
+        """Stop computing."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+            self.left = 0
+            self.phase = "idle"
+
+    async def aclose(self) -> None:
+        """Stop computing, and keep what was computed."""
+        await self.stop()
+        if self._house is not None:
+            self._house.cancel()
+            await asyncio.gather(self._house, return_exceptions=True)
+            self._house = None
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_FLUSH_S):
+            await self._kept.flush()
+
+    async def ready(self) -> None:
+        """Wait until nothing is missing."""
+        while self._task is not None and not self._task.done() and not self._has_vectors.is_set():
+            has_vectors = asyncio.create_task(self._has_vectors.wait())
+            try:
+                await asyncio.wait({self._task, has_vectors}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                has_vectors.cancel()
+
+    async def settled(self) -> None:
+        """Wait until nothing is missing and all is written where it is kept."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
+
+    async def _fill(
+        self,
+        vectors: ToolVectors,
+        grown: Callable[[ToolVectors], Awaitable[None]],
+        tried: asyncio.Event,
+        places: NDArray[np.int32] | None,
+    ) -> None:
+        try:
+            self.phase = "loading"
+            left = await self._load(vectors, grown)
+            self.phase = "embedding"
+            if len(left):
+                await self._compute(vectors, left, grown, tried)
+        except Exception:
+            # Whatever it is, who waits must not wait for ever.
+            log.exception("vectors of tools failed")
+            self.phase = "idle"
+            return
+        finally:
+            tried.set()
+            self._has_vectors.set()
+        try:
+            self.phase = "keeping"
+            # Nobody tells when a place that failed works again.
+            while not await self._kept.settle(vectors, places):
+                self.phase = "resting"
+                await anyio.sleep(_SETTLE_AGAIN_S)
+        except Exception:
+            log.exception("vectors of tools were not kept")
+        self.phase = "idle"
+
+    async def _keep_house(self) -> None:
+        """Remove what no tool has any more, each day; a command is over before the first time."""
+        pause_s = _FIRST_CLEAN_UP_S
+        while True:
+            await anyio.sleep(pause_s)
+            await self._kept.prune()
+            pause_s = _CLEAN_UP_S
+
+    async def _load(
+        self, vectors: ToolVectors, grown: Callable[[ToolVectors], Awaitable[None]]
+    ) -> NDArray[np.int64]:
+        """Rows that are empty after all that is kept was read, and those that are not trusted."""
+        missing, anew = empty_rows(vectors), np.zeros(0, np.int64)
+        if self._distrusted:
+            texts = list(self._distrusted)
+            wanted = np.frombuffer(b"".join(texts), np.uint64).reshape(-1, 2)
+            anew = rows_of(vectors.digests, wanted)
+            known = zip(texts, anew.tolist(), strict=True)
+            self._distrusted = {text for text, row in known if row >= 0}
+            anew = anew[anew >= 0]
+            missing = np.setdiff1d(missing, anew)
+        left = await self._kept.load(vectors, missing)
+        if len(left) < len(missing):
+            await grown(vectors)
+        return np.concatenate([left, anew])
+
+    async def _compute(
+        self,
+        vectors: ToolVectors,
+        rows: NDArray[np.int64],
+        grown: Callable[[ToolVectors], Awaitable[None]],
+        tried: asyncio.Event,
+    ) -> None:
+        """Texts of like length go together: what is padded costs."""
+        waiting = deque(await anyio.to_thread.run_sync(_by_size, vectors, rows))
+        failures = 0
+        self.left = len(waiting)
+        while waiting:
+            batch = [waiting.popleft() for _ in range(min(_BATCH, len(waiting)))]
+            try:
+                found = await self._rows_of(batch)
+            except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
+                log.warning(
+                    "vectors of tools failed", extra={"error": str(error), "texts": len(batch)}
+                )
+                self._metrics.failed(str(error) or type(error).__name__, utc_now())
+                tried.set()
+                waiting.extendleft(reversed(batch))
+                await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+                failures += 1
+                continue
+            failures = 0
+            # As they are kept, so that a restart changes no score.
+            halves = found.astype(np.float16)
+            places = [wanted.row for wanted in batch]
+            digests = [wanted.digest for wanted in batch]
+            self._kept.add(digests, halves)
+            if vectors.rows.shape[1]:
+                vectors.rows[places] = halves
+            elif not await self._kept.flush():  # it is nowhere else
+                tried.set()
+                waiting.extendleft(reversed(batch))
+                await anyio.sleep(_SETTLE_AGAIN_S)
+                continue
+            vectors.there[places] = True
+            self._distrusted.difference_update(digests)
+            self.left = len(waiting)
+            await grown(vectors)
+            if self._kept.is_due:
+                await self._kept.flush()
+
+    async def _rows_of(self, batch: Sequence[Wanted]) -> Vectors:
+        texts = list(
+            dict.fromkeys(text for wanted in batch for text in (wanted.split, wanted.rich))
+        )
+        found = await embedded(self._embedder, texts, "document")
+        row_of = {text: row for row, text in enumerate(texts)}
+        split = found[[row_of[wanted.split] for wanted in batch]]
+        return (split + found[[row_of[wanted.rich] for wanted in batch]]) * np.float32(0.5)
+
+
+def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Wanted]:
+    return sorted(wanted_of(vectors, rows), key=lambda wanted: (wanted.size, wanted.row))

@@ -1,0 +1,270 @@
+"""How near tools are to a request in meaning and words: all of them, or the best at first look.
+
+Up to some thousands of tools every vector is looked at. Beyond, the heads of all vectors and the
+words of all tools say which few thousand are looked at whole: that finds what a look at all would
+(how often: `docs/growth.md`) and reads less memory: 64 or 32 numbers a tool.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search.lexical.index import LexicalState, highest
+from toolgate.search.semantic.server_scores import ServerVectors, changed_servers, server_vectors
+from toolgate.search.semantic.tool_vectors import ToolVectors, singles, with_heads
+
+__all__ = ["DECIMALS", "FIRST_LOOK_FROM", "Cosines", "Look", "State", "looked", "state_of"]
+
+FIRST_LOOK_FROM = 20_000
+"""Tools from which on heads are looked at first."""
+DECIMALS = 5
+"""Digits of a cosine that count: what is beyond depends on the order of a sum."""
+_HIGHEST = 64
+"""Texts, the best at first look, of which one has about the highest cosine."""
+_BLOCK_NUMBERS = 1 << 19
+"""Numbers of vectors that are multiplied at a time: they stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One state of the index."""
+
+    words: LexicalState = field(default_factory=LexicalState)
+    """The index of words."""
+    vectors: ToolVectors | None = None
+    """Vectors of the tools; None without an embedder."""
+    there: NDArray[np.bool_] | None = None
+    """Which places have a vector; None: all of them."""
+    missing: int = 0
+    """Tools without a vector."""
+    usual: "Usual | None" = None
+    """Mean head of all tools."""
+    in_order: bool = False
+    """Whether each place has the row of its own number."""
+    servers: ServerVectors | None = None
+    """Mean vectors of the servers; None where they tell nothing."""
+    near: "Mapping[str, Cosines] | None" = None
+    """For one request: cosines that were found elsewhere, by text; None: they are computed."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the vectors are not in memory but where they are kept."""
+        return self.vectors is not None and not self.vectors.rows.shape[1]
+
+
+def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | None = None) -> State:
+    """A state with what is worth being computed once; takes a while for a large index.
+
+    Args:
+        words: Its words.
+        vectors: Its vectors, as far as they are there.
+        last: The state before, if no vector came since but those that it lacked.
+    """
+    if vectors is None:
+        return State(words, missing=len(words.keys))
+    elsewhere = not vectors.rows.shape[1]
+    large = len(words.keys) >= FIRST_LOOK_FROM and not elsewhere
+    in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
+        (vectors.of_tool == np.arange(len(vectors.of_tool), dtype=np.int32)).all()
+    )
+    if large and vectors.there.any():
+        vectors = with_heads(vectors)
+    filled = vectors.heads.there if vectors.heads is not None else vectors.there
+    there = None if filled.all() else filled if in_order else filled[vectors.of_tool]
+    missing = 0
+    if there is not None:
+        without = ~there if words.live is None else ~there & words.live
+        missing = int(np.count_nonzero(without))
+    usual = _usual(words, vectors, last) if vectors.heads is not None else None
+    servers = None
+    if vectors.there.any() and not elsewhere:
+        known = last.servers if last is not None else None
+        changed = _servers_changed(last, words, there) if last is not None and known else None
+        servers = server_vectors(words, vectors, known, changed)
+    return State(words, vectors, there, missing, usual, in_order, servers)
+
+
+def _servers_changed(
+    last: State, words: LexicalState, there: NDArray[np.bool_] | None
+) -> NDArray[np.int32] | None:
+    """Numbers of the servers with other tools or further vectors; None: nobody knows which."""
+    if last.words is not words:
+        return changed_servers(last.words, words)
+    if last.there is None:
+        return None
+    came = ~last.there if there is None else ~last.there & there
+    return np.unique(words.servers[: words.size][came]) if came.any() else None
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The mean head of all tools that have one."""
+
+    counted: NDArray[np.bool_]
+    """Which places count."""
+    total: NDArray[np.float64]
+    """Sum of their heads."""
+
+    @property
+    def head(self) -> NDArray[np.float32]:
+        """The mean."""
+        return (self.total / max(1, np.count_nonzero(self.counted))).astype(np.float32)
+
+
+def _usual(words: LexicalState, vectors: ToolVectors, last: State | None) -> Usual:
+    """The mean of a state; of one that grew out of the last only what changed is looked at."""
+    assert vectors.heads is not None
+    heads, of_tool = vectors.heads, vectors.of_tool
+    counted = np.ones(words.size, np.bool_) if words.live is None else words.live.copy()
+    if not heads.there.all():
+        counted &= heads.there[of_tool]
+    total = np.zeros(heads.rows.shape[1], np.float64)
+    came, went = counted, np.zeros(0, np.int64)
+    if (
+        last is not None
+        and last.usual is not None
+        and last.vectors is not None
+        and last.vectors.heads is not None
+        and last.vectors.heads.basis is heads.basis
+        and last.words.tools is words.tools
+        and len(last.usual.counted) <= words.size
+    ):
+        before = np.zeros(words.size, np.bool_)
+        before[: len(last.usual.counted)] = last.usual.counted
+        total = last.usual.total.copy()
+        came, went = counted & ~before, np.flatnonzero(before & ~counted)
+        total -= heads.rows[of_tool[went]].sum(axis=0, dtype=np.float64)
+    places = np.flatnonzero(came)
+    for begin in range(0, len(places), 1 << 14):
+        rows = of_tool[places[begin : begin + (1 << 14)]]
+        total += heads.rows[rows].sum(axis=0, dtype=np.float64)
+    return Usual(counted, total)
+
+
+class Cosines(NamedTuple):
+    """How near a text is to tools in meaning."""
+
+    values: NDArray[np.float32]
+    """In [-1, 1]; rough ones at first look."""
+    low: float
+    """Their mean over all tools."""
+    high: float
+    """The highest of all tools."""
+
+
+class Look(NamedTuple):
+    """A request or one of its clauses, scored over tools."""
+
+    sums: NDArray[np.float32]
+    """Weighted sums, in [0, 1]."""
+    dense: NDArray[np.float32] | None
+    """What the cosine gives to the sum."""
+    cosines: NDArray[np.float32] | None
+    shares: NDArray[np.float32]
+    """Shares of the words that the tools cover."""
+
+
+def looked(
+    shares: NDArray[np.float32],
+    most: float,
+    cosines: Cosines | None,
+    weight: float,
+    there: NDArray[np.bool_] | None,
+    servers: NDArray[np.float32] | None = None,
+    server_weight: float = 0.0,
+) -> Look:
+    """Meaning, words and servers in one sum.
+
+    Args:
+        shares: Shares of the words that the tools cover.
+        most: The largest share of all tools.
+        cosines: None: words alone decide.
+        weight: Of meaning; words have the rest.
+        there: Which of the tools have a vector; None: all of them.
+        servers: How near the tools' servers are, in [0, 1]; None: they do not count.
+        server_weight: Of the servers, beside meaning and words.
+    """
+    lexical = np.divide(shares, most, dtype=np.float32) if most > 0 else shares
+    if cosines is None:
+        return Look(lexical, None, None, shares)
+    low, high = cosines.low, cosines.high
+    if high - low < 10**-DECIMALS:
+        return Look(lexical, None, cosines.values, shares)
+    dense: NDArray[np.float32] = cosines.values - np.float32(low)
+    np.maximum(dense, 0, out=dense)
+    dense *= np.float32(weight / (high - low))
+    sums = lexical * np.float32(1 - weight)
+    sums += dense
+    if servers is not None:
+        sums += servers * np.float32(server_weight)
+        sums /= np.float32(1 + server_weight)
+    if there is not None:
+        dense[~there] = 0
+        sums[~there] = lexical[~there]
+    return Look(sums, dense, cosines.values, shares)
+
+
+def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cosines | None]:
+    """Cosines of all places, rough ones where there are heads; None: no tool has a vector."""
+    vectors = state.vectors
+    if vectors is None or not queries:
+        return [None for _ in queries]
+    heads = vectors.heads
+    if heads is None:
+        found = _products(vectors.rows, queries)
+        found.round(DECIMALS, out=found)
+    else:
+        found = _products(heads.rows, [query @ heads.basis for query in queries])
+    made: list[Cosines | None] = []
+    for query, row in zip(queries, found, strict=True):
+        values = row if state.in_order else row[vectors.of_tool]
+        if heads is not None and state.usual is not None:
+            low = float(state.usual.head @ (query @ heads.basis) + heads.rest @ query)
+            high = _high(state, row, query)
+            made.append(None if high is None else Cosines(values, low, high))
+            continue
+        seen = values if state.there is None else values[state.there]
+        if not len(seen):
+            made.append(None)
+            continue
+        low = float(np.add.reduce(seen, dtype=np.float64)) / len(seen)
+        made.append(Cosines(values, low, float(np.maximum.reduce(seen))))
+    return made
+
+
+def _high(state: State, rough: NDArray[np.float32], query: NDArray[np.float32]) -> float | None:
+    """The highest cosine of all texts."""
+    vectors = state.vectors
+    assert vectors is not None
+    assert vectors.heads is not None
+    best = highest(rough, _HIGHEST)
+    best = best[vectors.heads.there[best]]
+    if not len(best):
+        return None
+    return float(np.round(singles(vectors.rows[best]) @ query, DECIMALS).max())
+
+
+def exact_at(
+    state: State, places: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
+) -> list[NDArray[np.float32]]:
+    """Cosines at some places."""
+    assert state.vectors is not None
+    rows = places if state.in_order else state.vectors.of_tool[places]
+    near = singles(state.vectors.rows[rows])
+    return [np.round(near @ query, DECIMALS) for query in queries]
+
+
+def _products(
+    rows: NDArray[np.float32], queries: Sequence[NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Shape (queries, rows): the memory is read once, whatever the number of queries."""
+    found = np.empty((len(queries), len(rows)), np.float32)
+    step = len(rows) if len(queries) == 1 else max(1, _BLOCK_NUMBERS // rows.shape[1])
+    for begin in range(0, len(rows), step or 1):
+        block = rows[begin : begin + step]
+        for at, query in enumerate(queries):
+            np.dot(block, query, out=found[at, begin : begin + step])
+    return found

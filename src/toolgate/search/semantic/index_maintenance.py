@@ -1,0 +1,60 @@
+"""Looking after the vectors of an index: how it stands, making them anew, forgetting them."""
+
+from collections.abc import Collection
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search.semantic.first_stage import State
+from toolgate.types import Json
+
+__all__ = ["VectorIndex", "per_server", "places_of"]
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """A search whose vectors can be looked after."""
+
+    async def index_status(self) -> Json:
+        """How the index stands, for REST and `--json`."""
+        ...
+
+    async def refresh(self, servers: Collection[str] | None) -> int:
+        """Compute the vectors of some servers anew, or all; gives how many tools that concerns."""
+        ...
+
+    async def forget(self, server: str) -> int:
+        """Remove what is kept of a server, and keep nothing of it until it is refreshed.
+
+        Gives:
+            How many of its tools were kept.
+
+        Raises:
+            StoreError: The place where it is kept failed.
+        """
+        ...
+
+
+def places_of(state: State, servers: Collection[str] | None) -> NDArray[np.int64]:
+    """Places of the tools of some servers; None: of all."""
+    words = state.words
+    places = np.arange(words.size) if words.places is None else words.places.astype(np.int64)
+    if servers is None:
+        return places
+    wanted = frozenset(servers)
+    return places[[words.tools[place].server in wanted for place in places.tolist()]]
+
+
+def per_server(state: State) -> list[Json]:
+    """Tools and vectors of each server, in the order of the tools."""
+    found: dict[str, Json] = {}
+    there = state.there
+    places: list[int] = places_of(state, None).tolist()
+    for place in places:
+        name = state.words.tools[place].server
+        row = found.setdefault(name, {"name": name, "tools": 0, "vectors": 0})
+        row["tools"] += 1
+        if state.vectors is not None and (there is None or there[place]):
+            row["vectors"] += 1
+    return list(found.values())

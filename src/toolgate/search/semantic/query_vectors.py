@@ -1,0 +1,103 @@
+"""Vectors of requests: remembered, under a deadline, and not asked for while the embedder fails."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.models.embedders import Embedder, computes_at_once, embedded
+from toolgate.search.semantic.metrics import SearchMetrics
+
+__all__ = ["QueryVectors"]
+
+log = logging.getLogger(__name__)
+
+_FAILURES_MOST = 3
+
+
+class QueryVectors:
+    """Asks the embedder for vectors of requests."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        timeout_s: float,
+        rest_s: float,
+        kept: int,
+        kept_s: float = 300.0,
+        metrics: SearchMetrics | None = None,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        """Remember `kept` vectors, each for `kept_s` seconds after it was made.
+
+        What could be remembered is counted in `metrics`.
+        """
+        self._metrics = metrics or SearchMetrics()
+        self._embedder = embedder
+        self._timeout_s = timeout_s
+        self._rest_s = rest_s
+        self._kept = kept
+        self._kept_s = kept_s
+        self._now = now
+        self._known: OrderedDict[str, tuple[float, NDArray[np.float32]]] = OrderedDict()
+        self._failures = 0
+        self._resting_until = 0.0
+        self.trouble = ""
+        """Why the last texts got no vectors, as what the embedder did; empty when they did."""
+
+    async def vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
+        """Vectors by text, or None when there are none now; never raises."""
+        now = self._now()
+        found = {text: self._known[text] for text in texts if self._is_known(text, now)}
+        fresh = [text for text in dict.fromkeys(texts) if text not in found]
+        self._metrics.vectors_remembered += len(found)
+        self._metrics.vectors_asked += len(found) + len(fresh)
+        if fresh:
+            if now < self._resting_until:
+                self.trouble = "failed several times, and is left alone for a while"
+                return None
+            try:
+                if computes_at_once(self._embedder, fresh):  # a deadline costs a fifth of that
+                    rows = await embedded(self._embedder, fresh, "query")
+                else:
+                    async with asyncio.timeout(self._timeout_s):
+                        rows = await embedded(self._embedder, fresh, "query")
+            except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
+                self._failed(error)
+                return None
+            self._failures = 0
+            until = self._now() + self._kept_s
+            found.update((text, (until, row)) for text, row in zip(fresh, rows, strict=True))
+        self.trouble = ""
+        self._remember(found)
+        return {text: row for text, (_, row) in found.items()}
+
+    def _is_known(self, text: str, now: float) -> bool:
+        known = self._known.get(text)
+        return known is not None and now < known[0]
+
+    def _remember(self, found: dict[str, tuple[float, NDArray[np.float32]]]) -> None:
+        known = self._known
+        for text, kept in found.items():
+            known[text] = kept
+            known.move_to_end(text)
+        while len(known) > self._kept:
+            known.popitem(last=False)
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        late = isinstance(error, TimeoutError)
+        self.trouble = (
+            f"did not answer within {self._timeout_s:g} s"
+            if late
+            else "failed; the log of the gateway says why"
+        )
+        log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})
+        if self._failures >= _FAILURES_MOST:
+            self._resting_until = self._now() + self._rest_s
+            self._failures = 0

@@ -1,0 +1,362 @@
+"""Vectors of tools in a place that outlives the process, and that may fail: then memory goes on."""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ids import utc_now
+from toolgate.base.tracing import observe
+from toolgate.errors import StoreError
+from toolgate.search.semantic.database_search import Elsewhere
+from toolgate.search.semantic.first_stage import State
+from toolgate.search.semantic.metrics import SearchMetrics
+from toolgate.search.semantic.tool_vectors import ToolVectors, split_hashes, texts_of
+from toolgate.store.vectors import Space, TextLink, VectorCounts, VectorStore
+from toolgate.types import DEFAULT_PROJECT
+
+__all__ = ["KeptVectors"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FLUSH_ROWS = 2_048
+_FLUSH_S = 1.0
+_REST_S = 30.0
+"""Seconds in which a place that failed is not written to."""
+_LOAD_S = 60.0
+"""Seconds that a place gets to hand over what it has; then vectors are computed."""
+_YOUNG_S = 3_600.0
+"""Seconds that a vector without a tool is kept: its tool may be linked in a moment."""
+
+
+class KeptVectors:
+    """Reads and writes the vectors of an index; a failure is told once and stops nothing."""
+
+    def __init__(
+        self,
+        vectors: VectorStore | None,
+        metrics: SearchMetrics,
+        *,
+        project_id: str = DEFAULT_PROJECT,
+    ) -> None:
+        self._vectors = vectors
+        self._metrics = metrics
+        self._project_id = project_id
+        self._space: Space | None = None
+        self._unsaved: dict[bytes, NDArray[np.float16]] = {}
+        self._flushed_at = monotonic()
+        self._resting_until = 0.0
+        self._is_failing = False
+        self._linked: dict[str, dict[str, bytes]] | None = None
+        self._forgotten: set[str] = set()
+        self._elsewhere: Elsewhere | None = None
+        self._noted: _Noted | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether vectors outlive the process at all."""
+        return self._vectors is not None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the latest attempt failed."""
+        return self._is_failing
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of the place."""
+        return "" if self._vectors is None else self._vectors.notice
+
+    @property
+    def unsaved(self) -> int:
+        """Vectors that are in memory only."""
+        return len(self._unsaved)
+
+    def use(self, space: Space) -> None:
+        """The vectors are those of this space from now on."""
+        if space != self._space:
+            self._space = space
+            self._unsaved.clear()
+            self._noted = None
+            self._elsewhere = Elsewhere(self._vectors, space) if self._vectors else None
+
+    # ------------------------------------------------------------------ vectors
+
+    async def load(self, vectors: ToolVectors, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Fill rows that are in the place; gives those that are empty after that."""
+        store, space = self._vectors, self._space
+        if store is None or space is None or not len(rows):
+            return rows
+        hashes = split_hashes(vectors.digests[rows])
+        if not vectors.rows.shape[1]:
+            with observe("vectors_known", texts=len(hashes)):
+                known = await self._tried(lambda: _within(_LOAD_S, store.known(space, hashes)))
+            if known is not None:
+                vectors.there[rows[known]] = True
+            return rows[~vectors.there[rows]]
+
+        def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
+            at = rows[places]
+            vectors.rows[at] = found
+            vectors.there[at] = True
+
+        with observe("vectors_load", texts=len(hashes)):
+            await self._tried(lambda: _within(_LOAD_S, store.load(space, hashes, put)))
+        left = rows[~vectors.there[rows]]
+        self._metrics.loaded += len(rows) - len(left)
+        return left
+
+    async def near(
+        self,
+        state: State,
+        vectors: Mapping[str, NDArray[np.float32]],
+        allowed: NDArray[np.bool_] | None,
+        *,
+        timeout_s: float,
+    ) -> State | None:
+        """The state with the cosines of a request, found in the place; None: it failed."""
+        if self._elsewhere is None:
+            return None
+        try:
+            with observe("vectors_near", texts=len(vectors)):
+                return await _within(timeout_s, self._elsewhere.near(state, vectors, allowed))
+        except (StoreError, TimeoutError) as error:
+            shown = str(error) or f"no answer within {timeout_s:g} s"
+            self._metrics.failed(f"Vectors cannot be searched: {shown}", utc_now())
+            log.warning("vectors were not searched", extra={"error": shown})
+            return None
+
+    def add(self, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> None:
+        """Further vectors that are to be kept."""
+        if self._vectors is not None:
+            self._unsaved.update(zip(hashes, rows, strict=True))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough waits to be written, or has waited for long enough."""
+        if not self._unsaved or monotonic() < self._resting_until:
+            return False
+        waited_s = monotonic() - self._flushed_at
+        return len(self._unsaved) >= _FLUSH_ROWS or waited_s >= _FLUSH_S
+
+    async def flush(self) -> bool:
+        """Write what waits; False: it was not possible, and `settle` finds it again in memory."""
+        store, space = self._vectors, self._space
+        if store is None or space is None or monotonic() < self._resting_until:
+            return False
+        while self._unsaved:
+            hashes = list(self._unsaved)[:_FLUSH_ROWS]
+            rows = np.array([self._unsaved[text] for text in hashes], np.float16)
+            with observe("vectors_save", texts=len(hashes)):
+                count = await self._tried(lambda: store.save(space, hashes, rows))  # noqa: B023
+            if count is None:
+                self._unsaved.clear()
+                self._linked = None
+                return False
+            self._metrics.stored += count
+            for text in hashes:
+                self._unsaved.pop(text, None)
+        self._flushed_at = monotonic()
+        return True
+
+    # ------------------------------------------------------------------ tools
+
+    async def settle(self, vectors: ToolVectors, places: NDArray[np.int32] | None) -> bool:
+        """Note which tool has which text, and let the place prepare for searches.
+
+        Args:
+            vectors: Of the tools.
+            places: Those that have a tool; None: all.
+
+        Gives:
+            Whether that is done; False: the place fails, and it should be tried again.
+        """
+        store, space = self._vectors, self._space
+        if store is None or space is None:
+            return True
+        if monotonic() < self._resting_until:
+            return False
+        await self.flush()
+        if self._is_failing and monotonic() < self._resting_until:
+            return False
+        if self._linked is None:
+            self._noted = None
+            self._linked = await self._tried(lambda: store.links(self._project_id))
+        if self._linked is None:
+            return False
+        noted = await anyio.to_thread.run_sync(_noted, self._noted, vectors, places)
+        self._forgotten &= noted.owned.keys()
+        changed = await anyio.to_thread.run_sync(_changed, self._linked, noted)
+        for server in changed:
+            if server not in self._forgotten:
+                own = noted.owned[server]
+                if not await self._link(store, space, server, vectors, own):
+                    return False
+        if not self._forgotten:
+            self._noted = replace(noted, fresh=None)
+        with observe("vectors_settle"):
+            await self._tried(lambda: store.settle(space))
+        return not self._is_failing
+
+    async def _link(
+        self, store: VectorStore, space: Space, server: str, vectors: ToolVectors, own: list[int]
+    ) -> bool:
+        """Keep the tools of a server, with those of their vectors that are in memory only."""
+        links = await anyio.to_thread.run_sync(_links, vectors, own)
+        row_of = {
+            link.text_hash: int(vectors.of_tool[at]) for link, at in zip(links, own, strict=True)
+        }
+        hashes = [text for text, row in row_of.items() if vectors.there[row]]
+        hashes = hashes if vectors.rows.shape[1] else []
+        known = await self._tried(lambda: store.known(space, hashes))
+        if known is None:
+            return False
+        for text, is_known in zip(hashes, known.tolist(), strict=True):
+            if not is_known:
+                self._unsaved[text] = vectors.rows[row_of[text]].astype(np.float16)
+        await self.flush()
+        if self._is_failing:
+            return False
+        if await self._tried(lambda: store.link(self._project_id, server, links)) is None:
+            return False
+        if self._linked is not None:
+            self._linked[server] = {link.tool: link.text_hash for link in links}
+        return True
+
+    async def prune(self) -> int:
+        """Remove vectors that no tool has any more; gives how many."""
+        store = self._vectors
+        if store is None:
+            return 0
+        return await self._tried(lambda: store.prune(before=utc_now(plus_s=-_YOUNG_S))) or 0
+
+    async def forget(self, server: str) -> int:
+        """Remove what is kept of a server, and keep nothing of it while it stays as it is.
+
+        Gives:
+            How many of its tools were kept.
+
+        Raises:
+            StoreError: The place failed.
+        """
+        if self._vectors is None:
+            return 0
+        self._forgotten.add(server)
+        self._noted = None
+        if self._linked is not None:
+            self._linked.pop(server, None)
+        return await self._vectors.unlink(self._project_id, server)
+
+    def remember(self, servers: Collection[str] | None) -> None:
+        """Keep these servers again; None: all."""
+        self._noted = None
+        self._forgotten.difference_update(self._forgotten if servers is None else servers)
+
+    async def counts(self) -> VectorCounts | None:
+        """How much is kept; None: it cannot be said."""
+        store, space = self._vectors, self._space
+        if store is None or space is None:
+            return None
+        try:
+            return await store.counts(space, self._project_id)
+        except StoreError:
+            return None
+
+    async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """What the work gives, or None when it failed."""
+        try:
+            found = await work()
+        except Exception as error:  # noqa: BLE001 - a place of anybody; memory goes on
+            shown = error.failed if isinstance(error, StoreError) else repr(error)
+            self._metrics.failed(f"Vectors cannot be kept: {shown}", utc_now())
+            self._resting_until = monotonic() + _REST_S
+            if not self._is_failing:
+                log.warning("vectors are not kept", extra={"error": shown})
+            self._is_failing = True
+            return None
+        if self._is_failing:
+            log.info("vectors are kept again")
+        self._is_failing = False
+        return found
+
+
+async def _within(limit_s: float, work: Awaitable[T]) -> T:
+    with anyio.fail_after(limit_s):
+        return await work
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """Which tools are whose, when all of that was noted where vectors are kept."""
+
+    vectors: ToolVectors
+    live: NDArray[np.bool_]
+    """Which places have a tool."""
+    owned: dict[str, list[int]]
+    """Places of each server's tools."""
+    fresh: frozenset[str] | None = None
+    """Servers that may differ from what was noted; None: all of them."""
+
+
+def _noted(last: _Noted | None, vectors: ToolVectors, places: NDArray[np.int32] | None) -> _Noted:
+    """Which tools are whose; only what came or went since `last` is looked at."""
+    size, tools = len(vectors.of_tool), vectors.tools
+    live = np.full(size, places is None)
+    if places is not None:
+        live[places] = True
+    owned: dict[str, list[int]] = {}
+    fresh: set[str] | None = None
+    if last is not None and last.vectors.tools is tools and len(last.live) <= size:
+        before = len(last.live)
+        gone = np.flatnonzero(last.live & ~live[:before]).tolist()
+        came = (before + np.flatnonzero(live[before:])).tolist()
+        if not np.any(live[:before] & ~last.live):
+            fresh = {tools[place].server for place in (*gone, *came)}
+            owned = dict(last.owned)
+            for server in fresh:
+                owned[server] = [place for place in owned.get(server, ()) if live[place]]
+            for place in came:
+                owned[tools[place].server].append(place)
+            for server in [server for server in fresh if not owned[server]]:
+                del owned[server]
+    if fresh is None:
+        owned = {}
+        for place in np.flatnonzero(live).tolist():
+            owned.setdefault(tools[place].server, []).append(place)
+    return _Noted(vectors, live, owned, None if fresh is None else frozenset(fresh))
+
+
+def _changed(linked: Mapping[str, Mapping[str, bytes]], noted: _Noted) -> list[str]:
+    """Servers whose tools have other texts than those that are linked."""
+    tools, of_tool, digests = noted.vectors.tools, noted.vectors.of_tool, noted.vectors.digests
+    some = noted.owned if noted.fresh is None else noted.fresh & noted.owned.keys()
+    return [
+        server
+        for server in some
+        if linked.get(server)
+        != {tools[at].name: digests[of_tool[at]].tobytes() for at in noted.owned[server]}
+    ]
+
+
+def _links(vectors: ToolVectors, places: Sequence[int]) -> list[TextLink]:
+    links: list[TextLink] = []
+    for place in places:
+        tool = vectors.tools[place]
+        links.append(
+            TextLink(
+                tool=tool.name,
+                text_hash=vectors.digests[vectors.of_tool[place]].tobytes(),
+                description=tool.description,
+                enriched=texts_of(tool)[1],
+                definition_hash=tool.digest,
+            )
+        )
+    return links

@@ -1,0 +1,169 @@
+"""What `POST /catalog/search` carries: one shape for who asks and who answers.
+
+`catalog_search.schema.json` pins it. Fields are only ever added, and unknown ones are ignored, so
+either side may be older than the other.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from importlib import resources
+from typing import cast
+
+from toolgate.base import json_text
+from toolgate.search.answer.safe_text import clean, cut
+from toolgate.search.base import Hit, SearchableTool, SearchAnswer, SearchRequest
+from toolgate.search.strategies._http_service import ServiceError
+from toolgate.types import Json, json_array, json_object
+
+__all__ = [
+    "CATALOG_SEARCH_VERSION",
+    "answer_body",
+    "catalog_search_schema",
+    "read_answer",
+    "request_body",
+    "share_of",
+    "tool_body",
+    "tools_of",
+]
+
+CATALOG_SEARCH_VERSION = 1
+"""The one that this code speaks; an absent one is 1."""
+
+_EXPLANATION_CHARS = 300
+_NOTICE_CHARS = 240
+_NOTICES = 3
+_LOOKED_AT = 10_000
+"""Results of an answer that are read; there is no reason to send more than were asked for."""
+
+
+def catalog_search_schema() -> Json:
+    """The JSON Schema of requests and answers, under `$defs`."""
+    text = (
+        resources.files("toolgate.search.strategies")
+        .joinpath("catalog_search.schema.json")
+        .read_bytes()
+    )
+    return cast("Json", json_text.loads(text))
+
+
+def request_body(
+    request: SearchRequest,
+    tools: Sequence[Json],
+    *,
+    project_id: str,
+    queries: int,
+    query_chars: int,
+) -> Json:
+    """The body that asks for a search over these tools, each as `tool_body` gives it."""
+    given = [query.strip() for query in request.queries if query.strip()][:queries]
+    body: Json = {
+        "query": [query[:query_chars] for query in given],
+        "tools": tools,
+        "maxResults": request.limit,
+    }
+    if context := request.context.strip():
+        body["context"] = context[:query_chars]
+    if project_id:
+        body["projectId"] = project_id
+    return body
+
+
+def tool_body(tool: SearchableTool, description_chars: int) -> Json:
+    """A tool as a request carries it."""
+    sent: Json = {"toolKey": tool.key, "toolName": tool.name, "serverName": tool.server}
+    if description := (tool.description or tool.title)[:description_chars]:
+        sent["description"] = description
+    return sent
+
+
+def tools_of(body: Json) -> list[SearchableTool]:
+    """The tools of a request that fits the schema; of several with one key the first."""
+    tools: dict[str, SearchableTool] = {}
+    for sent in map(json_object, json_array(body["tools"])):
+        # The definition is all that stands here, so it is its own digest.
+        texts = (sent["serverName"], sent["toolName"], sent.get("description") or "")
+        tool = SearchableTool(
+            key=sent["toolKey"],
+            server=texts[0],
+            name=texts[1],
+            description=texts[2],
+            digest="\0".join(texts),
+        )
+        tools.setdefault(tool.key, tool)
+    return list(tools.values())
+
+
+def answer_body(answer: SearchAnswer, tools: Mapping[str, SearchableTool]) -> Json:
+    """The body that answers with what a search found among the tools of the request."""
+    results: list[Json] = []
+    for hit in answer.hits:
+        tool = tools[hit.key]
+        result: Json = {"toolKey": hit.key, "toolName": tool.name, "serverName": tool.server}
+        if tool.description:
+            result["description"] = tool.description
+        result |= {"relevance": hit.relevance, "explanation": hit.explanation}
+        if hit.fields.get("weak"):
+            result["weak"] = True
+        results.append(result)
+    body: Json = {"version": CATALOG_SEARCH_VERSION, "results": results}
+    if answer.notices:
+        body["notices"] = list(answer.notices)
+    return body
+
+
+def read_answer(
+    answer: object, allowed: Collection[str], *, query: str
+) -> tuple[list[Hit], list[str]]:
+    """The hits and notices of an answer, in its order; never a tool that is not allowed.
+
+    Args:
+        answer: What came, parsed.
+        allowed: Keys of the tools that were sent.
+        query: What was asked for, for the fields of the hits.
+
+    Raises:
+        ServiceError: It has another shape, or names tools that were not sent and no others.
+    """
+    results: object = json_object(answer).get("results")
+    if not isinstance(results, list):
+        raise ServiceError("an answer without a list of results")
+    hits: dict[str, Hit] = {}
+    for result in cast("list[object]", results)[:_LOOKED_AT]:
+        hit = _hit(result, query)
+        if hit.key in allowed:
+            hits.setdefault(hit.key, hit)
+    if results and not hits:
+        raise ServiceError("an answer that names only tools which were not sent")
+    said = [one for one in json_array(json_object(answer).get("notices")) if isinstance(one, str)]
+    notices = [cut(clean(one[:2_000]), _NOTICE_CHARS) for one in said[:_NOTICES]]
+    return list(hits.values()), [one for one in notices if one]
+
+
+def _hit(result: object, query: str) -> Hit:
+    found = json_object(result)
+    key, explanation = found.get("toolKey"), found.get("explanation")
+    if not isinstance(key, str):
+        raise ServiceError("a result without toolKey")
+    if not isinstance(explanation, str | None):
+        raise ServiceError("an explanation that is no text")
+    fields: Json = {"query": query[:200]}
+    if found.get("weak") is True:
+        fields["weak"] = True
+    said = cut(clean((explanation or "")[:2_000]), _EXPLANATION_CHARS)
+    return Hit(
+        key=key,
+        relevance=round(share_of(found.get("relevance")), 4),
+        explanation=said if len(said) > 2 else "chosen by the search service",
+        fields=fields,
+        source="cloud",
+    )
+
+
+def share_of(value: object) -> float:
+    """A number from 0 to 1.
+
+    Raises:
+        ServiceError: It is something else.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    raise ServiceError("a relevance that is no number from 0 to 1")

@@ -1,0 +1,204 @@
+"""Asking a service over HTTP with JSON, within limits, and leaving it alone while it fails."""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from time import monotonic
+from typing import Protocol, runtime_checkable
+
+import aiohttp
+import anyio
+
+from toolgate.base import json_text
+from toolgate.base.ranges import check_ranges, check_url, unfit
+from toolgate.types import Json
+
+__all__ = [
+    "LEFT_ALONE",
+    "AsksService",
+    "Breaker",
+    "JsonService",
+    "ServiceError",
+    "ServiceOptions",
+]
+
+LEFT_ALONE = "it failed several times and is left alone for a while"
+"""Why a service is not asked while its breaker is open."""
+
+_PIECE_BYTES = 2**16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """What every search has that asks a service, and a local search where that does not answer."""
+
+    url: str = ""
+    """Address of the service; needed."""
+
+    timeout_s: float = 5.0
+    """Seconds for a whole answer of the service; then the local search is the answer. 0.1 to 60."""
+
+    failures: int = 3
+    """Failures in a row after which the service is left alone for `rest_s`; 1 to 100."""
+
+    rest_s: float = 30.0
+    """Seconds without asking it then; 0 to 3,600."""
+
+    local: str = "hybrid"
+    """The local search: `hybrid` or `bm25`."""
+
+    def check(self, own: str) -> None:
+        """Check what all of them have; `own` is the name of the strategy, no local search.
+
+        Raises:
+            OptionError: One cannot be used.
+        """
+        check_ranges(self, {"timeout_s": (0.1, 60), "failures": (1, 100), "rest_s": (0, 3_600)})
+        check_url(self.url)
+        if self.local in {own, "off"}:
+            raise unfit("local", self.local, "hybrid, bm25, or another search that ranks here")
+
+
+class ServiceError(Exception):
+    """No usable answer came. The text says why in a few words, and holds no secret."""
+
+
+class JsonService:
+    """An address that takes JSON and answers with JSON."""
+
+    def __init__(self, url: str, *, token: str, timeout_s: float, max_bytes: int) -> None:
+        self._url = url
+        self._headers = {"content-type": "application/json", "accept": "application/json"}
+        if token:
+            self._headers["authorization"] = f"Bearer {token}"
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def post(self, body: Json) -> object:
+        """The answer to a body, in all within the time limit.
+
+        Raises:
+            ServiceError: It is late, too large, no JSON, a refusal, or there is none.
+        """
+        try:
+            with anyio.fail_after(self._timeout_s):
+                async with self._open().post(
+                    self._url,
+                    data=json_text.dumps(body),
+                    headers=self._headers,
+                    # The token is for this address alone.
+                    allow_redirects=False,
+                ) as response:
+                    if response.status != HTTPStatus.OK:
+                        raise ServiceError(_refusal(response.status))
+                    raw = await self._read(response)
+        except TimeoutError as error:
+            raise ServiceError(f"no answer within {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
+            raise ServiceError(f"no connection: {_trouble(error)}") from error
+        except ValueError as error:  # an address or a token that cannot be sent
+            raise ServiceError("its address or token cannot be sent") from error
+        try:
+            return json_text.loads(raw)
+        except ValueError as error:
+            raise ServiceError("an answer that is no JSON") from error
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            self._session, self._loop = aiohttp.ClientSession(), loop
+        return self._session
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        raw = bytearray()
+        async for piece in response.content.iter_chunked(_PIECE_BYTES):
+            raw += piece
+            if len(raw) > self._max_bytes:
+                raise ServiceError(f"an answer of more than {self._max_bytes:,} bytes")
+        return bytes(raw)
+
+
+@runtime_checkable
+class AsksService(Protocol):
+    """A search that asks a service, and answers by itself while that is left alone."""
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the service failed several times, and has not answered since."""
+        ...
+
+
+class Breaker:
+    """Says whether a service is worth asking: not for a while after several failures in a row.
+
+    After the rest one request tries it; the others wait for how that ends.
+    """
+
+    def __init__(
+        self, *, failures: int, rest_s: float, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._most = failures
+        self._rest_s = rest_s
+        self._clock = clock
+        self._failures = 0
+        self._closed_at = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the service is left alone, or was not asked again since."""
+        return self._failures >= self._most
+
+    def allows(self) -> bool:
+        """Whether to ask now."""
+        if not self.is_open:
+            return True
+        if self._clock() < self._closed_at:
+            return False
+        self._closed_at = self._clock() + self._rest_s
+        return True
+
+    def succeeded(self) -> None:
+        """It answered."""
+        self._failures = 0
+
+    def failed(self) -> None:
+        """It did not."""
+        self._failures += 1
+        self._closed_at = self._clock() + self._rest_s
+
+
+def _trouble(error: Exception) -> str:
+    """What happened to a connection, in words, without the address that may hold a secret."""
+    match error:
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return "nobody knows this host"
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return "its certificate is not trusted, or it does not speak TLS"
+        case OSError(errno=errno.ECONNREFUSED):
+            return "nobody listens there"
+        case aiohttp.ClientConnectorError():
+            return "it cannot be reached from here"
+        case aiohttp.InvalidURL():
+            return "its address cannot be used"
+        case aiohttp.ClientResponseError():
+            return "what came is no answer of a web service"
+        case _:
+            return "it ended before the answer was there"
+
+
+def _refusal(status: int) -> str:
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return f"the token was refused with status {status}"
+    return f"status {status}"

@@ -1,0 +1,225 @@
+"""Lexical search: BM25 over the words of a tool, its name weighing most.
+
+One index over all tools; who may see which is a mask at the moment of the request. Names given
+exactly (`server:tool`, `server__tool`, `tool`) come first, then quoted strings, then the rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ranges import check_ranges
+from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search.lexical.index import (
+    QUERIES,
+    QUERY_CHARS,
+    Asked,
+    LexicalState,
+    WordWeights,
+    allowed_by,
+    asked_of,
+    best_of,
+    build_state,
+    covered,
+    dealt,
+    exact,
+    explanation_of,
+    is_current,
+    matched_words,
+    missing_words,
+    nothing,
+    quoted_in,
+    quoting,
+)
+from toolgate.search.lexical_cache import KeptWords
+from toolgate.search.tokenizer import fold
+
+__all__ = ["Bm25Search", "Options", "build"]
+
+_HALF = 0.1
+_WEAK = 0.15
+
+# Three tiers of scores: the share of the request in [0, 1), the same and a quoted string, a name.
+_PHRASE = 1.0
+_EXACT = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(WordWeights):
+    """Table `[search.options.bm25]`."""
+
+    context_weight: float = 0.2
+    """Weight of the words of `context`; they shift ranks and add no tool. 0 to 100."""
+
+    def __post_init__(self) -> None:
+        WordWeights.__post_init__(self)
+        check_ranges(self, {"context_weight": (0, 100)})
+
+
+def build(options: Options, *, index_file: Path | None = None) -> "Bm25Search":
+    """A lexical search with an empty index; without `index_file` each start reads all tools."""
+    return Bm25Search(options, index_file)
+
+
+class Bm25Search:
+    """Ranks tools by their words.
+
+    `relevance` comes from the share of the request's information (inverse document frequencies)
+    that the tool covers, 1 for an exact name. It is monotone in the score within one request, but
+    not yet calibrated as a probability.
+    """
+
+    def __init__(self, options: Options, index_file: Path | None = None) -> None:
+        self._options = options
+        self._state = LexicalState()
+        self._words = KeptWords(index_file, options)
+        self._updating = anyio.Lock()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the tools in the index, in the order of the mask."""
+        return self._state.keys
+
+    async def update(self, tools: Sequence[SearchableTool]) -> None:
+        """Make these the tools of the index; only new and changed ones are read."""
+        wanted = tuple(tools)
+        async with self._updating:
+            if is_current(self._state, wanted):
+                return
+            restored = None if self._state.keys else await self._words.read(wanted)
+            self._state = (
+                restored.words
+                if restored
+                else await anyio.to_thread.run_sync(build_state, self._state, wanted, self._options)
+            )
+            self._words.changed(self._state)
+
+    async def aclose(self) -> None:
+        """Write what is to be kept."""
+        await self._words.aclose()
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """The tools that fit best."""
+        started = perf_counter()
+        state = self._state
+        allowed, searched, notices = allowed_by(state, request)
+        hits: list[Hit] = []
+        if searched:
+            fitting: list[list[Hit]] = []
+            weak: list[list[Hit]] = []
+            queries = [query for query in request.queries if query.strip()]
+            for query in queries[:QUERIES]:
+                found, notice = self._search_one(state, query, allowed, request)
+                is_weak = any(hit.fields.get("weak") for hit in found)
+                (weak if is_weak else fitting).append(found)
+                if notice and notice not in notices:
+                    notices.append(notice)
+            if len(queries) > QUERIES:
+                notices.append(f"Only the first {QUERIES} of {len(queries)} queries were searched.")
+            if not queries:
+                notices.append("The query is empty. Say in a few words what the tool should do.")
+            hits = dealt(fitting, request.limit, then=weak)
+        elif not notices:
+            notices.append("There is no tool to search.")
+        return SearchAnswer(
+            hits=tuple(hits),
+            notices=tuple(notices),
+            searched=searched,
+            duration_ms=(perf_counter() - started) * 1000,
+        )
+
+    def _search_one(
+        self,
+        state: LexicalState,
+        query: str,
+        allowed: NDArray[np.bool_] | None,
+        request: SearchRequest,
+    ) -> tuple[list[Hit], str]:
+        query, notice = query.strip(), ""
+        if len(query) > QUERY_CHARS:
+            notice = f"Only the first {QUERY_CHARS} characters of the query were searched."
+            query = query[:QUERY_CHARS]
+        asked = asked_of(state, query)
+        scores = self._scores(state, asked, request)
+        if allowed is not None:
+            scores *= allowed
+        quoted = quoted_in(query)
+        for position in quoting(state, scores, query, quoted):
+            scores[position] += _PHRASE
+        for position, rank in exact(state, query, quoted).items():
+            if allowed is None or allowed[position]:
+                scores[position] = _EXACT + 1 - rank / 10
+        best = best_of(state, scores, request.limit)
+        matched = matched_words(state, best, asked)
+        hits = [
+            _hit(state, at, float(scores[at]), said.words, query)
+            for at, said in zip(best, matched, strict=True)
+        ]
+        hits = [hit for hit in hits if hit.relevance >= request.threshold]
+        if not hits and len(best):
+            notice = (
+                f"No tool reaches the relevance of {request.threshold:g} that was asked for. "
+                "Ask with a lower threshold."
+            )
+        elif not hits:
+            notice = nothing(asked)
+        elif scores[best[0]] < _WEAK and (missing := missing_words(state, asked, allowed)):
+            notice = notice or missing
+            hits = [replace(hit, fields={**hit.fields, "weak": True}) for hit in hits]
+        if notice and len(request.queries) > 1:
+            notice = f"{query[:60]!r}: {notice}"
+        return hits, notice
+
+    def _scores(
+        self, state: LexicalState, asked: Asked, request: SearchRequest
+    ) -> NDArray[np.float32]:
+        scores = covered(state, asked)
+        if request.context.strip() and self._options.context_weight:
+            context = covered(state, asked_of(state, request.context[:QUERY_CHARS]))
+            weight = np.float32(self._options.context_weight)
+            scores = np.where(scores > 0, (scores + weight * context) / (1 + weight), scores)
+        for key, prior in request.priors.items():
+            for rank, position in state.called(fold(key)):
+                if rank == 0:
+                    scores[position] = min(0.99, scores[position] + max(0.0, prior))
+        return scores
+
+
+def _hit(
+    state: LexicalState, place: int, score: float, matched: dict[str, list[str]], query: str
+) -> Hit:
+    tool = state.tools[place]
+    if score >= _EXACT:
+        return Hit(
+            key=tool.key,
+            relevance=1.0,
+            explanation="has exactly this name",
+            fields={"query": query[:200]},
+            source="exact",
+        )
+    has_phrase = score >= _PHRASE
+    explanation = explanation_of(matched)
+    return Hit(
+        key=tool.key,
+        relevance=round(_relevance(score / 2 if has_phrase else score), 4),
+        explanation=f"has the quoted text, {explanation}" if has_phrase else explanation,
+        fields={"query": query[:200], "matched": matched},
+    )
+
+
+def _relevance(share: float) -> float:
+    """The share of a request that a tool covers on a scale that people can read.
+
+    Monotone, 0 and 1 stay; a tenth gives 0.55. Chosen so that hits of requests of forty words
+    (median share 0.06) and of three words (0.4) are both told from nothing; not calibrated.
+    """
+    return min(1.0, share * (1 + _HALF) / (share + _HALF))
+
+
+_: type[SearchStrategy] = Bm25Search

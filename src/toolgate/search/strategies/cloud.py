@@ -1,0 +1,210 @@
+"""Cloud search: a service chooses among the tools that the caller may use.
+
+The request goes to `POST …/catalog/search` with the names and descriptions of those tools; requests
+and descriptions leave this machine. Whatever goes wrong there, a local search answers, and says so.
+The shape of both sides and how to run such a service: `docs/cloud-search.md`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from time import perf_counter
+
+import anyio
+import numpy as np
+
+from toolgate.base.ranges import check_ranges
+from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
+from toolgate.search.lexical.index import QUERIES, QUERY_CHARS
+from toolgate.search.strategies._catalog_search_json import read_answer, request_body, tool_body
+from toolgate.search.strategies._http_service import (
+    LEFT_ALONE,
+    Breaker,
+    JsonService,
+    ServiceError,
+    ServiceOptions,
+)
+from toolgate.search.strategies._lifecycle import end, ready
+from toolgate.search.strategies._selection import answered
+from toolgate.search.tokenizer import fold
+from toolgate.types import Json
+
+__all__ = ["CloudSearch", "Options", "build"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ServiceOptions):
+    """Table `[search.options.cloud]`; `/catalog/search` is added to the address."""
+
+    token: str = field(default="", repr=False)
+    """Bearer token; write `${env:NAME}` and not the token itself."""
+
+    project_id: str = ""
+    """The project at the service; empty: not sent, the token decides."""
+
+    max_tools: int = 2_000
+    """Most tools that are sent; of more, those that the local search ranks first. 1 to 100,000."""
+
+    description_chars: int = 1_000
+    """Characters of a description that are sent; 0 to 100,000."""
+
+    max_answer_bytes: int = 4 * 2**20
+    """Largest answer that is read; 1,024 to 1,073,741,824."""
+
+    def __post_init__(self) -> None:
+        self.check("cloud")
+        ranges: dict[str, tuple[float, float]] = {
+            "max_tools": (1, 100_000),
+            "description_chars": (0, 100_000),
+            "max_answer_bytes": (1_024, 2**30),
+        }
+        check_ranges(self, ranges)
+
+
+def build(options: Options, *, make_search: Callable[[str], SearchStrategy]) -> "CloudSearch":
+    """A cloud search with an empty index; nothing is sent before the first request."""
+    return CloudSearch(options, make_search(options.local))
+
+
+class CloudSearch:
+    """Has a service choose among the tools that may be found, and a local search at hand.
+
+    Tools that are named exactly are found even when the service leaves them out. What the service
+    names beyond the tools that it was sent is dropped.
+    """
+
+    def __init__(self, options: Options, local: SearchStrategy) -> None:
+        self._options = options
+        self._local = local
+        self._tools: dict[str, SearchableTool] = {}
+        self._sent: dict[str, tuple[str, Json]] = {}
+        """Digest and form of tools that were sent."""
+        self._updating = anyio.Lock()
+        self._service = JsonService(
+            f"{options.url.rstrip('/')}/catalog/search",
+            token=options.token,
+            timeout_s=options.timeout_s,
+            max_bytes=options.max_answer_bytes,
+        )
+        self._breaker = Breaker(failures=options.failures, rest_s=options.rest_s)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the tools in the index, in the order of the mask."""
+        return self._local.keys
+
+    @property
+    def inner(self) -> SearchStrategy:
+        """The local search, which keeps vectors where there are any."""
+        return self._local
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the service failed several times, and has not answered since."""
+        return self._breaker.is_open
+
+    async def update(self, tools: Sequence[SearchableTool]) -> None:
+        """Make these the tools of the index."""
+        wanted = tuple(tools)
+        async with self._updating:
+            await self._local.update(wanted)
+            self._tools = {tool.key: tool for tool in wanted}
+
+    async def ready(self) -> None:
+        """Wait until the local search has all that it needs."""
+        await ready(self._local)
+
+    async def aclose(self) -> None:
+        """Close the connections, and end the local search."""
+        await self._service.aclose()
+        await end(self._local)
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """The tools that fit best, chosen by the service if it answers."""
+        started = perf_counter()
+        most = self._options.max_tools
+        tools = list(islice(self._allowed(request), most + 1))
+        local = await self._local.search(request)
+        if not tools or not any(query.strip() for query in request.queries):
+            return local
+        if not self._breaker.allows():
+            return _fallen_back(local, LEFT_ALONE)
+        if len(tools) > most:
+            tools = await self._nearest(request, tools)
+        try:
+            chosen, notices = await self._ask(request, tools)
+        except ServiceError as error:
+            log.warning("cloud search failed", extra={"reason": str(error)})
+            self._breaker.failed()
+            took = (perf_counter() - started) * 1000
+            return replace(_fallen_back(local, str(error)), duration_ms=took)
+        self._breaker.succeeded()
+        hits, below = answered(chosen, local.hits, request)
+        if not chosen and not hits and not notices:
+            notices = ["The search service found no tool that fits. Say it in other words."]
+        return replace(
+            local,
+            hits=hits,
+            notices=(*notices, *below),
+            searched=len(tools),
+            fallback="",
+            duration_ms=(perf_counter() - started) * 1000,
+        )
+
+    def _allowed(self, request: SearchRequest) -> Iterator[SearchableTool]:
+        """The tools that may be found; none where mask and index do not belong together."""
+        keys, known, mask = self._local.keys, self._tools, request.mask
+        if mask is not None and len(mask) != len(keys):
+            return
+        servers = {fold(server) for server in request.servers}
+        places = range(len(keys)) if mask is None else np.flatnonzero(mask).tolist()
+        for place in places:
+            tool = known.get(keys[place])
+            if tool is not None and (not servers or fold(tool.server) in servers):
+                yield tool
+
+    async def _nearest(
+        self, request: SearchRequest, tools: list[SearchableTool]
+    ) -> list[SearchableTool]:
+        """As many tools as may be sent: the best by the local search, then some of the others."""
+        most, known = self._options.max_tools, self._tools
+        near = await self._local.search(replace(request, limit=most, threshold=0.0))
+        first = {hit.key: known[hit.key] for hit in near.hits if hit.key in known}
+        return list((first | {tool.key: tool for tool in tools}).values())[:most]
+
+    async def _ask(
+        self, request: SearchRequest, tools: Sequence[SearchableTool]
+    ) -> tuple[list[Hit], list[str]]:
+        body = request_body(
+            request,
+            [self._sent_form(tool) for tool in tools],
+            project_id=self._options.project_id,
+            queries=QUERIES,
+            query_chars=QUERY_CHARS,
+        )
+        answer = await self._service.post(body)
+        return read_answer(answer, {tool.key for tool in tools}, query=request.queries[0])
+
+    def _sent_form(self, tool: SearchableTool) -> Json:
+        """A tool as it is sent; remembered, since reading its definition takes long."""
+        known = self._sent.get(tool.key)
+        if known is None or known[0] != tool.digest:
+            if len(self._sent) >= 2 * self._options.max_tools:
+                self._sent.clear()
+            known = (tool.digest, tool_body(tool, self._options.description_chars))
+            self._sent[tool.key] = known
+        return known[1]
+
+
+def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:
+    """The local answer, marked as what it is."""
+    hits = (hit if hit.source == "exact" else replace(hit, source="fallback") for hit in local.hits)
+    notice = f"Cloud search is not there ({reason}); this is the local search."
+    fallback = "; ".join(filter(None, (f"cloud: {reason}", local.fallback)))
+    return replace(local, hits=tuple(hits), notices=(notice, *local.notices), fallback=fallback)
+
+
+_: type[SearchStrategy] = CloudSearch

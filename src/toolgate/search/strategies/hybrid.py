@@ -1,0 +1,962 @@
+"""Hybrid search: words and meaning, as a weighted sum of both scores.
+
+Meaning is the cosine between the vectors of request and tool, words are those of `bm25`. A request
+of several steps is cut into clauses by rules, since each step needs a tool of its own. Names given
+exactly come first, then quoted strings, then the rest. Vectors of tools are computed in the
+background; where one is missing, and whenever the embedder fails, words alone decide.
+
+How the weights were chosen and what each part is worth: `docs/search.md`.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import exp, isfinite
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ranges import check_ranges, unfit
+from toolgate.models.embedders import Embedder, Reads
+from toolgate.search import (
+    WEIGHTS,
+    AskedQuery,
+    Hit,
+    SearchableTool,
+    SearchAnswer,
+    SearchRequest,
+    SearchStrategy,
+)
+from toolgate.search.answer.answer_cache import KeptAnswers
+from toolgate.search.lexical.clauses import clauses_of, readable_share
+from toolgate.search.lexical.index import (
+    QUERIES,
+    QUERY_CHARS,
+    Asked,
+    WordWeights,
+    allowed_by,
+    asked_of,
+    best_of,
+    build_state,
+    covered,
+    dealt,
+    exact,
+    explanation_of,
+    highest,
+    is_current,
+    matched_words,
+    nothing,
+    quoted_in,
+    quoting,
+)
+from toolgate.search.lexical_cache import KeptWords
+from toolgate.search.relevance.background_similarity import yardstick_of
+from toolgate.search.relevance.calibration import (
+    COMPETITORS,
+    Evidence,
+    read_calibration,
+    rivals_of,
+)
+from toolgate.search.relevance.usage_votes import Lift, UsageWeights, explored, lifted
+from toolgate.search.semantic.embedding_queue import Filler
+from toolgate.search.semantic.first_stage import (
+    DECIMALS,
+    FIRST_LOOK_FROM,
+    Cosines,
+    Look,
+    State,
+    cosines_of,
+    exact_at,
+    looked,
+    state_of,
+)
+from toolgate.search.semantic.index_maintenance import VectorIndex, per_server, places_of
+from toolgate.search.semantic.metrics import CountingEmbedder, SearchMetrics
+from toolgate.search.semantic.query_vectors import QueryVectors
+from toolgate.search.semantic.server_scores import nearness
+from toolgate.search.semantic.tool_vectors import ToolVectors
+from toolgate.search.semantic.vector_cache import KeptVectors
+from toolgate.search.tokenizer import fold
+from toolgate.store.vectors import VectorStore
+from toolgate.types import Json
+
+__all__ = ["HybridSearch", "Options", "build"]
+
+# Three tiers of scores: the weighted sum in (0, 1], the same and a quoted string, a name.
+_PHRASE = 2.0
+_EXACT = 4.0
+_SURE = 0.9
+"""Relevance of a tool that has the quoted text, at least; it fits wherever the line is."""
+_WEAK_MOST = 0.39
+"""Relevance of a tool that is listed although nothing fits, at most."""
+_WEAKER = 2.0
+"""Half a cosine further below the line it is a third of that."""
+_WORKED = 0.5
+"""Trust times share from which a tool fits because it worked for a request like this one."""
+_FIRST = 2_000
+"""Tools of a large index that are looked at whole, the best at first look."""
+_GROWTH = 1.25
+"""How much larger the part with vectors is before a large index is searched by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Table `[search.options.hybrid]`."""
+
+    dense_weight: float = 0.65
+    """Weight of meaning in the sum; words have the rest. 0 to 1."""
+
+    clause_weight: float = 0.7
+    """Weight of the best clause in a request of several; the whole request has the rest. 0 to 1."""
+
+    clauses: int = 12
+    """Most clauses of a request that are searched by themselves; 0 to 32, 0 never cuts."""
+
+    script_gate: bool = True
+    """Whether meaning and servers count less where the model cannot read the request; of models for
+    many languages it is taken that they can."""
+
+    server_weight: float = 0.25
+    """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
+
+    context_weight: float = 0.2
+    """Weight of `context`; it shifts ranks and adds no tool. 0 to 1."""
+
+    embed_timeout_s: float = 0.3
+    """Seconds that the embedder gets for a request; then words alone decide. 0.01 to 60."""
+
+    rest_s: float = 10.0
+    """Seconds without asking the embedder after it failed three times in a row; 0 to 3,600."""
+
+    wait_s: float = 0.25
+    """Seconds that new tools may wait for their vectors before they are searched by words; 0 to
+    60."""
+
+    database_above: int = 1_500_000
+    """Catalogs of more tools are searched by meaning where their vectors are kept, and not in
+    memory; 0 to 1,000,000,000. It pays with `pgvector`: SQLite looks at every vector."""
+
+    database_timeout_s: float = 2.0
+    """Seconds that this place gets for a request; then words alone decide. 0.01 to 60."""
+
+    cached_queries: int = 1_000
+    """Vectors of requests that are kept; 0 to 100,000."""
+
+    cached_s: float = 300.0
+    """Seconds that each of them is kept; 0 to 86,400."""
+
+    cached_answers: int = 256
+    """Whole answers that are kept as long; 0 to 10,000."""
+
+    lexical: WordWeights = field(default_factory=WordWeights)
+    """How words count."""
+
+    usage: UsageWeights = field(default_factory=UsageWeights)
+    """How earlier use counts."""
+
+    def __post_init__(self) -> None:
+        ranges: dict[str, tuple[float, float]] = {
+            "dense_weight": (0, 1),
+            "clause_weight": (0, 1),
+            "clauses": (0, 32),
+            "server_weight": (0, 1),
+            "context_weight": (0, 1),
+            "embed_timeout_s": (0.01, 60),
+            "rest_s": (0, 3_600),
+            "wait_s": (0, 60),
+            "database_above": (0, 1_000_000_000),
+            "database_timeout_s": (0.01, 60),
+            "cached_queries": (0, 100_000),
+            "cached_s": (0, 86_400),
+            "cached_answers": (0, 10_000),
+        }
+        check_ranges(self, ranges)
+
+
+def build(
+    options: Options,
+    *,
+    embedder: Embedder,
+    vectors: VectorStore | None = None,
+    index_file: Path | None = None,
+) -> "HybridSearch":
+    """A hybrid search with an empty index.
+
+    Without `vectors` each start computes them anew; without `index_file`, a path that it puts
+    something to its own name, each start reads the words of all tools.
+    """
+    return HybridSearch(options, embedder, vectors, index_file)
+
+
+class _Ranking(NamedTuple):
+    """A request scored over tools."""
+
+    query: str
+    asked: Asked
+    places: NDArray[np.int64] | None
+    """The places that were looked at; None: all of them."""
+    scores: NDArray[np.float32]
+    parts: tuple[Look, ...]
+    lift: Lift
+    """What earlier use did to the scores."""
+    common: tuple[float, ...] = ()
+    """How near each part is to what tools do in general; empty: nobody knows."""
+
+
+_UNLIFTED = Lift()
+
+
+class HybridSearch:
+    """Ranks tools by meaning and words. `relevance` is a calibrated probability."""
+
+    def __init__(
+        self,
+        options: Options,
+        embedder: Embedder,
+        vectors: VectorStore | None = None,
+        index_file: Path | None = None,
+    ) -> None:
+        self._options = options
+        self._embedder = embedder
+        self.metrics = SearchMetrics()
+        """What is counted while it runs."""
+        self._calibration = read_calibration()
+        self._yardstick: NDArray[np.float32] | None = None
+        self._reads: Reads = "english"
+        self._state = State()
+        self._updating = anyio.Lock()
+        counting = CountingEmbedder(embedder, self.metrics)
+        self._kept = KeptVectors(vectors, self.metrics)
+        self._filler = Filler(counting, self._kept, self.metrics)
+        self._words = KeptWords(index_file, options.lexical)
+        self._asked = QueryVectors(
+            counting,
+            timeout_s=options.embed_timeout_s,
+            rest_s=options.rest_s,
+            kept=options.cached_queries,
+            kept_s=options.cached_s,
+            metrics=self.metrics,
+        )
+        self._answered = KeptAnswers(kept=options.cached_answers, kept_s=options.cached_s)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the tools in the index, in the order of the mask."""
+        return self._state.words.keys
+
+    @property
+    def backlog(self) -> int:
+        """Tools that have no vector yet."""
+        return self._state.missing
+
+    async def update(self, tools: Sequence[SearchableTool]) -> None:
+        """Make these the tools of the index; only new and changed ones are read and embedded."""
+        wanted = tuple(tools)
+        async with self._updating:
+            if is_current(self._state.words, wanted):
+                return
+            await self._filler.stop()
+            restored = None if self._state.words.keys else await self._words.read(wanted)
+            words = (
+                restored.words
+                if restored
+                else await anyio.to_thread.run_sync(
+                    build_state, self._state.words, wanted, self._options.lexical
+                )
+            )
+            vectors = await self._filler.aligned(
+                self._state.vectors,
+                words.tools,
+                words.size,
+                elsewhere=len(wanted) > self._options.database_above,
+                texts=restored.texts if restored else None,
+            )
+            if vectors is not None and self._yardstick is None:
+                self._yardstick = await yardstick_of(self._embedder)
+            self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
+            self._words.changed(words, vectors)
+            if vectors is not None:
+                await self._fill(vectors)
+
+    async def _fill(self, vectors: ToolVectors) -> None:
+        await self._filler.start(
+            vectors,
+            self._grown,
+            wait_s=self._options.wait_s,
+            places=self._state.words.places,
+        )
+
+    async def _grown(self, vectors: ToolVectors) -> None:
+        """More tools have their vectors."""
+        state = self._state
+        if len(state.words.keys) < FIRST_LOOK_FROM:
+            self._state = state_of(state.words, vectors, state)
+            return
+        filled, known = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
+        if filled < len(vectors.there) and filled < known * _GROWTH:
+            return
+        if state.vectors is not None and vectors.heads is None:
+            vectors = replace(vectors, heads=state.vectors.heads)
+        self._state = await anyio.to_thread.run_sync(state_of, state.words, vectors, state)
+
+    async def aclose(self) -> None:
+        """Stop computing vectors."""
+        await self._filler.aclose()
+        await self._words.aclose()
+
+    async def ready(self) -> None:
+        """Wait until every tool has its vector."""
+        await self._filler.ready()
+
+    async def settled(self) -> None:
+        """Wait until every tool has its vector, and all is written where it is kept."""
+        await self._filler.settled()
+
+    # ------------------------------------------------------------------ upkeep
+
+    async def index_status(self) -> Json:
+        """How the index stands: model, tools, vectors, backlog, what was counted."""
+        state, space, counts = self._state, self._filler.space, await self._kept.counts()
+        place: Json = {
+            "is_there": self._kept.is_there,
+            "is_failing": self._kept.is_failing,
+            "notice": self._kept.notice,
+            **({} if counts is None else vars(counts)),
+        }
+        return {
+            "model": space.model if space else None,
+            "dim": space.dim if space else None,
+            "tools": len(self.keys),
+            "vectors": len(self.keys) - state.missing,
+            "backlog": max(state.missing, self._filler.left),
+            "phase": self._filler.phase,
+            "servers": per_server(state),
+            "kept": place,
+            "last_error": self.metrics.last_error or None,
+            "last_error_at": self.metrics.last_error_at or None,
+            "counted": self.metrics.shown(),
+        }
+
+    async def refresh(self, servers: Collection[str] | None) -> int:
+        """Compute vectors anew; those that are there serve until then."""
+        async with self._updating:
+            state = self._state
+            if state.vectors is None:
+                return 0
+            await self._filler.stop()
+            places = places_of(state, servers)
+            self._kept.remember(servers)
+            self._filler.distrust(state.vectors, places.tolist())
+            await self._fill(state.vectors)
+            return len(places)
+
+    async def forget(self, server: str) -> int:
+        """Remove what is kept of a server; what is in memory serves on."""
+        await self._words.forget()
+        return await self._kept.forget(server)
+
+    # ------------------------------------------------------------------ searching
+
+    async def search(self, request: SearchRequest) -> SearchAnswer:
+        """The tools that fit best."""
+        if request.weights:
+            return await self._weighed(request.weights).search(replace(request, weights={}))
+        started = perf_counter()
+        state = self._state
+        key = self._answered.key_of(request)
+        if (kept := self._answered.find(state, key)) is not None:
+            answer = replace(kept, duration_ms=(perf_counter() - started) * 1000)
+            self.metrics.answers_kept += 1
+            self.metrics.searched(answer.duration_ms)
+            return answer
+        allowed, searched, notices = allowed_by(state.words, request)
+        fallback = ""
+        hits: list[Hit] = []
+        read: list[AskedQuery] = []
+        if searched:
+            hits, found, read, fallback = await self._search_all(state, request, allowed, searched)
+            notices += [notice for notice in found if notice not in notices]
+        elif not notices:
+            notices.append("There is no tool to search.")
+        duration_ms = (perf_counter() - started) * 1000
+        self.metrics.searched(duration_ms)
+        self.metrics.fallbacks += bool(fallback)
+        has_vectors = any(asked.vector is not None for asked in read)
+        answer = SearchAnswer(
+            hits=tuple(hits),
+            notices=tuple(notices),
+            searched=searched,
+            fallback=f"hybrid: {fallback}" if fallback else "",
+            asked=tuple(read),
+            model=self._embedder.identity if has_vectors else "",
+            duration_ms=duration_ms,
+        )
+        if state.vectors is not None and not self._asked.trouble and not fallback:
+            self._answered.keep(state, key, answer)
+        return answer
+
+    def _weighed(self, weights: Mapping[str, float]) -> "HybridSearch":
+        """The same index, seen with other weights; its answers are not kept.
+
+        Raises:
+            OptionError: One does not exist, or is outside its range.
+        """
+        for name, value in weights.items():
+            if name not in WEIGHTS:
+                raise unfit("weights", name, ", ".join(WEIGHTS))
+            if not isfinite(value):
+                raise unfit(name, value, "0 to 1")
+        other = copy(self)
+        other._options = replace(self._options, **weights)  # noqa: SLF001 - one of our own
+        other._answered = KeptAnswers(kept=0, kept_s=0)  # noqa: SLF001
+        return other
+
+    def vectors(self) -> NDArray[np.float32] | None:
+        """Of the tools in the order of `keys`, 0 where one is missing; None: no tool has one."""
+        state = self._state
+        if state.vectors is None or state.missing == len(state.words.keys) or state.is_elsewhere:
+            return None
+        rows = state.vectors.of_tool
+        if state.words.places is not None:
+            rows = rows[state.words.places]
+        return state.vectors.rows[rows]
+
+    # ------------------------------------------------------------------ ranking
+
+    async def _search_all(
+        self,
+        state: State,
+        request: SearchRequest,
+        allowed: NDArray[np.bool_] | None,
+        searched: int,
+    ) -> tuple[list[Hit], list[str], list[AskedQuery], str]:
+        notices: list[str] = []
+        fallback = ""
+        given = [query.strip() for query in request.queries if query.strip()]
+        if not given:
+            return [], ["The query is empty. Say in a few words what the tool should do."], [], ""
+        if len(given) > QUERIES:
+            notices.append(f"Only the first {QUERIES} of {len(given)} queries were searched.")
+        queries = [query[:QUERY_CHARS] for query in given[:QUERIES]]
+        if any(len(query) > QUERY_CHARS for query in given[:QUERIES]):
+            notices.append(f"Only the first {QUERY_CHARS} characters of a query were searched.")
+        parts = {query: clauses_of(query, self._options.clauses) for query in queries}
+        context = request.context.strip()[:QUERY_CHARS]
+        context = context if self._options.context_weight else ""
+        vectors: dict[str, NDArray[np.float32]] | None = {}
+        if state.vectors is not None and self._options.dense_weight:
+            texts = [text for query in queries for text in (query, *parts[query])]
+            vectors = await self._asked.vectors_of([*texts, *([context] if context else [])])
+        if vectors is None or state.vectors is None:
+            trouble = self._asked.trouble or "cannot be used; the log of the gateway says why"
+            fallback = f"the embedder {trouble}"
+            notices.append(f"Searched by words alone: {fallback}.")
+        elif missing := state.missing:
+            if missing < len(state.words.keys):
+                self.metrics.partly += 1
+            else:
+                fallback = "no tool has a vector yet"
+            notices.append(
+                f"{missing} tools were searched by words alone: their vectors are being computed."
+            )
+        vectors = vectors or {}
+        if vectors:
+            self._reads = self._embedder.reads  # it has answered, so its files are read
+        if vectors and state.is_elsewhere:
+            near = await self._kept.near(
+                state, vectors, allowed, timeout_s=self._options.database_timeout_s
+            )
+            if near is None:
+                fallback = "the store of vectors did not answer"
+                notices.append(f"Searched by words alone: {fallback}.")
+            state = near or state
+        fitting: list[list[Hit]] = []
+        weak: list[list[Hit]] = []
+        read: list[AskedQuery] = []
+        for query in queries:
+            texts = _Texts(query, tuple(parts[query]), context)
+            ranking = self._ranked(state, texts, vectors, request, allowed)
+            hits, fits, notice = self._hits(state, ranking, allowed, request, searched)
+            (fitting if fits else weak).append(hits)
+            margin = hits[0].fields.get("margin") if hits else None
+            read.append(
+                AskedQuery(query=query, vector=vectors.get(query), margin=margin, fits=fits)
+            )
+            if notice:
+                several = len(request.queries) > 1
+                notices.append(f"{query[:60]!r}: {notice}" if several else notice)
+        # What does not fit comes after all that does: a step without a tool pushes nothing out.
+        return dealt(fitting, request.limit, then=weak), notices, read, fallback
+
+    def _ranked(
+        self,
+        state: State,
+        texts: "_Texts",
+        vectors: dict[str, NDArray[np.float32]],
+        request: SearchRequest,
+        allowed: NDArray[np.bool_] | None,
+    ) -> _Ranking:
+        words = state.words
+        asked = [asked_of(words, text) for text in texts.all]
+        raised = self._raised(state, request)
+        if not asked[0].found and not asked[0].unknown:
+            # Words such as "what is the" are near to everything and mean nothing.
+            silent = _silent(words.size)
+            scores = self._combined([silent], _Texts(texts.query, (), ""), raised, None)
+            return _Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
+        votes = self._votes(state, texts.query, vectors, request)
+        shares = [covered(words, each) for each in asked]
+        cosines = self._cosines(state, texts, vectors)
+        looks = self._looks(state, texts, shares, cosines, vectors, None)
+        scores = self._combined(looks, texts, raised, None)
+        places = None
+        if state.vectors is not None and state.vectors.heads is not None:
+            sure = [*raised, *votes, *exact(words, texts.query, quoted_in(texts.query))]
+            places = _first(scores, allowed, sure)
+            whole = self._cosines_at(state, places, texts, vectors, cosines)
+            looks = self._looks(state, texts, shares, whole, vectors, places)
+            scores = self._combined(looks, texts, raised, places)
+        clauses = looks[: len(texts.own)]
+        siblings = _servers_used(state, request, places)
+        lift = _UNLIFTED
+        if votes or siblings is not None:
+            usage = self._options.usage
+            scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)
+        common = self._common(clauses, texts, vectors)
+        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift, common)
+
+    def _common(
+        self,
+        parts: Sequence[Look],
+        texts: "_Texts",
+        vectors: dict[str, NDArray[np.float32]],
+    ) -> tuple[float, ...]:
+        """How near each part is to what tools do in general; empty: nobody knows."""
+        if self._yardstick is None:
+            return ()
+        return tuple(
+            0.0 if part.cosines is None else float((self._yardstick @ vectors[text]).max())
+            for part, text in zip(parts, texts.own, strict=True)
+        )
+
+    def _readable(self, text: str) -> float:
+        """How far the model can read a text, in [0, 1]."""
+        is_gated = self._options.script_gate and self._reads == "english"
+        return readable_share(text) if is_gated else 1.0
+
+    def _looks(
+        self,
+        state: State,
+        texts: "_Texts",
+        shares: Sequence[NDArray[np.float32]],
+        cosines: Sequence[Cosines | None],
+        vectors: dict[str, NDArray[np.float32]],
+        places: NDArray[np.int64] | None,
+    ) -> list[Look]:
+        """Each text scored over all places, or over some; servers count where they are few."""
+        options, servers = self._options, state.servers
+        large = state.vectors is not None and state.vectors.heads is not None
+        there = state.there if places is None or state.there is None else state.there[places]
+        owners = state.words.servers[: state.words.size]
+        if places is not None:
+            owners = owners[places]
+        found: list[Look] = []
+        for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
+            readable = self._readable(text)
+            near = None
+            counts = options.server_weight > 0 and not (large and places is None)
+            if servers is not None and cosine is not None and counts:
+                near = nearness(servers, owners, vectors[text], few=places is not None)
+            found.append(
+                looked(
+                    share if places is None else share[places],
+                    float(np.maximum.reduce(share, initial=0.0)),
+                    cosine,
+                    options.dense_weight * readable,
+                    there,
+                    near,
+                    options.server_weight * readable,
+                )
+            )
+        return found
+
+    def _cosines(
+        self, state: State, texts: "_Texts", vectors: dict[str, NDArray[np.float32]]
+    ) -> list[Cosines | None]:
+        """Of each text; None where words alone decide."""
+        if state.is_elsewhere:
+            near = state.near or {}
+            return [near.get(text) if self._readable(text) > 0 else None for text in texts.all]
+        wanted = {
+            at: vectors[text]
+            for at, text in enumerate(texts.all)
+            if text in vectors and vectors[text].any() and self._readable(text) > 0
+        }
+        found = dict(zip(wanted, cosines_of(state, list(wanted.values())), strict=True))
+        return [found.get(at) for at in range(len(texts.all))]
+
+    def _cosines_at(
+        self,
+        state: State,
+        places: NDArray[np.int64],
+        texts: "_Texts",
+        vectors: dict[str, NDArray[np.float32]],
+        rough: Sequence[Cosines | None],
+    ) -> list[Cosines | None]:
+        """The same at some places, exactly."""
+        wanted = [at for at, cosine in enumerate(rough) if cosine is not None]
+        values = exact_at(state, places, [vectors[texts.all[at]] for at in wanted])
+        found = dict(zip(wanted, values, strict=True))
+        return [
+            None if cosine is None else _highest_of(cosine, found[at])
+            for at, cosine in enumerate(rough)
+        ]
+
+    def _combined(
+        self,
+        looks: Sequence[Look],
+        texts: "_Texts",
+        raised: dict[int, float],
+        places: NDArray[np.int64] | None,
+    ) -> NDArray[np.float32]:
+        """The scores of a request from those of its parts."""
+        scores = looks[0].sums
+        if texts.clauses:
+            weight = np.float32(self._options.clause_weight)
+            best = np.maximum.reduce([look.sums for look in looks[1 : len(texts.own)]])
+            scores = (1 - weight) * scores + weight * best
+        scores = scores.round(DECIMALS)
+        for place, prior in raised.items():
+            at = place if places is None else int(places.searchsorted(place))
+            scores[at] = min(1.0, scores[at] + prior)
+        if texts.context:
+            weight = self._options.context_weight
+            mixed = (scores + np.float32(weight) * looks[-1].sums) / np.float32(1 + weight)
+            # What scored nothing goes on scoring nothing.
+            scores = np.where(scores > 0, np.round(mixed, DECIMALS), 0)
+        return scores
+
+    def _votes(
+        self,
+        state: State,
+        query: str,
+        vectors: dict[str, NDArray[np.float32]],
+        request: SearchRequest,
+    ) -> dict[int, float]:
+        """What earlier requests say about single places: trust times share."""
+        usage = self._options.usage
+        if request.learned is None or query not in vectors or not usage.weight:
+            return {}
+        votes = request.learned.votes(vectors[query], self._embedder.identity, usage)
+        return {
+            place: votes.trust * share
+            for key, share in votes.shares.items()
+            if votes.trust > 0
+            for rank, place in state.words.called(fold(key))
+            if rank == 0
+        }
+
+    def _raised(self, state: State, request: SearchRequest) -> dict[int, float]:
+        """What is added to the scores of single places."""
+        return {
+            place: max(0.0, prior)
+            for key, prior in request.priors.items()
+            for rank, place in state.words.called(fold(key))
+            if rank == 0
+        }
+
+    # ------------------------------------------------------------------ hits
+
+    def _hits(
+        self,
+        state: State,
+        ranking: _Ranking,
+        allowed: NDArray[np.bool_] | None,
+        request: SearchRequest,
+        searched: int,
+    ) -> tuple[list[Hit], bool, str]:
+        """The hits of one query, whether they fit, and what is to be said."""
+        words, query, places = state.words, ranking.query, ranking.places
+        scores = ranking.scores
+        if allowed is not None:
+            scores = scores * (allowed if places is None else allowed[places])
+        elif scores is ranking.scores:
+            scores = scores.copy()
+        quoted = quoted_in(query)
+        for at in quoting(words, scores, query, quoted, places):
+            scores[at] += _PHRASE
+        for place, rank in exact(words, query, quoted).items():
+            if allowed is None or allowed[place]:
+                at = place if places is None else int(places.searchsorted(place))
+                scores[at] = _EXACT + 1 - rank / 10
+        rivals = best_of(words, scores, max(request.limit, COMPETITORS), places)
+        best = rivals[: request.limit]
+        if ranking.lift.before:
+            plain = ranking.lift.without(scores, below=_PHRASE)
+            known = best_of(words, plain, request.limit, places)
+            best = explored(best, known, self._options.usage.explore)
+        shown = best if places is None else places[best].tolist()
+        matched = matched_words(words, shown, ranking.asked)
+        found = [each.share for each in matched]
+        evidence = self._evidence(state, ranking, best, rivals, found, searched)
+        hits: list[Hit] = []
+        highest = 1.0
+        for at, place, said, known in zip(best, shown, matched, evidence, strict=True):
+            # The order is that of relevance: none is higher than the one before it.
+            score = float(scores[at])
+            hit = self._hit(state, ranking, at, place, said.words, score, known, highest)
+            hits.append(hit)
+            highest = hit.relevance
+        if not hits:
+            return [], False, nothing(ranking.asked)
+        shift = 0.0
+        if request.learned is not None and state.vectors is not None:
+            shift = request.learned.line.shift(self._embedder.identity)
+        if shift:
+            hits = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in hits]
+        fits = _fits(hits[0], shift)
+        if not fits:
+            below = hits[0].fields["margin"] - shift
+            most = round(_WEAK_MOST * exp(_WEAKER * min(0.0, below)), 4)
+            hits = [
+                replace(
+                    hit,
+                    relevance=min(most, hit.relevance),
+                    fields={**hit.fields, "weak": True},
+                )
+                for hit in hits
+            ]
+        above = [hit for hit in hits if hit.relevance >= request.threshold]
+        if not above:
+            return (
+                [],
+                False,
+                (
+                    f"No tool reaches the relevance of {request.threshold:g} that was asked for. "
+                    "Ask with a lower threshold."
+                ),
+            )
+        if fits:
+            return above, True, ""
+        return (
+            above,
+            False,
+            (
+                "Nothing fits well: these are the nearest tools, all of them weak. "
+                "Say it in other words, or name the kind of thing that is needed."
+            ),
+        )
+
+    def _evidence(
+        self,
+        state: State,
+        ranking: _Ranking,
+        best: Sequence[int],
+        rivals: Sequence[int],
+        found: Sequence[float],
+        searched: int,
+    ) -> list[Evidence]:
+        """What speaks for each of the best, compared with its rivals."""
+        plain = ranking.scores
+        if ranking.lift.before:
+            plain = ranking.lift.without(plain, below=_PHRASE)
+        if not best:
+            return []
+        reached: list[float] = plain[rivals].tolist()
+        own: list[float] = plain[best].tolist()
+        shares: list[float] = _highest_at(best, [part.shares for part in ranking.parts]).tolist()
+        first = max(reached)
+        among = rivals[:COMPETITORS]
+        equals = rivals_of(reached[:COMPETITORS])
+        cosines = _cosines_of(state, ranking, [*among, *best])
+        near = [each for each in cosines[: len(among)] if each is not None]
+        nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
+        asked = len(ranking.asked.found) + len(ranking.asked.unknown)
+        return [
+            Evidence(
+                cosine=cosine,
+                covered=covered,
+                gap=max(0.0, first - score),
+                rivals=equals,
+                found=share,
+                words=asked,
+                said=max(asked, ranking.asked.said),
+                behind=0.0 if cosine is None else max(0.0, nearest - cosine),
+                tools=searched,
+                ahead=ahead,
+            )
+            for cosine, covered, score, share in zip(
+                cosines[len(among) :], shares, own, found, strict=True
+            )
+        ]
+
+    def _hit(
+        self,
+        state: State,
+        ranking: _Ranking,
+        at: int,
+        place: int,
+        matched: dict[str, list[str]],
+        score: float,
+        evidence: Evidence,
+        highest: float,
+    ) -> Hit:
+        tool = state.words.tools[place]
+        if score >= _EXACT:
+            return Hit(
+                key=tool.key,
+                relevance=1.0,
+                explanation="has exactly this name",
+                fields={"query": ranking.query[:200]},
+                source="exact",
+            )
+        relevance = ranking.lift.relevance(place, self._calibration.relevance(evidence))
+        said = [explanation_of(matched)] if matched else []
+        if evidence.cosine is not None:
+            said.append(f"similar in meaning ({evidence.cosine:.2f})")
+        if score >= _PHRASE:
+            relevance = max(relevance, _SURE)
+            said.insert(0, "has the quoted text")
+        if used := ranking.lift.told(place):
+            said.insert(0, used)
+        part = ranking.parts[0]
+        if len(ranking.parts) > 1:
+            part = max(ranking.parts, key=lambda part: float(part.sums[at]))
+        by_meaning = part.dense is not None and 2 * part.dense[at] > part.sums[at]
+        fields: dict[str, object] = {
+            "query": ranking.query[:200],
+            "matched": matched,
+            "cosine": evidence.cosine,
+            "covered": round(evidence.covered, 4),
+            "found": round(evidence.found, 4),
+            "words": evidence.words,
+            "said": evidence.said,
+            "ahead": None if evidence.ahead is None else round(evidence.ahead, 4),
+            "rivals": round(evidence.rivals, 4),
+            "margin": round(self._calibration.margin(evidence), 4),
+            "score": round(float(ranking.scores[at]), 4),
+            **ranking.lift.fields(place),
+            **({"quoted": True} if score >= _PHRASE else {}),
+        }
+        by = "vector" if by_meaning else "lexical"
+        return Hit(
+            key=tool.key,
+            relevance=min(highest, round(relevance, 4)),
+            explanation=", ".join(said) or "was suggested",
+            fields=fields,
+            source="usage" if ranking.lift.is_source(place) else by,
+        )
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """What a query is scored by."""
+
+    query: str
+    clauses: tuple[str, ...]
+    context: str
+
+    @cached_property
+    def own(self) -> tuple[str, ...]:
+        """The query and its clauses."""
+        return (self.query, *self.clauses)
+
+    @cached_property
+    def all(self) -> tuple[str, ...]:
+        """The same and the context, if there is one."""
+        return (*self.own, self.context) if self.context else self.own
+
+
+def _fits(best: Hit, shift: float) -> bool:
+    """Whether the best hit fits; `shift` is what use has done to the line."""
+    if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
+        return True
+    return best.fields["margin"] >= shift or "quoted" in best.fields
+
+
+def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:
+    """Best cosines of the request or one of its clauses; None without a vector."""
+    given = [part.cosines for part in ranking.parts if part.cosines is not None]
+    if not given or not some:
+        return [None for _ in some]
+    best = _highest_at(some, given).astype(np.float64).round(4)
+    found: list[float | None] = best.tolist()
+    if state.there is not None:
+        at = np.array(some, np.int64)
+        there = state.there[at if ranking.places is None else ranking.places[at]]
+        found = [
+            cosine if is_there else None for cosine, is_there in zip(found, there, strict=True)
+        ]
+    return found
+
+
+def _ahead(ranking: _Ranking, some: Sequence[int]) -> float | None:
+    """How much nearer the nearest of some tools is than what tools do in general, at best."""
+    at = np.array(some, np.int64)
+    return max(
+        (
+            float(part.cosines[at].max()) - common
+            for part, common in zip(ranking.parts, ranking.common, strict=False)
+            if part.cosines is not None
+        ),
+        default=None,
+    )
+
+
+def _highest_at(some: Sequence[int], values: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The highest of some values, position by position, at a few of them."""
+    at = np.array(some, np.int64)
+    if len(values) == 1:
+        return values[0][at]
+    return np.maximum.reduce([each[at] for each in values])
+
+
+def _servers_used(
+    state: State, request: SearchRequest, places: NDArray[np.int64] | None
+) -> NDArray[np.bool_] | None:
+    """Which tools are of servers that the conversation used just now; None: none was."""
+    used = {
+        int(state.words.servers[place])
+        for key in request.recent
+        for rank, place in state.words.called(fold(key))
+        if rank == 0
+    }
+    if not used:
+        return None
+    servers = state.words.servers if places is None else state.words.servers[places]
+    return np.isin(servers, list(used))
+
+
+def _first(
+    rough: NDArray[np.float32], allowed: NDArray[np.bool_] | None, sure: Sequence[int]
+) -> NDArray[np.int64]:
+    """The places to look at, ascending: the best that are allowed, and those that are sure."""
+    if allowed is not None:
+        rough = rough * allowed
+    best = highest(rough, _FIRST)
+    if not sure:
+        return best
+    found = np.concatenate([best, np.array(sure, np.int64)])
+    found.sort()
+    return found[np.concatenate([[True], found[1:] != found[:-1]])]
+
+
+def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
+    """Cosines at the places that are looked at whole, where the highest is nearly always."""
+    return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
+
+
+def _silent(size: int) -> Look:
+    """A part that says nothing about any tool."""
+    zeros = np.zeros(size, np.float32)
+    return Look(zeros, None, None, zeros)
+
+
+_: type[SearchStrategy] = HybridSearch
+_index: type[VectorIndex] = HybridSearch

@@ -1,0 +1,193 @@
+"""The tools of a catalog as a search strategy wants them, read once per definition."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from toolgate.base import json_text
+from toolgate.base.process_memory import uncollected
+from toolgate.search.base import SearchableTool
+from toolgate.search.experiment import Arms
+from toolgate.search.semantic.index_maintenance import VectorIndex
+from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
+from toolgate.search.strategies._http_service import AsksService
+from toolgate.types import json_object
+
+__all__ = ["Indexable", "ToolIndex"]
+
+
+class Indexable(Protocol):
+    """What the index reads of a catalog's tool."""
+
+    @property
+    def key(self) -> str:
+        """`server:tool`."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """Its server."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Changes with its definition."""
+        ...
+
+    @property
+    def raw(self) -> bytes:
+        """Its definition as JSON."""
+        ...
+
+
+class ToolIndex:
+    """Keeps the searches up to date with the versions of a catalog."""
+
+    def __init__(self, arms: Arms) -> None:
+        self.arms = arms
+        """Which search a conversation gets."""
+        self._version = -1
+        self._changing = False
+        self._given: tuple[Indexable, ...] = ()
+        self._read: tuple[SearchableTool, ...] = ()
+        self._updating = asyncio.Lock()
+
+    @property
+    def tools(self) -> tuple[SearchableTool, ...]:
+        """The tools that are searched, in the order of the mask."""
+        return self._read
+
+    def is_at(self, version: int) -> bool:
+        """Whether the searches have the tools of this version, in its order, and no others."""
+        return version == self._version and not self._changing
+
+    async def bring_to(self, version: int, tools: Sequence[Indexable]) -> None:
+        """Index these tools unless a version at least as new is indexed already."""
+        if version <= self._version:
+            return
+        async with self._updating:
+            if version <= self._version:
+                return
+            given, read = await asyncio.to_thread(self._searchable, tuple(tools))
+            self._given, self._read = given, read
+            self._changing = True
+            await self.arms.update(read)
+            self._version = version
+            self._changing = False
+
+    @property
+    def keepers(self) -> list[tuple[str, VectorIndex]]:
+        """The searches whose vectors can be looked after, with their names in the settings."""
+        found: list[tuple[str, VectorIndex]] = []
+        for arm in self.arms.all:
+            search: object = arm.strategy
+            while search is not None and not isinstance(search, VectorIndex):
+                search = getattr(search, "inner", None)  # one that asks another
+            if search is not None:
+                found.append((arm.name, search))
+        return found
+
+    @property
+    def services(self) -> list[tuple[str, AsksService]]:
+        """What asks services in the searches, with the names of these in the settings."""
+        found: list[tuple[str, AsksService]] = []
+        for arm in self.arms.all:
+            search: object = arm.strategy
+            while search is not None:
+                if isinstance(search, AsksService):
+                    found.append((arm.name, search))
+                search = getattr(search, "inner", None)
+        return found
+
+    async def use(self, arms: Arms) -> None:
+        """Search with others from now on, over the same tools."""
+        async with self._updating:
+            await arms.update(self._read)
+            self.arms = arms
+
+    def _searchable(
+        self, tools: tuple[Indexable, ...]
+    ) -> tuple[tuple[Indexable, ...], tuple[SearchableTool, ...]]:
+        """What is given and how it is searched; what stayed is the same object as before."""
+        old, read = self._given, self._read
+        head = shared_head(old, tools)
+        tail = shared_tail(old, tools, head)
+        middle = {tool.key: tool for tool in tools[head : len(tools) - tail]}
+        known = {each.key: each for each in read[head : len(read) - tail]}
+        with uncollected():
+            fresh = [_fresh(tool, known.get(tool.key)) for tool in middle.values()]
+        end = len(tools) - tail
+        given = tools
+        if len(middle) != end - head:  # a name that a server has twice counts once
+            given = (*tools[:head], *middle.values(), *tools[end:])
+        return given, exchanged(read, head, fresh, tail)
+
+
+def _fresh(tool: Indexable, known: SearchableTool | None) -> SearchableTool:
+    return known if known is not None and known.digest == tool.digest else IndexedTool(tool)
+
+
+# A frozen object is filled by its slots themselves in a third of the time: there may be a million.
+_set_key, _set_server, _set_name, _set_digest = (
+    SearchableTool.__dict__[name].__set__ for name in ("key", "server", "name", "digest")
+)
+
+
+class IndexedTool(SearchableTool):
+    """A tool whose texts are read from its definition when they are asked for.
+
+    They are needed once, when its words are counted, and then for the few tools that are shown:
+    kept beside the definitions, those of a million tools would take another gigabyte.
+    """
+
+    __slots__ = ("_raw",)
+
+    _raw: bytes
+
+    def __init__(self, tool: Indexable) -> None:
+        _set_key(self, tool.key)
+        _set_server(self, tool.server)
+        _set_name(self, tool.name)
+        _set_digest(self, tool.digest)
+        object.__setattr__(self, "_raw", tool.raw)
+
+    @property
+    def title(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """Its human-readable title."""
+        return _texts_of(self._raw)[0]
+
+    @property
+    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """Its description, whole."""
+        return _texts_of(self._raw)[1]
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - both are only read
+        """Names and descriptions of its top-level parameters."""
+        return _texts_of(self._raw)[2]
+
+
+@lru_cache(maxsize=1_024)
+def _texts_of(raw: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+    """Title, description and parameters; remembered, for they are asked for one by one."""
+    definition = json_object(json_text.loads(raw))
+    properties = json_object(json_object(definition.get("inputSchema")).get("properties"))
+    title = definition.get("title") or json_object(definition.get("annotations")).get("title")
+    return (
+        title if isinstance(title, str) else "",
+        _text(definition.get("description")),
+        tuple(
+            (name, _text(json_object(schema).get("description")))
+            for name, schema in properties.items()
+        ),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,1 @@
+"""What earlier requests teach the search."""

@@ -1,0 +1,467 @@
+"""Learning from use: what searches showed, what was executed of it, and what follows from that.
+
+A call belongs to the last search of its conversation that showed its tool. From that come four
+things, each per project: votes of earlier requests (`_usage`), the line below which nothing fits
+(`_line`, also per caller), the tools that are used together, and the tools used last. Nothing here
+waits for the store but the first look at a project's log, and that for a moment only.
+"""
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import anyio.lowlevel
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.base.ids import new_id, utc_now, utc_text
+from toolgate.search.base import AskedQuery, Hit
+from toolgate.search.cutoff import Judged, Line
+from toolgate.search.relevance.usage_votes import Experience, UsageWeights, Votes
+from toolgate.search.usage.writer import UseWriter
+from toolgate.settings import UsageSettings
+from toolgate.store import Logged, StoredSearch, StoredUse, UsageFilter, UseOutcome
+from toolgate.types import Caller
+
+__all__ = ["Learned", "Learning", "LearningStatus"]
+
+log = logging.getLogger(__name__)
+
+_LOADED_MOST = 20_000
+_FIRST_LOOK_S = 0.25
+_LOOK_AGAIN_S = 60.0
+_CONVERSATIONS = 1_000
+_SEARCHES = 20
+"""Searches of a conversation to which a call may belong."""
+_USED = 5
+_USED_FOR_S = 1_800.0
+_TOGETHER_S = 600.0
+"""Two tools used within these seconds of one conversation were used together."""
+_TOGETHER_LEAST = 2
+_TOGETHER_SHARE = 0.3
+_JUDGED_MOST = 200
+_QUERY_CHARS = 2_000
+_HALF = np.dtype("<f2")
+_CALIBRATED = Line()
+_SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}
+"""An error says nothing about the choice: most are wrong arguments or a server that is down."""
+
+
+class _Log(Protocol):
+    """The part of a store that is needed here."""
+
+    async def append_usage(
+        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
+    ) -> None: ...
+
+    async def usage(self, wanted: UsageFilter) -> list[Logged]: ...
+
+    async def clear_usage(self, project_id: str) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningStatus:
+    """What was learned in a project, for commands and the API."""
+
+    enabled: bool
+    """Whether use is logged and learned from."""
+
+    requests: int
+    """Earlier requests that vote."""
+
+    tools: int
+    """Tools that were executed with success or marked."""
+
+    pairs: int
+    """Pairs of tools that are used together."""
+
+    judged: int
+    """Searches of this caller that move the line of "nothing fits"."""
+
+    pending: int
+    """Rows in memory that are not written yet."""
+
+    dropped: int
+    """Rows lost because the store did not work for too long."""
+
+    last_error: str
+    """Why the store does not take them; empty while it works."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a search may know of earlier use in its project."""
+
+    by_model: Mapping[str, Experience]
+    """Earlier requests, by the embedder that read them."""
+    now_s: float
+    """The time of the request, in seconds since 1970."""
+    line: Line = field(default_factory=Line)
+    """Where the caller draws the line of "nothing fits"."""
+    version: Hashable = None
+    """Differs when anything more was learned; an answer may be kept while it is the same."""
+
+    def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> Votes:
+        """What earlier requests say to this one; `model` is the identity of its embedder."""
+        known = self.by_model.get(model)
+        return known.votes(vector, weights, self.now_s) if known is not None else Votes()
+
+
+@dataclass
+class _Project:
+    """What is known of the use in one project."""
+
+    by_model: dict[str, Experience] = field(default_factory=dict[str, Experience])
+    pairs: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    uses: Counter[str] = field(default_factory=Counter[str])
+    last: dict[tuple[str, str], deque[tuple[str, float]]] = field(
+        default_factory=dict[tuple[str, str], deque[tuple[str, float]]]
+    )
+    """Tools used last, by caller and conversation, for pairs."""
+    judged: dict[str, OrderedDict[str, tuple[StoredSearch, bool, float]]] = field(
+        default_factory=dict[str, OrderedDict[str, tuple[StoredSearch, bool, float]]]
+    )
+    """By caller and search: whether its answer fitted, and since when that is known."""
+    seen: set[str] = field(default_factory=set[str])
+    """Uses that are counted."""
+    looked_at: str = ""
+    """Since when uses are missing; empty: none was read yet."""
+    looked_s: float | None = None
+    """Time of the loop at the last look."""
+
+
+@dataclass
+class _Talk:
+    """One conversation."""
+
+    searches: deque[tuple[StoredSearch, frozenset[str]]] = field(
+        default_factory=lambda: deque[tuple[StoredSearch, frozenset[str]]](maxlen=_SEARCHES)
+    )
+    """Newest first, with everything that they showed."""
+    used: deque[tuple[str, float]] = field(
+        default_factory=lambda: deque[tuple[str, float]](maxlen=_USED)
+    )
+    """Newest first."""
+    noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    """Search, tool and outcome of what is in the log: a hundred calls say no more than one."""
+
+
+class Learning:
+    """Takes what happens, gives what was learned. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        store: _Log,
+        *,
+        rules: Callable[[], UsageSettings],
+        keep_queries: Callable[[], bool],
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._keep_queries = keep_queries
+        self._now = now
+        self._writer = UseWriter(store)
+        self._projects: dict[str, _Project] = {}
+        self._talks: OrderedDict[tuple[str, str, str], _Talk] = OrderedDict()
+        self._looks: dict[str, asyncio.Task[None]] = {}
+
+    async def aclose(self) -> None:
+        """Write what is left."""
+        for look in self._looks.values():
+            look.cancel()
+        await asyncio.gather(*self._looks.values(), return_exceptions=True)
+        await self._writer.aclose()
+
+    async def flush(self) -> bool:
+        """Write everything taken so far now; False when the store does not work."""
+        return await self._writer.flush()
+
+    # What was learned
+
+    async def learned(self, caller: Caller) -> Learned | None:
+        """What a search of this caller may know; None while learning is off."""
+        if not self._rules().enabled:
+            return None
+        project = await self._project(caller.project_id)
+        line = self._line(project, caller) if self._rules().adapt_line else _CALIBRATED
+        judged = tuple([(each.margin, each.fitted) for each in line.judged])
+        version = caller.project_id, len(project.seen), judged
+        now_s = self._now_s() if project.by_model else 0.0  # nobody votes who could have aged
+        return Learned(project.by_model, now_s, line, version)
+
+    def recent(self, caller: Caller) -> tuple[str, ...]:
+        """Keys of the tools that the conversation used within half an hour, newest first."""
+        talk = self._talks.get(caller.thread)
+        if talk is None or not talk.used or not self._rules().enabled:
+            return ()
+        since = self._now_s() - _USED_FOR_S
+        return tuple(dict.fromkeys(key for key, at_s in talk.used if at_s >= since))
+
+    def together(
+        self, project_id: str, keys: Collection[str], most: int = 3
+    ) -> dict[str, list[str]]:
+        """Tools that were often used with each of these, the most frequent first."""
+        project = self._projects.get(project_id)
+        if project is None or not self._rules().enabled or not self._rules().together:
+            return {}
+        found: dict[str, list[str]] = {}
+        for key in keys:
+            if key not in project.pairs:
+                continue
+            counts = project.pairs[key]
+            least = max(_TOGETHER_LEAST, _TOGETHER_SHARE * project.uses[key])
+            others = sorted(
+                (other for other, count in counts.items() if count >= least),
+                key=lambda other: (-counts[other], other),
+            )
+            if others:
+                found[key] = others[:most]
+        return found
+
+    async def status(self, caller: Caller) -> LearningStatus:
+        """How much was learned in the caller's project."""
+        project = await self._project(caller.project_id)
+        return LearningStatus(
+            enabled=self._rules().enabled,
+            requests=sum(len(each) for each in project.by_model.values()),
+            tools=len(project.uses),
+            pairs=sum(
+                count >= _TOGETHER_LEAST
+                for key, counts in project.pairs.items()
+                for other, count in counts.items()
+                if key < other
+            ),
+            judged=len(project.judged.get(caller.caller_id, ())),
+            pending=self._writer.pending,
+            dropped=self._writer.dropped,
+            last_error=self._writer.last_error,
+        )
+
+    # What happens
+
+    def note_search(
+        self,
+        caller: Caller,
+        asked: Sequence[AskedQuery],
+        model: str,
+        hits: Sequence[Hit],
+        beside: Collection[str] = (),
+    ) -> None:
+        """Take an answered discovery.
+
+        Args:
+            caller: Who asked.
+            asked: Its queries, as the strategy read them.
+            model: Identity of the embedder that gave their vectors.
+            hits: The hits that the answer showed.
+            beside: Keys that it showed otherwise: siblings, alternatives, batches.
+        """
+        if not self._rules().enabled:
+            return
+        talk = self._talk(caller)
+        single = len(asked) == 1
+        for each in asked:
+            found = [hit for hit in hits if single or hit.fields.get("query") == each.query[:200]]
+            vector = b"" if each.vector is None else each.vector.astype(_HALF).tobytes()
+            search = StoredSearch(
+                search_id=new_id(),
+                at=self._now(),
+                project_id=caller.project_id,
+                caller_id=caller.caller_id,
+                conversation=caller.conversation,
+                model=model if vector else "",
+                vector=vector,
+                shown=tuple((hit.key, hit.relevance) for hit in found),
+                margin=each.margin,
+                weak=not each.fits,
+                query=each.query[:_QUERY_CHARS] if self._keep_queries() else None,
+            )
+            self._writer.put(search)
+            keys = frozenset(hit.key for hit in found)
+            talk.searches.appendleft((search, keys))
+        if talk.searches and beside:
+            # What stands beside the hits belongs to the search as a whole: to its first query.
+            place = min(len(asked), len(talk.searches)) - 1
+            if place >= 0:
+                search, keys = talk.searches[place]
+                talk.searches[place] = search, keys | frozenset(beside)
+
+    def note_call(self, caller: Caller, key: str, *, ok: bool) -> None:
+        """Take the end of a call: it belongs to the last search here that showed its tool."""
+        if not self._rules().enabled:
+            return
+        talk = self._talk(caller)
+        if ok:
+            talk.used.appendleft((key, self._now_s()))
+        search = next((search for search, keys in talk.searches if key in keys), None)
+        if search is not None:
+            self._note(talk, search, key, "ok" if ok else "error")
+
+    async def mark(self, caller: Caller, key: str, *, right: bool) -> bool:
+        """Take a person's word on a tool that a search showed; False when none showed it."""
+        talk = self._talk(caller)
+        search = next((search for search, keys in talk.searches if key in keys), None)
+        if search is None:
+            await self.flush()
+            wanted = UsageFilter(
+                project_id=caller.project_id, caller_id=caller.caller_id, limit=100
+            )
+            for logged in await self._store.usage(wanted):
+                if key in {shown for shown, _ in logged.search.shown}:
+                    search = logged.search
+                    break
+        if search is None:
+            return False
+        await self._project(caller.project_id)
+        self._note(talk, search, key, "right" if right else "wrong")
+        await self.flush()  # a person who is told that it is kept can look at it at once
+        return True
+
+    async def clear(self, project_id: str) -> int:
+        """Forget what was searched and used in a project; gives the number of searches."""
+        await self.flush()
+        self._writer.forget_project(project_id)
+        self._projects.pop(project_id, None)
+        for thread in [thread for thread in self._talks if thread[0] == project_id]:
+            del self._talks[thread]
+        return await self._store.clear_usage(project_id)
+
+    def _note(self, talk: _Talk, search: StoredSearch, key: str, outcome: UseOutcome) -> None:
+        what = search.search_id, key, outcome
+        if what in talk.noted:
+            return
+        if len(talk.noted) > 100 * _SEARCHES:
+            talk.noted.clear()
+        talk.noted.add(what)
+        use = StoredUse(
+            use_id=new_id(),
+            search_id=search.search_id,
+            at=self._now(),
+            project_id=search.project_id,
+            tool=key,
+            outcome=outcome,
+        )
+        self._writer.put(use)
+        project = self._projects.get(search.project_id)
+        if project is not None:
+            self._take(project, search, use)
+
+    # What is known of a project
+
+    async def _project(self, project_id: str) -> _Project:
+        project = self._projects.get(project_id)
+        if project is None:
+            project = self._projects[project_id] = _Project()
+        looking = self._looks.get(project_id)
+        now_s = asyncio.get_running_loop().time()
+        first = project.looked_s is None
+        if looking is None and (
+            project.looked_s is None or now_s - project.looked_s > _LOOK_AGAIN_S
+        ):
+            looking = asyncio.create_task(self._look(project_id, project))
+            self._looks[project_id] = looking
+            looking.add_done_callback(lambda _: self._looks.pop(project_id, None))
+        if first and looking is not None:
+            await asyncio.wait({looking}, timeout=_FIRST_LOOK_S)
+        return project
+
+    async def _look(self, project_id: str, project: _Project) -> None:
+        """Read what other processes, or earlier ones, wrote to the log."""
+        # Another process may write a use a moment after it happened.
+        now = utc_text(datetime.fromisoformat(self._now()) - timedelta(seconds=_LOOK_AGAIN_S))
+        wanted = UsageFilter(
+            project_id=project_id, with_uses=True, since=project.looked_at, limit=_LOADED_MOST
+        )
+        try:
+            found = await self._store.usage(wanted)
+        except Exception as error:  # noqa: BLE001 - searches go on without what was learned
+            log.warning("usage cannot be read", extra={"reason": str(error)})
+            found = []
+        else:
+            project.looked_at = now
+        project.looked_s = asyncio.get_running_loop().time()
+        for at, logged in enumerate(reversed(found)):
+            for use in logged.uses:
+                self._take(project, logged.search, use)
+            if at % 200 == 199:
+                await anyio.lowlevel.checkpoint()  # a long log must hold up nobody
+
+    def _take(self, project: _Project, search: StoredSearch, use: StoredUse) -> None:
+        if use.use_id in project.seen:
+            return
+        project.seen.add(use.use_id)
+        at_s = _seconds(use.at)
+        signal = _SIGNALS[use.outcome]
+        if signal and search.vector:
+            known = project.by_model.get(search.model)
+            if known is None:
+                known = project.by_model[search.model] = Experience(
+                    len(search.vector) // 2,
+                    half_life_s=self._rules().half_life_days * 86_400,
+                    most=self._rules().max_requests,
+                )
+            known.add(search.vector, use.tool, signal, at_s)
+        if use.outcome == "ok":
+            self._take_pairs(project, search, use.tool, at_s)
+        if search.margin is not None and use.outcome != "error":
+            fitted = use.outcome in {"ok", "right"}
+            judged = project.judged.setdefault(search.caller_id, OrderedDict())
+            before = judged.get(search.search_id)
+            # One that fitted stays so; one that is wrong tells of the line only when it was best.
+            if fitted or (before is None and search.shown and search.shown[0][0] == use.tool):
+                judged[search.search_id] = search, fitted, at_s
+                while len(judged) > _JUDGED_MOST:
+                    judged.popitem(last=False)
+
+    def _take_pairs(self, project: _Project, search: StoredSearch, key: str, at_s: float) -> None:
+        project.uses[key] += 1
+        used = project.last.setdefault(
+            (search.caller_id, search.conversation), deque[tuple[str, float]](maxlen=_USED)
+        )
+        others = {other for other, then in used if abs(at_s - then) <= _TOGETHER_S} - {key}
+        for other in others:
+            project.pairs.setdefault(key, Counter())[other] += 1
+            project.pairs.setdefault(other, Counter())[key] += 1
+        used.appendleft((key, at_s))
+        if len(project.last) > _CONVERSATIONS:
+            del project.last[next(iter(project.last))]
+
+    def _line(self, project: _Project, caller: Caller) -> Line:
+        judged = project.judged.get(caller.caller_id)
+        if not judged:
+            return _CALIBRATED
+        now_s, half_s = self._now_s(), self._rules().half_life_days * 86_400
+        return Line(
+            [
+                Judged(
+                    margin=search.margin,
+                    fitted=fitted,
+                    weight=0.5 ** (max(0.0, now_s - at_s) / half_s),
+                    model=search.model,
+                )
+                for search, fitted, at_s in judged.values()
+                if search.margin is not None
+            ]
+        )
+
+    def _talk(self, caller: Caller) -> _Talk:
+        talk = self._talks.get(caller.thread)
+        if talk is None:
+            talk = self._talks[caller.thread] = _Talk()
+        self._talks.move_to_end(caller.thread)
+        if len(self._talks) > _CONVERSATIONS:
+            self._talks.popitem(last=False)
+        return talk
+
+    def _now_s(self) -> float:
+        return _seconds(self._now())
+
+
+def _seconds(at: str) -> float:
+    """A moment as seconds since 1970."""
+    return datetime.fromisoformat(at).timestamp()

@@ -1,0 +1,139 @@
+"""Projects, tokens, rules and guards in memory, as the store has them at the last look."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from toolgate.base.ids import utc_now
+from toolgate.errors import StoreError
+from toolgate.security.access.rules import Rule, rules_of_store
+from toolgate.settings import ProjectTable
+from toolgate.store import (
+    Store,
+    StoredGuard,
+    StoredPermission,
+    StoredProject,
+    StoredToken,
+    taken,
+)
+from toolgate.types import Json
+
+__all__ = ["Book", "Pages", "project_table"]
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.4
+"""Seconds between two looks at the store: a revocation in another process holds within a second."""
+
+_TOUCH_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """All of it at one moment."""
+
+    version: int = -1
+    """Of the store."""
+
+    projects: dict[str, StoredProject] = field(default_factory=dict[str, StoredProject])
+    """By name; the default one is none."""
+
+    tokens: dict[str, StoredToken] = field(default_factory=dict[str, StoredToken])
+    """By prefix."""
+
+    permissions: tuple[StoredPermission, ...] = ()
+    """Rows of rules."""
+
+    rules: tuple[Rule, ...] = ()
+    """The same, as decisions read them."""
+
+    guards: tuple[StoredGuard, ...] = ()
+    """Oldest first."""
+
+
+class Book:
+    """What the store says about access."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.pages = Pages()
+        """The present state."""
+        self._used: dict[str, str] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._reading = anyio.Lock()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called whenever something is different."""
+        self._listeners.append(listener)
+
+    def token_by_prefix(self, prefix: str) -> StoredToken | None:
+        """A token by its public part."""
+        return self.pages.tokens.get(prefix)
+
+    def note_use(self, token_id: str) -> None:
+        """Remember that a token was used now; written later."""
+        if token_id not in self._used:  # within seconds of the last writing, the first is enough
+            self._used[token_id] = utc_now()
+
+    async def look(self) -> None:
+        """Read again if the store has changed.
+
+        Raises:
+            StoreError: It cannot be read; what was known stays.
+        """
+        async with taken(self._reading):
+            version = await self._store.access_version()
+            if version == self.pages.version:
+                return
+            tokens = await self._store.tokens()
+            permissions = tuple(await self._store.permissions())
+            projects = await self._store.projects()
+            guards = tuple(await self._store.guards())
+            self.pages = Pages(
+                version=version,
+                projects={one.project_id: one for one in projects},
+                tokens={one.prefix: one for one in tokens},
+                permissions=permissions,
+                rules=tuple(rules_of_store(permissions)),
+                guards=guards,
+            )
+        for listener in list(self._listeners):
+            listener()
+
+    async def keep_looking(self) -> None:
+        """Look at the store until cancelled, and write down when tokens were used."""
+        is_failing, touched_at = False, anyio.current_time()
+        while True:
+            await anyio.sleep(LOOK_S)
+            try:
+                await self.look()
+                if anyio.current_time() - touched_at > _TOUCH_S:
+                    touched_at = anyio.current_time()
+                    await self.write_uses()
+            except StoreError as error:
+                if not is_failing:
+                    log.warning("permissions cannot be read again", extra={"error": str(error)})
+                is_failing = True
+            else:
+                is_failing = False
+
+    async def write_uses(self) -> None:
+        """Write down when tokens were used."""
+        used, self._used = self._used, {}
+        try:
+            await self._store.touch_tokens(used)
+        except StoreError as error:
+            log.warning("use of tokens cannot be noted", extra={"error": str(error)})
+
+
+def project_table(settings: Json) -> ProjectTable:
+    """What a stored project sets; keys that this version does not know count for nothing."""
+    known = {name: value for name, value in settings.items() if name in _KEYS}
+    for name in ("pinned", "servers", "read_only_allow"):
+        known[name] = tuple(known.get(name, ()))
+    return ProjectTable(**known)
+
+
+_KEYS = frozenset(ProjectTable.__dataclass_fields__)

@@ -1,0 +1,623 @@
+"""Looking after tokens, projects, rules and guards; each change holds from the next request."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+from toolgate.base.ids import new_id, utc_now, utc_text
+from toolgate.base.names import is_project_name
+from toolgate.base.plugins import available
+from toolgate.errors import ArgumentError, ForbiddenError, SettingError
+from toolgate.security.access.access_data import Book, project_table
+from toolgate.security.access.decision import Access
+from toolgate.security.access.limits import LIMITS
+from toolgate.security.access.rules import Rule, check_who, parse_pattern
+from toolgate.security.authn import digest_of, new_prefix, new_token
+from toolgate.settings import GuardTable, ProjectTable
+from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
+from toolgate.types import DEFAULT_PROJECT, Caller, Json, json_array
+
+__all__ = ["AccessAdmin", "NewToken", "ProjectView"]
+
+_MOST_NAME = 64
+_LONGEST_S = 3650 * 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewToken:
+    """A token that was just made."""
+
+    row: StoredToken
+    """What is kept of it."""
+
+    secret: str
+    """The token itself. WARNING: this is the only time that it is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectView:
+    """A project as people see it."""
+
+    name: str
+    """Its name."""
+
+    servers: tuple[str, ...]
+    """Its servers."""
+
+    settings: ProjectTable
+    """What it sets."""
+
+    source: str
+    """The file that declares it, or `store`."""
+
+
+class AccessAdmin:
+    """What `tokens`, `projects`, `permissions` and `guards` do. Asks for the right `manage`."""
+
+    def __init__(
+        self,
+        store: Store,
+        book: Book,
+        access: Access,
+        *,
+        of_file: Callable[[], Mapping[str, ProjectTable]],
+        rules_of_file: Callable[[], Sequence[Rule]],
+        guards: Callable[[], Sequence[tuple[str, GuardTable]]],
+        read_guard: Callable[[StoredGuard], GuardTable],
+        servers_of: Callable[[str], Sequence[str]],
+        config_file: Callable[[], str],
+        change: Callable[[Caller, str, Json], AbstractAsyncContextManager[None]],
+    ) -> None:
+        self._store = store
+        self._book = book
+        self._access = access
+        self._of_file = of_file
+        self._rules_of_file = rules_of_file
+        self._guards = guards
+        self._read_guard = read_guard
+        self._servers_of = servers_of
+        self._config_file = config_file
+        self._change = change
+
+    # Tokens
+
+    async def tokens(self, caller: Caller) -> list[StoredToken]:
+        """All tokens by name.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        return sorted(self._book.pages.tokens.values(), key=lambda token: token.name)
+
+    async def create_token(
+        self,
+        caller: Caller,
+        name: str,
+        *,
+        projects: Sequence[str] = (),
+        roles: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        user: str = "",
+        read_only: bool = False,
+        expires_in_s: float | None = None,
+        limits: Mapping[str, int] | None = None,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+    ) -> NewToken:
+        """Make a token, and rules for it.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: The name is taken or cannot be one, a project does not exist, or a
+                pattern or limit is none.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        _check_name(name, "token")
+        if any(token.name == name for token in self._book.pages.tokens.values()):
+            raise ArgumentError(
+                f"There is a token {name!r} already.",
+                hint=f"Choose another name, or renew it: toolgate tokens rotate {name}",
+            )
+        for project in projects:
+            if project != "*":
+                self._project(project)
+        for word in (*roles, *groups, *([user] if user else [])):
+            if not word.isprintable() or not word.strip() or len(word) > 200:
+                raise ArgumentError(f"{word[:60]!r} cannot be a role, group or user.")
+        rules = [
+            *self._rows("allow", allow, [f"token:{name}"], ""),
+            *self._rows("deny", deny, [f"token:{name}"], ""),
+        ]
+        prefix = new_prefix()
+        while prefix in self._book.pages.tokens:
+            prefix = new_prefix()
+        secret = new_token(prefix)
+        row = StoredToken(
+            token_id=new_id(),
+            name=name,
+            prefix=prefix,
+            digest=digest_of(secret),
+            user=user,
+            projects=tuple(dict.fromkeys(projects)),
+            roles=tuple(dict.fromkeys(roles)),
+            groups=tuple(dict.fromkeys(groups)),
+            read_only=read_only,
+            limits=_checked_limits(limits or {}),
+            created_at=utc_now(),
+            expires_at=_expiry(expires_in_s),
+        )
+        async with self._change(caller, "token_create", {"token": name, "prefix": prefix}):
+            await self._store.save_token(row)  # first: without its rules it may do nothing
+            await self._store.save_permissions(rules)
+        await self._book.look()
+        return NewToken(row=row, secret=secret)
+
+    async def rotate_token(
+        self, caller: Caller, name: str, *, grace_s: float = 0.0, expires_in_s: float | None = None
+    ) -> NewToken:
+        """Give a token another secret; the old one holds for `grace_s` seconds more.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is no such token, or it is revoked.
+        """
+        self._must_manage(caller)
+        token = await self._token(name)
+        if token.revoked_at is not None:
+            raise ArgumentError(
+                f"The token {token.name!r} was revoked.", hint="Make a new one with another name."
+            )
+        if not 0 <= grace_s <= 30 * 86_400:
+            raise ArgumentError(
+                f"{grace_s:g} seconds is no time for the old token to go on.",
+                allowed="Allowed: 0 to 2,592,000 seconds (30 days).",
+            )
+        secret = new_token(token.prefix)
+        row = replace(
+            token,
+            digest=digest_of(secret),
+            rotated_at=utc_now(),
+            old_digest=token.digest if grace_s else None,
+            old_until=utc_now(plus_s=grace_s) if grace_s else None,
+            expires_at=token.expires_at if expires_in_s is None else _expiry(expires_in_s),
+        )
+        about: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_rotate", about):
+            await self._store.save_token(row)
+        await self._book.look()
+        return NewToken(row=row, secret=secret)
+
+    async def revoke_token(self, caller: Caller, name: str) -> StoredToken:
+        """Have a token refused from now on; a second time changes nothing.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is no such token.
+        """
+        self._must_manage(caller)
+        token = await self._token(name)
+        row = replace(token, revoked_at=token.revoked_at or utc_now(), old_digest=None)
+        about: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_revoke", about):
+            await self._store.save_token(row)
+        await self._book.look()
+        return row
+
+    async def delete_token(self, caller: Caller, name: str) -> StoredToken:
+        """Remove a token and the rules for it alone, so that its name is free again.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is no such token.
+        """
+        self._must_manage(caller)
+        token = await self._token(name)
+        mine = [
+            row.permission_id
+            for row in self._book.pages.permissions
+            if row.who == f"token:{token.name}"
+        ]
+        about: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_delete", about):
+            await self._store.delete_permissions(mine)
+            await self._store.delete_token(token.token_id)
+        await self._book.look()
+        return token
+
+    async def token_named(self, caller: Caller, word: str) -> StoredToken:
+        """A token by name, id, public part, or itself.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is no such token.
+        """
+        self._must_manage(caller)
+        return await self._token(word)
+
+    @staticmethod
+    def problem_of(token: StoredToken) -> str:
+        """Why a token is worth nothing; empty: it is worth something."""
+        if token.revoked_at is not None:
+            return f"The token {token.name!r} was revoked, at {token.revoked_at}."
+        if token.expires_at is not None and token.expires_at <= utc_now():
+            return f"The token {token.name!r} has expired, at {token.expires_at}."
+        return ""
+
+    # Projects
+
+    async def projects(self, caller: Caller) -> list[ProjectView]:
+        """All projects by name.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        return [self._view(name) for name in sorted(self.project_names())]
+
+    async def save_project(
+        self,
+        caller: Caller,
+        name: str,
+        *,
+        settings: Mapping[str, object] | None = None,
+        new: bool = False,
+    ) -> ProjectView:
+        """Make a project, or change what it sets; keys that are None go back to those of all.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: The name cannot be one or is taken, or a setting does not fit.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        if not is_project_name(name):
+            raise ArgumentError(
+                f"A project cannot be called {name[:80]!r}.",
+                allowed="Allowed: up to 64 characters of A-Z a-z 0-9 _ . -, the first no sign;"
+                " not default, not UNASSIGNED.",
+            )
+        if name in self._of_file():
+            raise ArgumentError(
+                f"The project {name!r} stands in {self._config_file()}, which stays as its owner"
+                " wrote it.",
+                hint=f"Change [project.{name}] there.",
+            )
+        stored = self._book.pages.projects.get(name)
+        if new and stored is not None:
+            raise ArgumentError(
+                f"There is a project {name!r} already.",
+                hint=f"Change it with: toolgate projects set {name}",
+            )
+        if not new and stored is None:
+            self._project(name)
+        merged: Json = {**(stored.settings if stored else {}), **(settings or {})}
+        merged = {key: value for key, value in merged.items() if value not in (None, "")}
+        _check_project(merged)
+        async with self._change(caller, "project_save", {"project": name, "settings": merged}):
+            await self._store.save_project(StoredProject(project_id=name, settings=merged))
+        await self._book.look()
+        return self._view(name)
+
+    async def delete_project(self, caller: Caller, name: str) -> None:
+        """Remove a project that has no servers any more.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is none, it stands in a file, or it has servers.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        self._project(name)
+        if name in self._of_file():
+            raise ArgumentError(
+                f"The project {name!r} stands in {self._config_file()}.",
+                hint=f"Remove [project.{name}] there.",
+            )
+        servers = self._servers_of(name)
+        if servers:
+            # Removed with its project, a server of it would be everybody's.
+            raise ArgumentError(
+                f"The project {name!r} has servers: {', '.join(servers)}.",
+                hint=f"Remove them, or run: toolgate projects set {name} --no-servers",
+            )
+        async with self._change(caller, "project_delete", {"project": name}):
+            await self._store.delete_project(name)
+        await self._book.look()
+
+    def project_names(self) -> set[str]:
+        """Every project there is, but the default one."""
+        stored = {name for name in self._book.pages.projects if is_project_name(name)}
+        return stored | set(self._of_file())
+
+    def check_project(self, name: str) -> None:
+        """Refuse a project that there is not.
+
+        Raises:
+            ArgumentError: There is none of this name.
+        """
+        self._project(name)
+
+    # Permissions
+
+    async def permissions(self, caller: Caller) -> list[Rule]:
+        """All rules: those of the file, then those of the store.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        return [*self._rules_of_file(), *self._book.pages.rules]
+
+    async def add_permissions(
+        self,
+        caller: Caller,
+        *,
+        effect: str,
+        patterns: Sequence[str],
+        to: Sequence[str],
+        hint: str = "",
+    ) -> list[Rule]:
+        """Make rules: each pattern for everybody in `to`.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: Something of it is no rule.
+        """
+        self._must_manage(caller)
+        if not patterns or not to or effect not in {"allow", "deny"}:
+            raise ArgumentError(
+                "The rule says nothing.",
+                allowed="A rule is allow or deny, with patterns and with people it is for.",
+            )
+        if hint not in {"", "read_only", "destructive"}:
+            raise ArgumentError(
+                f"The hint is {hint[:40]!r}.", allowed="Allowed: read_only, destructive."
+            )
+        rows = self._rows(effect, patterns, to, hint)
+        about: Json = {"effect": effect, "patterns": list(patterns), "to": list(to), "hint": hint}
+        async with self._change(caller, "permission_add", about):
+            await self._store.save_permissions(rows)
+        await self._book.look()
+        ids = {row.permission_id for row in rows}
+        return [rule for rule in self._book.pages.rules if rule.permission_id in ids]
+
+    async def remove_permissions(self, caller: Caller, permission_ids: Sequence[str]) -> int:
+        """Remove rules of the store by id; gives how many.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: None of the ids is one.
+        """
+        self._must_manage(caller)
+        async with self._change(caller, "permission_remove", {"ids": list(permission_ids)}):
+            count = await self._store.delete_permissions(permission_ids)
+            if not count:
+                raise ArgumentError(
+                    f"There is no rule {', '.join(permission_ids)[:80]!r} in the store.",
+                    hint="See: toolgate permissions list",
+                )
+        await self._book.look()
+        return count
+
+    # Guards
+
+    async def guards(self, caller: Caller) -> list[tuple[str, GuardTable]]:
+        """All guards with their ids: those of the file, which have none, then those of the store.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+        """
+        self._must_manage(caller)
+        await self._book.look()
+        return list(self._guards())
+
+    async def add_guard(self, caller: Caller, settings: Json) -> tuple[str, GuardTable]:
+        """Make a guard around calls, by the keys of `[[guard]]`; gives it with its id.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: It is no guard, or one of no effect.
+        """
+        self._must_manage(caller)
+        row = StoredGuard(guard_id=new_id(), settings=settings, created_at=utc_now())
+        try:
+            table = self._read_guard(row)
+        except SettingError as error:
+            raise ArgumentError(error.failed, allowed=error.allowed, hint=error.hint) from error
+        if not _does_anything(table):
+            raise ArgumentError("The guard does nothing.", allowed=f"Allowed: {', '.join(_DOES)}.")
+        for project in table.projects:
+            if project != DEFAULT_PROJECT:
+                self._project(project)
+        about: Json = {"guard": row.guard_id, "settings": settings}
+        async with self._change(caller, "guard_add", about):
+            await self._store.save_guard(row)
+        await self._book.look()
+        return row.guard_id, table
+
+    async def remove_guard(self, caller: Caller, guard_id: str) -> None:
+        """Remove a guard of the store. One of the file goes only with its lines there.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is none of this id.
+        """
+        self._must_manage(caller)
+        async with self._change(caller, "guard_remove", {"guard": guard_id}):
+            if not await self._store.delete_guards([guard_id]):
+                raise ArgumentError(
+                    f"There is no guard {guard_id[:80]!r} in the store.",
+                    hint="See: toolgate guards list",
+                )
+        await self._book.look()
+
+    # What they share
+
+    def _must_manage(self, caller: Caller) -> None:
+        if not self._access.decide(caller, "right", "manage").allowed:
+            raise ForbiddenError(
+                f"{caller.caller_id!r} may not look after tokens, projects and permissions.",
+                hint="Ask an administrator, or for the role admin.",
+            )
+
+    async def _token(self, word: str) -> StoredToken:
+        await self._book.look()
+        tokens = self._book.pages.tokens
+        prefix = word[:11]
+        found = tokens.get(prefix) if word.startswith("tg_") else None
+        if found is not None and word not in {prefix, f"{prefix}…"}:
+            found = found if digest_of(word) == found.digest else None
+        if found is None:
+            found = next(
+                (token for token in tokens.values() if word in {token.name, token.token_id}), None
+            )
+        if found is None:
+            names = [token.name for token in tokens.values()]
+            near = get_close_matches(word, names, n=1)
+            # What came may be a whole token: only its public part is shown.
+            raise ArgumentError(
+                f"There is no token {prefix!r}."
+                if word.startswith("tg_")
+                else f"There is no token {word[:60]!r}.",
+                hint=f"Did you mean {near[0]!r}?" if near else "See: toolgate tokens list",
+            )
+        return found
+
+    def _project(self, name: str) -> None:
+        names = self.project_names()
+        if name not in names:
+            near = get_close_matches(name, names, n=1)
+            raise ArgumentError(
+                f"There is no project {name[:60]!r}.",
+                allowed=f"Projects: {', '.join(sorted(names)[:20]) or 'none'}.",
+                hint=f"Did you mean {near[0]!r}?"
+                if near
+                else f"Make it with: toolgate projects create {name[:60]}",
+            )
+
+    def _view(self, name: str) -> ProjectView:
+        of_file = self._of_file().get(name)
+        stored = self._book.pages.projects.get(name)
+        return ProjectView(
+            name=name,
+            servers=tuple(self._servers_of(name)),
+            settings=of_file or project_table(stored.settings if stored else {}),
+            source=self._config_file() if of_file is not None else "store",
+        )
+
+    def _rows(
+        self, effect: str, patterns: Sequence[str], to: Sequence[str], hint: str
+    ) -> list[StoredPermission]:
+        return [
+            StoredPermission(
+                permission_id=new_id(),
+                effect="allow" if effect == "allow" else "deny",
+                who=check_who(who),
+                kind=kind,
+                pattern=pattern,
+                hint=hint,
+                created_at=utc_now(),
+            )
+            for kind, pattern in map(parse_pattern, patterns)
+            for who in to
+        ]
+
+
+_DOES: Sequence[str] = (
+    *("arguments", "deny", "sql", "max_argument_bytes", "max_result_bytes"),
+    *("secrets_in_arguments", "secrets_in_results", "approval"),
+)
+"""Keys by which a guard does something."""
+
+
+def _does_anything(table: GuardTable) -> bool:
+    return any(getattr(table, key) for key in _DOES)
+
+
+def _check_name(name: str, what: str) -> None:
+    is_plain = name.isprintable() and name == name.strip() and "/" not in name
+    if not name or len(name) > _MOST_NAME or not is_plain:
+        raise ArgumentError(
+            f"A {what} cannot be called {name[:80]!r}.",
+            allowed="Allowed: 1 to 64 characters that can be printed, without /.",
+        )
+    if name.startswith("tg_"):
+        raise ArgumentError(
+            f"A {what} cannot be called {name[:11]!r}: that is how tokens themselves begin.",
+            hint="Name it after who uses it.",
+        )
+
+
+def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
+    for name, value in limits.items():
+        if name not in LIMITS or type(value) is not int or not 0 <= value < 2**53:
+            raise ArgumentError(
+                f"The limit {name[:40]!r} is {value!r:.40}.",
+                allowed=f"Allowed: {', '.join(LIMITS)}, each a whole number; 0 is no limit.",
+            )
+    return dict(limits)
+
+
+def _expiry(in_s: float | None) -> str | None:
+    if in_s is None:
+        return None
+    if not 0 < in_s <= _LONGEST_S:
+        raise ArgumentError(
+            f"A token cannot expire in {in_s:g} seconds.", allowed="Allowed: up to ten years."
+        )
+    return utc_text(datetime.fromtimestamp(datetime.now(UTC).timestamp() + in_s, UTC))
+
+
+_PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
+    "servers": (list, "a list of names of servers"),
+    "optimization": (str, "hybrid, bm25, off or another search that is configured"),
+    "mode": (str, "auto, meta or all"),
+    "pinned": (list, "a list of tool keys"),
+    "budget_tokens": (int, "a whole number"),
+    "read_only": (bool, "true or false"),
+    "read_only_allow": (list, "a list of patterns of tools"),
+    "audit": (str, "open or closed"),
+    "shared_servers": (bool, "true or false"),
+    "limits": (dict, "an object"),
+}
+
+
+_NO_SEARCHES = frozenset({"llm"})
+"""Modules in `search/` that pick from what another one finds."""
+
+
+def _check_project(settings: Json) -> None:
+    for name, value in settings.items():
+        kind, words = _PROJECT_KINDS.get(name, (None, ""))
+        if kind is None:
+            raise ArgumentError(
+                f"A project has no setting {name[:40]!r}.",
+                allowed=f"Allowed: {', '.join(_PROJECT_KINDS)}.",
+            )
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if name == "optimization":
+            searches = [one for one in available("search") if one not in _NO_SEARCHES]
+            fits, words = value in searches, f"one of {', '.join(searches)}"
+        if name == "mode":
+            fits = value in {"auto", "meta", "all"}
+        if name == "budget_tokens":
+            fits = fits and (value == 0 or 200 <= value <= 100_000)
+        if name == "servers":
+            fits = fits and all(isinstance(one, str) and one for one in json_array(value))
+        if name == "audit":
+            fits = value in {"open", "closed"}
+        if name == "read_only_allow":
+            fits = fits and all(isinstance(one, str) and one for one in json_array(value))
+        if name == "pinned":
+            keys = json_array(value)
+            fits = fits and all(isinstance(key, str) and ":" in key for key in keys)
+        if not fits:
+            raise ArgumentError(f"{name} of a project is {value!r:.60}.", allowed=f"It is {words}.")
+    _checked_limits(settings.get("limits", {}))

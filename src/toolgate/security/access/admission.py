@@ -1,0 +1,235 @@
+"""From what a request shows to a `Caller`: who it is, and for which project it asks."""
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from time import monotonic
+from urllib.parse import unquote_to_bytes
+
+from toolgate.base.names import UNASSIGNED
+from toolgate.base.tracing import observe
+from toolgate.errors import CredentialError, ForbiddenError
+from toolgate.security.authn import Authenticator
+from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
+
+__all__ = ["Admission", "Shown"]
+
+_MAX_WORD = 200
+_FAILURES = 10
+_WITHIN_S = 60.0
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a request says about who sends it."""
+
+    authorization: str | None = None
+    """The header of this name."""
+
+    meta_token: object = None
+    """`_meta.token`; anything, since clients write it."""
+
+    path_project: str | None = None
+    """From the path `/mcp/p/NAME`."""
+
+    header_project: str | None = None
+    """The header `X-Toolgate-Project`."""
+
+    meta_project: object = None
+    """`_meta.projectId`."""
+
+    local_key: str | None = None
+    """The header `X-Toolgate-Key`, by which commands of the same user show that they are."""
+
+    client: str = ""
+    """The client program as it says itself."""
+
+    conversation: str = ""
+    """Thread or session."""
+
+    address: str = ""
+    """Where it comes from, for slowing guesses down."""
+
+    folder: str = ""
+    """The header `X-Toolgate-Folder`, percent-encoded; counts only for programs of the same user.
+    """
+
+    is_relay: bool = False
+    """Whether it is a `toolgate stdio` of the same user."""
+
+
+class Admission:
+    """Lets in who may come in."""
+
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator],
+        *,
+        required: bool,
+        projects: Callable[[], Collection[str]],
+        local: Authenticator | None = None,
+    ) -> None:
+        self._authenticators = authenticators
+        self._projects = projects
+        self._local = local
+        self.local_key = ""
+        """What commands of the same user show; empty: nobody can."""
+        self.required = required
+        """Whether a credential is needed."""
+        self._failures: dict[str, list[float]] = {}
+        self._known: dict[bytes, float] = {}
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """Where clients can log in."""
+        return tuple(issuer for one in self._authenticators for issuer in one.issuers)
+
+    async def admit(self, shown: Shown) -> Caller:
+        """Who asks, and for which project.
+
+        Raises:
+            CredentialError: A credential is needed and none came, or it is worth nothing.
+            ForbiddenError: The project does not exist, or is not the caller's.
+        """
+        with observe("identity"):
+            return self.caller_of(await self.identify(shown), shown)
+
+    def caller_of(self, identity: Identity, shown: Shown) -> Caller:
+        """Somebody who is known, in the project that a request names.
+
+        Raises:
+            ForbiddenError: The project does not exist, or is not the caller's.
+        """
+        return Caller(
+            caller_id=identity.caller_id,
+            project_id=self._project(identity, shown),
+            client=shown.client,
+            conversation=(shown.conversation or shown.client)[:_MAX_WORD],
+            identity=identity,
+            credential=_credential(shown) if identity.kind == "jwt" else "",
+            folder=self._folder(shown),
+        )
+
+    async def identify(self, shown: Shown) -> Identity:
+        """Who asks.
+
+        Raises:
+            CredentialError: A credential is needed and none came, or it is worth nothing.
+        """
+        if not self.required:
+            return LOCAL
+        if shown.local_key and self._local is not None:
+            local = await self._local.identify(shown.local_key)
+            if local is not None:
+                return local
+        credential = _credential(shown)
+        self._slow_down(credential, shown.address)
+        try:
+            for authenticator in self._authenticators:
+                identity = await authenticator.identify(credential)
+                if identity is not None:
+                    self._remember(credential)
+                    return identity
+        except CredentialError:
+            self._note_failure(shown.address)
+            raise
+        self._note_failure(shown.address)
+        raise CredentialError(
+            "The token is none that this gateway knows.",
+            hint="Make one with: toolgate tokens create NAME",
+        )
+
+    def _project(self, identity: Identity, shown: Shown) -> str:
+        asked = (
+            _word(shown.path_project) or _word(shown.header_project) or _word(shown.meta_project)
+        )
+        own = identity.projects
+        name = asked or (own[0] if own and own[0] != "*" else "")
+        if not name:
+            return DEFAULT_PROJECT
+        if name not in self._projects() or (name not in own and "*" not in own):
+            # A project that there is not and one that is another's look the same.
+            raise ForbiddenError(
+                f"There is no project {name[:60]!r} for you.",
+                hint="Name one that your token has, or none; ask whoever runs the gateway.",
+            )
+        return name
+
+    def _folder(self, shown: Shown) -> str:
+        """Where the client works, if a program of the same user says so."""
+        if not shown.folder:
+            return ""
+        is_own = shown.is_relay or (
+            bool(self.local_key)
+            and hmac.compare_digest((shown.local_key or "").encode(), self.local_key.encode())
+        )
+        folder = os.fsdecode(unquote_to_bytes(shown.folder)) if is_own else ""
+        return folder if PurePath(folder).is_absolute() and "\0" not in folder else ""
+
+    def _slow_down(self, credential: str, address: str) -> None:
+        """After many failures from one address, look at nothing new from there for a while."""
+        failures = self._failures.get(address)
+        if failures is None:
+            return
+        oldest = monotonic() - _WITHIN_S
+        failures[:] = [at for at in failures if at > oldest]
+        if len(failures) < _FAILURES or self._known.get(_mark(credential), 0.0) > oldest:
+            return
+        raise CredentialError(
+            f"Too many tokens from {address or 'there'} were wrong within a minute.",
+            wait_s=max(failures[0] - oldest, 1.0),
+            hint="Wait a minute, and correct the token of the client that tries.",
+        )
+
+    def _note_failure(self, address: str) -> None:
+        failures = self._failures.setdefault(address, [])
+        if len(failures) < _FAILURES:
+            failures.append(monotonic())
+        if len(self._failures) > _REMEMBERED:
+            del self._failures[next(iter(self._failures))]
+
+    def _remember(self, credential: str) -> None:
+        """Who was let in lately is let in while others at the same address guess."""
+        if self._failures:
+            self._known[_mark(credential)] = monotonic()
+            if len(self._known) > _REMEMBERED:
+                del self._known[next(iter(self._known))]
+
+
+def _credential(shown: Shown) -> str:
+    """The token of a request: of the header, else of `_meta`.
+
+    Raises:
+        CredentialError: There is none.
+    """
+    if shown.authorization is not None:
+        scheme, _, token = shown.authorization.strip().partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return token.strip()
+        if not isinstance(shown.meta_token, str) or not shown.meta_token:
+            raise CredentialError(
+                "The Authorization header holds no bearer token.",
+                hint="Send: Authorization: Bearer TOKEN",
+            )
+    if isinstance(shown.meta_token, str) and shown.meta_token.strip():
+        return shown.meta_token.strip()
+    raise CredentialError(
+        "A token is needed here, and none came.",
+        came=False,
+        hint="Send the header Authorization: Bearer TOKEN, or _meta.token where that is impossible."
+        " Make a token with: toolgate tokens create NAME",
+    )
+
+
+def _mark(credential: str) -> bytes:
+    return hashlib.sha256(credential.encode(errors="surrogatepass")).digest()
+
+
+def _word(value: object) -> str:
+    """A project as it was named; empty when none was."""
+    word = value.strip() if isinstance(value, str) else ""
+    return "" if word in {UNASSIGNED, DEFAULT_PROJECT} else word

@@ -1,0 +1,662 @@
+"""The one decision: rules compiled to masks over the tools, and the same for one thing at a time.
+
+```
+project ▶ tool_permissions ▶ read-only ▶ internal ▶ deny ▶ allow ▶ otherwise
+```
+
+A *permission set* is what two callers share who may do the same; the masks of a set are made once
+and hold until rules, servers or tools change. For each pattern there is a row of bits over the
+tools: those are made in the background when the catalog changes, and a mask is a few of them or-ed
+together.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from toolgate.security.access.decision import Mask, Step, Thing, Things, Verdict
+from toolgate.security.access.rules import BUILT_IN, Rule, glob
+from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
+
+__all__ = ["Grounds", "Place", "Policy", "ProjectRules"]
+
+log = logging.getLogger(__name__)
+
+_Row: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+_KEPT = 4_096
+_WILD = frozenset("*?")
+_OF_TOOLS = frozenset({"any", "server", "tool"})
+"""Kinds of rules that are about tools too."""
+
+
+class Place(Protocol):
+    """Where the things are that are decided about."""
+
+    @property
+    def generation(self) -> int:
+        """Grows with each change of servers or of what they offer."""
+        ...
+
+    @property
+    def snapshot(self) -> Things:
+        """The tools now."""
+        ...
+
+    @property
+    def specs(self) -> Sequence[ServerSpec]:
+        """The servers."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectRules:
+    """What a project says about access."""
+
+    servers: tuple[str, ...] = ()
+    """Names of its servers."""
+
+    read_only: bool = False
+    """Whether only tools run that are marked read-only."""
+
+    read_only_allow: tuple[str, ...] = ()
+    """Patterns of tools that run where only read-only ones do, whatever they are marked."""
+
+    shared_servers: bool = True
+    """Whether servers without a project are seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grounds:
+    """Everything that decisions rest on beside the catalog; replaced as a whole."""
+
+    required: bool = False
+    """Whether what no rule allows is denied to everybody but the local user."""
+
+    rules: tuple[Rule, ...] = ()
+    """Of the configuration and of the store."""
+
+    projects: Mapping[str, ProjectRules] = field(default_factory=dict[str, ProjectRules])
+    """By name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Who:
+    """What decides of a caller; callers that are equal here have the same permissions."""
+
+    is_local: bool
+    project: str
+    subjects: frozenset[str]
+    """Words by which rules can mean it, only those that some rule has."""
+    read_only: bool
+
+
+class _Tools:
+    """The tools of one snapshot, for matching patterns against all of them at once."""
+
+    def __init__(self, things: Things, distrusted: frozenset[str]) -> None:
+        self.version = things.version
+        self.distrusted = distrusted
+        tools = things.tools
+        self.count = len(tools)
+        self.keys = [tool.key for tool in tools]
+        self.order = sorted(range(self.count), key=self.keys.__getitem__)
+        self.sorted = [self.keys[at] for at in self.order]
+        hints = [_hints(tool, distrusted) for tool in tools]
+        self.read_only = _bits([read_only for read_only, _ in hints])
+        self.destructive = _bits([destructive for _, destructive in hints])
+        self.internal = _bits([tool.internal for tool in tools])
+        spans: dict[str, list[int]] = {}
+        for at, tool in enumerate(tools):
+            spans.setdefault(tool.server, []).append(at)
+        self.by_server = spans
+        self._rows: dict[tuple[str, str], _Row] = {}
+        self._of_subjects: dict[tuple[str, str], _Row | None] = {}
+        self._rules: object = None
+
+    def of_subject(
+        self, rules: Mapping[str, Sequence[Rule]], word: str, effect: str
+    ) -> _Row | None:
+        """The tools that rules for a word allow, or deny; None: there is no such rule."""
+        if self._rules is not rules:
+            self._rules, self._of_subjects = rules, {}
+        try:
+            return self._of_subjects[word, effect]
+        except KeyError:
+            found = [
+                self.row(rule)
+                for rule in rules.get(word, ())
+                if rule.effect == effect and rule.kind in _OF_TOOLS
+            ]
+            row: _Row | None = np.bitwise_or.reduce(found, axis=0) if found else None
+            self._of_subjects[word, effect] = row
+            return row
+
+    def row(self, rule: Rule) -> _Row:
+        """The tools that a rule is about, as packed bits."""
+        about = "tool" if rule.kind == "tool" else "server"
+        row = self._rows.get((about, rule.pattern))
+        if row is None:
+            found = (
+                self._of_tools(rule.pattern)
+                if about == "tool"
+                else self.of_servers(name for name in self.by_server if _fits(rule.pattern, name))
+            )
+            row = self._rows[about, rule.pattern] = found
+        if rule.hint:
+            return row & (self.read_only if rule.hint == "read_only" else self.destructive)
+        return row
+
+    def of_servers(self, names: Iterable[str]) -> _Row:
+        """The tools of servers."""
+        bits = np.zeros(self.count, np.bool_)
+        bits[[at for name in names for at in self.by_server.get(name, ())]] = True
+        return np.packbits(bits)
+
+    def of_keys(self, keys: Iterable[str]) -> _Row:
+        """Tools by key; keys that there are not count for nothing."""
+        bits = np.zeros(self.count, np.bool_)
+        for key in keys:
+            at = bisect_left(self.sorted, key)
+            if at < self.count and self.sorted[at] == key:
+                bits[self.order[at]] = True
+        return np.packbits(bits)
+
+    def _of_tools(self, pattern: str) -> _Row:
+        wild = next((at for at, char in enumerate(pattern) if char in _WILD), len(pattern))
+        head, rest = pattern[:wild], pattern[wild:]
+        low = bisect_left(self.sorted, head)
+        high = bisect_left(self.sorted, head + chr(0x10FFFF)) if rest else low + 1
+        near, places = self.sorted[low:high], self.order[low:high]
+        bits = np.zeros(self.count, np.bool_)
+        if rest == "*":
+            bits[places] = True
+        elif not rest:
+            bits[[at for key, at in zip(near, places, strict=True) if key == pattern]] = True
+        else:
+            match = glob(pattern).fullmatch
+            bits[[at for key, at in zip(near, places, strict=True) if match(key)]] = True
+        return np.packbits(bits)
+
+
+class _Set:
+    """What the callers of one permission set may do, for one state of everything."""
+
+    def __init__(self, policy: "Policy", who: _Who) -> None:
+        self._policy = policy
+        self._who = who
+        relevant = [rule for subject in who.subjects for rule in policy.by_subject.get(subject, ())]
+        self.deny = [rule for rule in relevant if rule.effect == "deny"]
+        self.allow = [rule for rule in relevant if rule.effect == "allow"]
+        self.may_internal = _may_internal(policy.by_subject, relevant, is_local=who.is_local)
+        self.verdicts: dict[tuple[str, str], Verdict] = {}
+        self._masks: dict[int, Mask | None] = {}
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether rules count for it at all."""
+        return self._policy.grounds.required and not self._who.is_local
+
+    def mask(self, tools: _Tools) -> Mask:
+        """Over all tools."""
+        found = self._masks.get(tools.version)
+        if found is None:
+            bits = self._bits(tools)
+            found = np.unpackbits(bits, count=tools.count).astype(np.bool_)
+            found.setflags(write=False)
+            self._masks = {tools.version: found}
+        return found
+
+    def _bits(self, tools: _Tools) -> _Row:
+        policy, who = self._policy, self._who
+        bits = policy.within(who.project, tools)
+        if who.read_only:
+            bits = bits & policy.harmless(who.project, tools)
+        if not self.may_internal:
+            bits = bits & ~tools.internal
+        if not self.is_bound:
+            return bits
+        allowed, denied = (
+            [
+                row
+                for word in who.subjects
+                if (row := tools.of_subject(policy.by_subject, word, effect)) is not None
+            ]
+            for effect in ("allow", "deny")
+        )
+        if not allowed:
+            return np.zeros_like(bits)
+        bits = bits & np.bitwise_or.reduce(allowed, axis=0)
+        if denied:
+            bits &= ~np.bitwise_or.reduce(denied, axis=0)
+        return bits
+
+    def steps(self, kind: str, key: str, thing: Thing | None) -> list[Step]:
+        """Every stage of the decision about one thing, in order, all of them."""
+        policy, who = self._policy, self._who
+        server = key.partition(":")[0]
+        steps = [policy.project_step(who.project, server)]
+        if kind == "tool":
+            gone = key in policy.taken_away
+            steps.append(
+                Step(
+                    stage="tool_permissions",
+                    passed=not gone,
+                    reason=f"tool_permissions of server {server!r} "
+                    + ("says false." if gone else "does not take it away."),
+                )
+            )
+            is_marked = _hints(thing, policy.distrusted)[0]
+            is_listed = who.read_only and policy.is_harmless(who.project, key)
+            held = who.read_only and not (is_marked or is_listed)
+            reason = "Nothing is limited to read-only tools."
+            if who.read_only:
+                marked = "is marked so" if is_marked else "is not marked so"
+                if is_listed:
+                    marked = "is in read_only_allow of the project"
+                reason = f"The project or token is read-only; the tool {marked}."
+            steps.append(Step(stage="read_only", passed=not held, reason=reason))
+            if thing is not None and thing.internal:
+                may = self.may_internal
+                reason = (
+                    f"The tool is part of others; right=internal is {'' if may else 'not '}given."
+                )
+                steps.append(Step(stage="internal", passed=may, reason=reason))
+        steps.append(self.rules_step(kind, key, thing))
+        return steps
+
+    def rules_step(self, kind: str, key: str, thing: Thing | None) -> Step:
+        """What the rules say, and which of them."""
+        if self._who.is_local:
+            return Step(stage="rules", passed=True, reason="The local user may do everything.")
+        if not self._policy.grounds.required:
+            reason = 'auth = "local" allows everything. With auth = "required" it would'
+            would = self._by_rules(kind, key, thing)
+            reason += f"{'' if would.passed else ' not'} pass: {would.reason}"
+            return Step(stage="rules", passed=True, reason=reason)
+        return self._by_rules(kind, key, thing)
+
+    def _by_rules(self, kind: str, key: str, thing: Thing | None) -> Step:
+        hints = _hints(thing, self._policy.distrusted)
+        for rule in self.deny:
+            if _is_about(rule, kind, key, hints):
+                return Step(stage="rules", passed=False, reason=f"{rule}")
+        for rule in self.allow:
+            if _is_about(rule, kind, key, hints):
+                return Step(stage="rules", passed=True, reason=f"{rule}")
+        return Step(
+            stage="rules", passed=False, reason="No rule allows it, and what none allows is denied."
+        )
+
+
+class Policy:
+    """Decides for all callers; `Access` of a real gateway."""
+
+    def __init__(self, place: Place, grounds: Grounds | None = None) -> None:
+        self._place = place
+        self._generation = -1
+        self._specs: Sequence[ServerSpec] = ()
+        self._tools: _Tools | None = None
+        self._compiling: asyncio.Task[None] | None = None
+        self._sets: dict[_Who, _Set] = {}
+        self._of_callers: dict[tuple[object, str], _Set] = {}
+        self._within: dict[str, _Row] = {}
+        self._within_of: _Tools | None = None
+        self._projects_of: dict[str, frozenset[str]] = {}
+        self._has_projects = False
+        self._internal_in = -1, False
+        self.taken_away: frozenset[str] = frozenset()
+        """Keys that `tool_permissions` of their servers take away."""
+        self.distrusted: frozenset[str] = frozenset()
+        """Servers whose annotations are not believed."""
+        self.by_subject: dict[str, list[Rule]] = {}
+        """Rules by whom they are for."""
+        self.grounds = grounds or Grounds()
+        self.become(self.grounds)
+
+    def become(self, grounds: Grounds) -> None:
+        """Take other grounds over; effective with the next decision."""
+        self.grounds = grounds
+        self.by_subject = {}
+        for rule in (*BUILT_IN, *grounds.rules):
+            self.by_subject.setdefault(rule.who, []).append(rule)
+        self._claim()
+        self._forget()
+
+    async def aclose(self) -> None:
+        """End what is being compiled."""
+        if self._compiling is not None:
+            self._compiling.cancel()
+            await asyncio.gather(self._compiling, return_exceptions=True)
+
+    # Deciding
+
+    def decide(self, caller: Caller, action: str, key: str) -> Verdict:
+        """May the caller do this here?"""
+        found = self._set_of(caller)
+        kind = _KIND_OF.get(action, "tool")
+        verdict = found.verdicts.get((kind, key))
+        if verdict is None:
+            verdict = self._verdict(found, caller, kind, key)
+            if len(found.verdicts) >= 16 * _KEPT:
+                found.verdicts.clear()
+            found.verdicts[kind, key] = verdict
+        return verdict
+
+    def mask(self, caller: Caller, things: Things) -> Mask | None:
+        """For each tool, whether the caller may see and run it; None: all."""
+        found = self._set_of(caller)
+        limits_all = self.taken_away or self._has_projects or self.grounds.projects
+        limits_all = limits_all or self._any_internal(things)
+        if not limits_all and caller.identity.kind == "local":
+            return None
+        return found.mask(self._tools_of(things))
+
+    def _any_internal(self, things: Things) -> bool:
+        if self._internal_in[0] != things.version:
+            self._internal_in = things.version, any(tool.internal for tool in things.tools)
+        return self._internal_in[1]
+
+    def steps(self, caller: Caller, key: str) -> list[Step]:
+        """Every stage of the decision about a tool."""
+        return self._set_of(caller).steps("tool", key, self._place.snapshot.tool(key))
+
+    def without_effect(self) -> list[Rule]:
+        """Rules about tools and servers that fit nothing that there is, so that they are seen."""
+        servers = {spec.name for spec in self._place.specs}
+        tools = self._tools_of(self._place.snapshot)
+        return [
+            rule
+            for rule in self.grounds.rules
+            if (rule.kind == "server" and not any(_fits(rule.pattern, name) for name in servers))
+            or (rule.kind == "tool" and rule.pattern != "*" and not tools.row(rule).any())
+        ]
+
+    def contradictions(self) -> list[tuple[Rule, Rule]]:
+        """Rules that allow what another denies to the same in the same words: they do nothing."""
+        denied = {
+            (rule.who, rule.kind, rule.pattern, rule.hint): rule
+            for rule in self.grounds.rules
+            if rule.effect == "deny"
+        }
+        return [
+            (rule, denied[words])
+            for rule in self.grounds.rules
+            if rule.effect == "allow"
+            if (words := (rule.who, rule.kind, rule.pattern, rule.hint)) in denied
+        ]
+
+    def compile_soon(self) -> None:
+        """Match all patterns against the tools in the background, for masks to be quick."""
+        if not self.grounds.required or self._compiling is not None:
+            return
+        self._compiling = asyncio.ensure_future(self._compile())
+
+    def compile_now(self) -> None:
+        """The same at once, where nobody waits meanwhile."""
+        self._look()
+        self._tools = _matched(self._place.snapshot, self.by_subject, self.distrusted)
+
+    async def _compile(self) -> None:
+        try:
+            while self._tools is None or self._tools.version != self._place.snapshot.version:
+                things, rules = self._place.snapshot, self.by_subject
+                tools = await asyncio.to_thread(_matched, things, rules, self.distrusted)
+                self._tools = tools
+        finally:
+            self._compiling = None
+
+    # What is known of callers, servers and tools
+
+    def within(self, project: str, tools: _Tools) -> _Row:
+        """The tools that requests of a project reach, as packed bits; nobody may change them."""
+        if self._within_of is not tools:
+            self._within_of, self._within = tools, {}
+        row = self._within.get(project)
+        if row is None:
+            shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+            row = tools.of_servers(
+                name
+                for name, projects in self._projects_of.items()
+                if (project in projects if projects else shares)
+            )
+            row &= ~tools.of_keys(self.taken_away)
+            self._within[project] = row
+        return row
+
+    def harmless(self, project: str, tools: _Tools) -> _Row:
+        """The tools that run where only read-only ones do."""
+        row = tools.read_only
+        for pattern in self.grounds.projects.get(project, _PLAIN).read_only_allow:
+            row = row | tools.row(_about(pattern))
+        return row
+
+    def is_harmless(self, project: str, key: str) -> bool:
+        """Whether a project says of a tool that it counts as read-only."""
+        patterns = self.grounds.projects.get(project, _PLAIN).read_only_allow
+        return any(_is_about(_about(one), "tool", key, (False, True)) for one in patterns)
+
+    def projects_of(self, server: str) -> tuple[str, ...]:
+        """The projects of a server; none: all see it."""
+        self._look()
+        return tuple(sorted(self._projects_of.get(server, ())))
+
+    def project_step(self, project: str, server: str) -> Step:
+        """Whether a server is within reach of a project."""
+        own = self._projects_of.get(server, frozenset())
+        asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
+        if project in own:
+            return Step(stage="project", passed=True, reason=f"Server {server!r} is of {asked}.")
+        if own:
+            names = ", ".join(map(repr, sorted(own)))
+            return Step(
+                stage="project",
+                passed=False,
+                reason=f"Server {server!r} is of project {names}, the request of {asked}.",
+            )
+        shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+        said = "is shared by all projects" if shares else f"is not shared with {asked}"
+        return Step(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
+
+    def _verdict(self, found: _Set, caller: Caller, kind: str, key: str) -> Verdict:
+        if kind in {"server", "reach"}:
+            manages = self.decide(caller, "right", "manage")
+            if kind == "server" and manages.allowed:
+                return manages
+            return self._server_verdict(found, caller, key)
+        if kind == "right":
+            step = found.rules_step("right", key, None)
+            return Verdict(allowed=step.passed, rule=step.reason)
+        thing = self._place.snapshot.tool(key) if kind == "tool" else None
+        steps = found.steps(kind, key, thing)
+        stopped = next((step for step in steps if not step.passed), steps[-1])
+        return Verdict(allowed=stopped.passed, rule=stopped.reason)
+
+    def _server_verdict(self, found: _Set, caller: Caller, name: str) -> Verdict:
+        """A server is known to those who may use anything of it."""
+        step = self.project_step(caller.project_id, name)
+        if not step.passed:
+            return Verdict(allowed=False, rule=step.reason)
+        if not found.is_bound:
+            return Verdict(allowed=True, rule=step.reason)
+        mask = self.mask(caller, self._place.snapshot)
+        tools = self._tools_of(self._place.snapshot)
+        if mask is None or mask[tools.by_server.get(name, [])].any():
+            return Verdict(allowed=True, rule="A tool of it is allowed.")
+        for rule in found.allow:
+            of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
+            if rule.hint:
+                continue  # allows tools only, and none of them is among those allowed
+            if rule.kind in {"any", "server", "resource", "prompt"} and _fits(of_it, name):
+                denied = any(
+                    other.kind == "any" or (other.kind == "server" and _fits(other.pattern, name))
+                    for other in found.deny
+                    if not other.hint
+                )
+                if not denied and (rule.kind != "any" or not tools.by_server.get(name)):
+                    return Verdict(allowed=True, rule=f"{rule}")
+        return Verdict(allowed=False, rule="Nothing of it is allowed.")
+
+    def _set_of(self, caller: Caller) -> _Set:
+        self._look()
+        mark = (caller.identity, caller.project_id)
+        found = self._of_callers.get(mark)
+        if found is None:
+            who = self._who(caller)
+            found = self._sets.get(who)
+            if found is None:
+                if len(self._sets) >= _KEPT:
+                    self._sets.clear()
+                    self._of_callers.clear()
+                found = self._sets[who] = _Set(self, who)
+            if len(self._of_callers) >= 16 * _KEPT:
+                self._of_callers.clear()
+            self._of_callers[mark] = found
+        return found
+
+    def _who(self, caller: Caller) -> _Who:
+        identity = caller.identity
+        is_local = identity.kind == "local"
+        words: list[str] = []
+        if not is_local:
+            words = ["everyone"]
+            words += [f"role:{name}" for name in identity.roles]
+            words += [f"group:{name}" for name in identity.groups]
+            words += [f"token:{identity.token}"] if identity.token else []
+            words += [f"user:{identity.user}"] if identity.user else []
+            if caller.project_id != DEFAULT_PROJECT:
+                words.append(f"project:{caller.project_id}")
+        project = self.grounds.projects.get(caller.project_id, _PLAIN)
+        return _Who(
+            is_local=is_local,
+            project=caller.project_id,
+            subjects=frozenset(word for word in words if word in self.by_subject),
+            read_only=identity.read_only or project.read_only,
+        )
+
+    def _look(self) -> None:
+        """Forget what was decided when the servers or their tools have changed."""
+        if self._generation != self._place.generation:
+            self._generation = self._place.generation
+            specs = self._place.specs
+            self._specs = specs
+            self._claim()
+            self.taken_away = frozenset(
+                f"{spec.name}:{tool}"
+                for spec in specs
+                for tool, may in spec.tool_permissions.items()
+                if not may
+            )
+            self.distrusted = frozenset(spec.name for spec in specs if not spec.trust)
+            self._forget()
+            self.compile_soon_if_running()
+
+    def _claim(self) -> None:
+        """Find out which projects each server is of."""
+        found: dict[str, set[str]] = {spec.name: set() for spec in self._specs}
+        for spec in self._specs:
+            if spec.project_id != DEFAULT_PROJECT:
+                found[spec.name].add(spec.project_id)
+        for name, project in self.grounds.projects.items():
+            for server in project.servers:
+                found.setdefault(server, set()).add(name)
+        self._projects_of = {name: frozenset(projects) for name, projects in found.items()}
+        self._has_projects = any(found.values())
+
+    def compile_soon_if_running(self) -> None:
+        """As `compile_soon`, where there is a loop to do it in."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self.compile_soon()
+
+    def _forget(self) -> None:
+        self._within_of = None
+        self._sets = {}
+        self._of_callers = {}
+
+    def _tools_of(self, things: Things) -> _Tools:
+        known = self._tools
+        if known is not None and known.version == things.version:
+            if known.distrusted == self.distrusted:
+                return known
+        elif known is not None and known.version > things.version:
+            return _Tools(things, self.distrusted)
+        self._tools = _Tools(things, self.distrusted)
+        return self._tools
+
+
+_PLAIN = ProjectRules()
+
+_KIND_OF = {
+    "list": "tool",
+    "call": "tool",
+    "read": "resource",
+    "prompt": "prompt",
+    "server": "server",
+    "reach": "reach",
+    "right": "right",
+}
+
+
+def _matched(
+    things: Things, rules: Mapping[str, Sequence[Rule]], distrusted: frozenset[str]
+) -> _Tools:
+    tools = _Tools(things, distrusted)
+    for word in rules:
+        for effect in ("allow", "deny"):
+            tools.of_subject(rules, word, effect)
+    return tools
+
+
+def _about(pattern: str) -> Rule:
+    """A pattern of tools as a rule has it."""
+    kind: Literal["tool", "server"] = "tool" if ":" in pattern else "server"
+    return Rule(effect="allow", who="", kind=kind, pattern=pattern)
+
+
+def _is_about(rule: Rule, kind: str, key: str, hints: tuple[bool, bool]) -> bool:
+    read_only, destructive = hints
+    if rule.hint:
+        if kind != "tool":
+            return False
+        if not (read_only if rule.hint == "read_only" else destructive):
+            return False
+    if rule.kind == "any":
+        return kind != "right"
+    if rule.kind == "server":
+        return kind != "right" and _fits(rule.pattern, key.partition(":")[0])
+    return rule.kind == kind and _fits(rule.pattern, key)
+
+
+def _may_internal(
+    by_subject: Mapping[str, Sequence[Rule]], relevant: Sequence[Rule], *, is_local: bool
+) -> bool:
+    """Whether internal tools are given: by a rule that says so, to the local user too."""
+    rules = by_subject.get("everyone", ()) if is_local else relevant
+    found = {
+        rule.effect for rule in rules if rule.kind == "right" and _fits(rule.pattern, "internal")
+    }
+    return found == {"allow"}
+
+
+def _hints(thing: Thing | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
+    """Whether a tool is read-only, and destructive; who is not trusted is not believed."""
+    if thing is None or thing.server in distrusted:
+        return False, True
+    return thing.read_only, thing.destructive
+
+
+def _fits(pattern: str, text: str) -> bool:
+    if pattern == "*" or pattern == text:
+        return True
+    return not _WILD.isdisjoint(pattern) and glob(pattern).fullmatch(text) is not None
+
+
+def _bits(values: Sequence[bool]) -> _Row:
+    return np.packbits(np.fromiter(values, np.bool_, count=len(values)))

@@ -1,0 +1,6 @@
+"""How somebody proves who they are. One file per way; the settings say which are asked."""
+
+from toolgate.security.authn._opaque_tokens import digest_of, identity_of, new_prefix, new_token
+from toolgate.security.authn.base import Authenticator
+
+__all__ = ["Authenticator", "digest_of", "identity_of", "new_prefix", "new_token"]

@@ -1,0 +1,345 @@
+"""Tokens of an identity provider: JWT, checked with the keys that the provider publishes.
+
+PyJWT does the cryptography. Only asymmetric algorithms are ever accepted, so a token that is signed
+with a published key as if that were a secret, or not signed at all, is worth nothing.
+"""
+
+import base64
+import binascii
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+import anyio
+import jwt
+
+from toolgate.base import json_text
+from toolgate.base.ids import utc_now, utc_text_of
+from toolgate.errors import CredentialError, OptionError
+from toolgate.types import Identity, Json, json_array, json_object
+
+__all__ = ["JwtAuthenticator", "Options", "build"]
+
+log = logging.getLogger(__name__)
+
+_ALGORITHMS = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+_FETCH_S = 5.0
+_AGAIN_S = 10.0
+"""Seconds before keys are fetched again because a token names one that is not known."""
+_LONGEST = 16 * 2**10
+_KEPT = 10_000
+_KEPT_S = 60.0
+"""Seconds that a checked token is not checked again."""
+_MOST_BYTES = 2**20
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999."""
+_OURS = frozenset({"admin", "member", "reader"})
+"""Roles that rules are built in for: a provider's word of the same name does not give them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Table `[authn.options.jwt]`."""
+
+    issuer: str
+    """Address of the provider, exactly as `iss` in its tokens says."""
+
+    audience: tuple[str, ...]
+    """What `aud` may be: how the provider calls this gateway."""
+
+    jwks_url: str = ""
+    """Address of its keys; empty: as its metadata says."""
+
+    algorithms: tuple[str, ...] = ("RS256", "ES256", "PS256", "EdDSA")
+    """What tokens may be signed with."""
+
+    skew_s: float = 60.0
+    """Seconds by which clocks may differ; 0 to 600."""
+
+    jwks_ttl_s: float = 600.0
+    """Seconds after which keys are fetched again; 10 to 86,400."""
+
+    user_claim: str = "sub"
+    """The claim that names the user."""
+
+    projects_claim: str = ""
+    """The claim with projects; empty: nobody gets one by it."""
+
+    roles_claim: str = ""
+    """The claim with roles; dots go into objects, such as `realm_access.roles`."""
+
+    groups_claim: str = ""
+    """The claim with groups."""
+
+    projects: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of projects here by values of the claim; a value that is not in it is taken as it
+    is."""
+
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Roles here by values of the claim. The roles `admin`, `member` and `reader` are given only
+    where they stand here; other values are taken as they are."""
+
+    default_projects: tuple[str, ...] = ()
+    """Projects of tokens that name none."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be safe."""
+        for name, address in (("issuer", self.issuer), ("jwks_url", self.jwks_url)):
+            if address and not _is_safe(address):
+                raise _wrong(name, address, "https://…, or http:// on this machine")
+        if not self.issuer or not self.audience:
+            name = "audience" if self.issuer else "issuer"
+            raise _wrong(name, "", "what the provider's tokens say")
+        unknown = [name for name in self.algorithms if name not in _ALGORITHMS]
+        if unknown or not self.algorithms:
+            raise _wrong("algorithms", ", ".join(unknown), ", ".join(sorted(_ALGORITHMS)))
+        for name, value, low, high in (
+            ("skew_s", self.skew_s, 0, 600),
+            ("jwks_ttl_s", self.jwks_ttl_s, 10, 86_400),
+        ):
+            if not low <= value <= high:
+                raise _wrong(name, f"{value:g}", f"{low:,} to {high:,}")
+
+
+def build(options: Options) -> "JwtAuthenticator":
+    """An authenticator for the tokens of one provider."""
+    return JwtAuthenticator(options)
+
+
+class JwtAuthenticator:
+    """Checks signature, issuer, audience and times; reads claims."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._keys: dict[str, Any] = {}
+        self._fetched_at = -1e9
+        self._tried_at = -1e9
+        self._fetching = anyio.Lock()
+        self._http: aiohttp.ClientSession | None = None
+        self._checked: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The provider."""
+        return (self._options.issuer,)
+
+    async def identify(self, credential: str) -> Identity | None:
+        """Who a token of this provider is about.
+
+        Raises:
+            CredentialError: It says that it is of this provider, and is worth nothing.
+        """
+        mark = hashlib.sha256(credential.encode(errors="surrogatepass")).digest()
+        known = self._checked.get(mark)
+        if known is not None and known[0] > monotonic():
+            self._refuse_expired(known[1])
+            return known[1]
+        parts = credential.split(".")
+        if len(parts) != 3 or len(credential) > _LONGEST:
+            return None
+        header, claims = _part(parts[0]), _part(parts[1])
+        if header is None or claims is None or claims.get("iss") != self._options.issuer:
+            return None
+        identity = self._identity(await self._verified(credential, header))
+        self._checked[mark] = (monotonic() + _KEPT_S, identity)
+        if len(self._checked) > _KEPT:
+            self._checked.popitem(last=False)
+        return identity
+
+    async def aclose(self) -> None:
+        """Close the connections to the provider."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    def _refuse_expired(self, identity: Identity) -> None:
+        if identity.expires_at is not None and identity.expires_at <= utc_now(
+            plus_s=-self._options.skew_s
+        ):
+            raise _bad("it has expired", "Get a fresh one from your identity provider.")
+
+    async def _verified(self, credential: str, header: Json) -> Json:
+        options = self._options
+        if header.get("alg") not in options.algorithms:
+            raise _bad(
+                f"it is signed with {str(header.get('alg'))[:20]!r}",
+                f"Allowed: {', '.join(options.algorithms)}.",
+            )
+        key = await self._key(str(header.get("kid") or ""))
+        try:
+            return jwt.decode(
+                credential,
+                key.key,
+                algorithms=list(options.algorithms),
+                audience=list(options.audience),
+                issuer=options.issuer,
+                leeway=options.skew_s,
+                options={"require": ["exp", "iss", "aud"]},
+            )
+        except jwt.ExpiredSignatureError as error:
+            raise _bad("it has expired", "Get a fresh one from your identity provider.") from error
+        except jwt.InvalidAudienceError as error:
+            raise _bad(
+                "it was made for another audience",
+                "Ask the identity provider for one whose audience is this gateway.",
+            ) from error
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            reason = "its signature or its claims are wrong"
+            raise _bad(reason, "Get a fresh one from your identity provider.") from error
+
+    async def _key(self, kid: str) -> Any:
+        """The key that a token names; keys are fetched again when it is a new one.
+
+        Raises:
+            CredentialError: There is no such key, or the provider cannot be asked.
+        """
+        is_old = monotonic() - self._fetched_at > self._options.jwks_ttl_s
+        if (is_old or self._chosen(kid) is None) and monotonic() - self._tried_at > _AGAIN_S:
+            async with self._fetching:
+                if monotonic() - self._tried_at > _AGAIN_S:
+                    self._tried_at = monotonic()
+                    await self._fetch()
+        key = self._chosen(kid)
+        if key is None:
+            raise _bad(
+                "it is signed with a key that the identity provider does not publish"
+                if self._keys
+                else "the keys of the identity provider cannot be read now",
+                "Get a fresh one from your identity provider, or try again later.",
+            )
+        return key
+
+    def _chosen(self, kid: str) -> Any:
+        if not kid and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(kid)
+
+    async def _fetch(self) -> None:
+        try:
+            url = self._options.jwks_url or await self._jwks_url()
+            keys = json_array((await self._get(url)).get("keys"))
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            # Those that are known go on: a provider that is away must not lock everybody out.
+            log.warning("keys of the identity provider cannot be read", extra={"error": str(error)})
+            return
+        found: dict[str, Any] = {}
+        for one in keys:
+            entry = json_object(one)
+            if entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
+                continue
+            try:
+                found[str(entry.get("kid") or "")] = jwt.PyJWK(entry)
+            except jwt.PyJWTError:
+                continue  # of a kind that is not known here
+        self._keys = found
+        self._fetched_at = monotonic()
+        self._checked.clear()  # a key that was taken back takes its tokens along
+
+    async def _jwks_url(self) -> str:
+        """What the provider's metadata says (OpenID Connect Discovery, RFC 8414)."""
+        issuer = self._options.issuer.rstrip("/")
+        place = urlsplit(issuer)
+        inserted = f"{place.scheme}://{place.netloc}/.well-known/oauth-authorization-server"
+        for url in (f"{issuer}/.well-known/openid-configuration", inserted + place.path):
+            try:
+                metadata = await self._get(url)
+            except (aiohttp.ClientResponseError, ValueError):
+                continue
+            found = str(metadata.get("jwks_uri") or "")
+            if str(metadata.get("issuer")).rstrip("/") == issuer and _is_safe(found):
+                return found
+        raise ValueError(f"{issuer} publishes no metadata that names its keys")
+
+    async def _get(self, url: str) -> Json:
+        if self._http is None:
+            self._http = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=_FETCH_S), trust_env=True
+            )
+        async with self._http.get(url, allow_redirects=False) as response:
+            response.raise_for_status()
+            if response.status != 200:
+                raise ValueError(f"{url} answered with status {response.status}")
+            body = await response.content.read(_MOST_BYTES)
+        return json_object(json_text.loads(body))
+
+    def _identity(self, claims: Json) -> Identity:
+        options = self._options
+        subject = str(claims.get("sub") or claims.get("client_id") or "")
+        mark = hashlib.sha256(f"{options.issuer}\0{subject}".encode()).hexdigest()[:24]
+        projects = [
+            options.projects.get(name, name) for name in _words(claims, options.projects_claim)
+        ]
+        return Identity(
+            caller_id=f"jwt:{mark}",
+            kind="jwt",
+            user=str(_claim(claims, options.user_claim) or subject)[:200],
+            projects=tuple(name for name in projects if name != "*") or options.default_projects,
+            roles=tuple(self._roles(claims)),
+            groups=tuple(_words(claims, options.groups_claim)),
+            expires_at=utc_text_of(min(int(claims["exp"]), _LAST_SECOND)),
+        )
+
+    def _roles(self, claims: Json) -> Sequence[str]:
+        given = self._options.roles
+        return [
+            given.get(name, name)
+            for name in _words(claims, self._options.roles_claim)
+            if name in given or name not in _OURS
+        ]
+
+
+def _part(text: str) -> Json | None:
+    """A part of a token as JSON, nothing of it checked; None when it is none."""
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        value: object = json_text.loads(raw)
+    except (ValueError, binascii.Error, RecursionError):
+        return None
+    return cast("Json", value) if isinstance(value, dict) else None
+
+
+def _claim(claims: Json, path: str) -> object:
+    """A claim; dots go into objects, unless a claim has them in its own name."""
+    if not path or path in claims:
+        return claims.get(path)
+    found: object = claims
+    for name in path.split("."):
+        found = json_object(found).get(name)
+    return found
+
+
+def _words(claims: Json, path: str) -> list[str]:
+    """The values of a claim that is a list, or a text with words between spaces."""
+    value = _claim(claims, path)
+    if isinstance(value, str):
+        return value.split()
+    return [one for one in json_array(value) if isinstance(one, str) and one]
+
+
+def _is_safe(address: str) -> bool:
+    try:
+        place = urlsplit(address)
+    except ValueError:
+        return False
+    here = place.hostname in {"127.0.0.1", "::1", "localhost"}
+    return bool(place.hostname) and (place.scheme == "https" or (place.scheme == "http" and here))
+
+
+def _bad(reason: str, hint: str) -> CredentialError:
+    return CredentialError(f"The token of the identity provider was refused: {reason}.", hint=hint)
+
+
+def _wrong(name: str, value: str, allowed: str) -> OptionError:
+    return OptionError(
+        f"Option {name!r} of authn 'jwt' is {value[:80]!r}.",
+        allowed=f"Allowed: {allowed}.",
+        hint="Correct it under authn.options.jwt.",
+    )

@@ -1,0 +1,97 @@
+"""Opaque tokens that `toolgate tokens create` makes: `tg_1a2b3c4d_` and 32 random bytes.
+
+The first part is public: it finds the row and lets a person recognise the token. Of the whole only
+the SHA-256 is kept; for 256 random bits that is enough, and quick.
+"""
+
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolgate.base.ids import utc_now
+from toolgate.errors import CredentialError
+from toolgate.security.authn._opaque_tokens import digest_of, identity_of
+from toolgate.store import StoredToken
+from toolgate.types import Identity
+
+__all__ = ["Options", "TokenAuthenticator", "build"]
+
+_FORM = re.compile(r"(tg_[0-9a-f]{8})_[A-Za-z0-9_-]{43}")
+_NOBODY = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Nothing to choose."""
+
+
+def build(
+    options: Options,
+    *,
+    find_token: Callable[[str], StoredToken | None],
+    note_use: Callable[[str], None],
+) -> "TokenAuthenticator":
+    """An authenticator over the tokens that `find_token` gives by prefix."""
+    del options
+    return TokenAuthenticator(find_token, note_use)
+
+
+class TokenAuthenticator:
+    """Knows the tokens of the store."""
+
+    def __init__(
+        self, find_token: Callable[[str], StoredToken | None], note_use: Callable[[str], None]
+    ) -> None:
+        self._find_token = find_token
+        self._note_use = note_use
+        self._known: dict[str, tuple[StoredToken, Identity]] = {}
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """None: people hand these tokens out."""
+        return ()
+
+    async def identify(self, credential: str) -> Identity | None:
+        """Who a token was made for.
+
+        Raises:
+            CredentialError: It is not known, was revoked, or has expired.
+        """
+        if not credential.startswith("tg_"):
+            return None
+        form = _FORM.fullmatch(credential)
+        token = self._find_token(form[1]) if form else None
+        if token is None or not _is(token, credential):
+            # Unknown and wrong take the same way: a comparison is made in any case.
+            hmac.compare_digest(digest_of(credential), _NOBODY)
+            raise CredentialError(
+                "The token is not known here.",
+                hint="Send it whole, or make a new one: toolgate tokens create NAME",
+            )
+        if token.revoked_at is not None:
+            raise CredentialError(
+                f"The token {token.prefix}… was revoked.",
+                hint="Ask for another one, or make it: toolgate tokens create NAME",
+            )
+        if token.expires_at is not None and token.expires_at <= utc_now():
+            raise CredentialError(
+                f"The token {token.prefix}… has expired, at {token.expires_at}.",
+                hint=f"Renew it: toolgate tokens rotate {token.name}",
+            )
+        self._note_use(token.token_id)
+        known = self._known.get(token.prefix)
+        if known is None or known[0] is not token:
+            known = self._known[token.prefix] = (token, identity_of(token))
+        return known[1]
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def _is(token: StoredToken, credential: str) -> bool:
+    """Whether it is its secret, or the one before while that is still accepted."""
+    digest = digest_of(credential)
+    is_present = hmac.compare_digest(digest, token.digest)
+    was_before = hmac.compare_digest(digest, token.old_digest or _NOBODY)
+    return is_present or (was_before and (token.old_until or "") > utc_now())

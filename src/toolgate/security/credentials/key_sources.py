@@ -1,0 +1,345 @@
+"""Where the key of the installation comes from: a variable, a file, the keyring of the system."""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolgate.base.installation import install_hint
+from toolgate.errors import MissingExtraError, SettingError
+from toolgate.settings import (
+    Settings,
+    credential_key,
+    credential_key_file,
+    default_store_url,
+)
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = [
+    "KeyFile",
+    "KeySource",
+    "Keyring",
+    "MasterKey",
+    "MemoryKeys",
+    "VariableKeys",
+    "key_source",
+    "new_key",
+    "source_of",
+]
+
+_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasterKey:
+    """A key of the installation."""
+
+    key_id: str
+    """Names it without showing it: the beginning of a hash."""
+
+    key: bytes
+    """The key itself. WARNING: opens all credentials."""
+
+
+class KeySource(Protocol):
+    """Holds the keys of the installation, the present one first."""
+
+    name: str
+    """Where that is, for people."""
+
+    can_write: bool
+    """Whether it can be given another key from here."""
+
+    def read(self) -> list[MasterKey]:
+        """The keys, the present one first; none: it has none yet.
+
+        Raises:
+            SettingError: It cannot be read, or holds something else.
+        """
+        ...
+
+    def begin(self) -> list[MasterKey]:
+        """The keys; a first one is made where there is none."""
+        ...
+
+    def write(self, keys: list[MasterKey]) -> None:
+        """Hold exactly these; whole or not at all, whenever the machine stops."""
+        ...
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """Held while keys are exchanged: a second process waits."""
+        ...
+
+
+def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: str) -> KeySource:
+    """Where the key of the installation is.
+
+    Args:
+        kind: `file` or `keyring`, as the settings say.
+        variables: The variables for the present key and for the one before; they come first.
+        file: The file, and the lock of the keyring.
+        store_url: The store; one in memory is over with the process, and so is its key.
+    """
+    if variables[0]:
+        return VariableKeys(*variables)
+    if store_url == "sqlite://":
+        return MemoryKeys()
+    of_file = KeyFile(file)
+    place = hashlib.sha256(store_url.encode()).hexdigest()[:12]
+    return Keyring(of_file, place=place) if kind == "keyring" else of_file
+
+
+def source_of(settings: Settings) -> KeySource:
+    """Where the key of the installation is, as settings and environment say."""
+    return key_source(
+        settings.credentials.key,
+        variables=credential_key(),
+        file=credential_key_file(),
+        store_url=settings.store.url or default_store_url(),
+    )
+
+
+def new_key() -> MasterKey:
+    """A fresh key."""
+    return _master(secrets.token_bytes(_BYTES))
+
+
+def _master(key: bytes) -> MasterKey:
+    digest = hashlib.sha256(b"toolgate credentials " + key).hexdigest()
+    return MasterKey(key_id=digest[:12], key=key)
+
+
+def _keys_of(text: str, where: str) -> list[MasterKey]:
+    keys: list[MasterKey] = []
+    for line in text.split():
+        try:
+            key = bytes.fromhex(line)
+        except ValueError:
+            key = b""
+        if len(key) != _BYTES:
+            raise SettingError(
+                f"{where} holds no key for credentials.",
+                allowed="A key has 64 hex digits.",
+                hint="Make one: openssl rand -hex 32. What was stored needs the one before.",
+            )
+        keys.append(_master(key))
+    return keys
+
+
+def _text_of(keys: list[MasterKey]) -> str:
+    return "".join(f"{key.key.hex()}\n" for key in keys)
+
+
+class VariableKeys:
+    """The variable `TOOLGATE_CREDENTIALS_KEY`, and `TOOLGATE_CREDENTIALS_KEY_OLD` meanwhile."""
+
+    name = "the variable TOOLGATE_CREDENTIALS_KEY"
+    can_write = False
+
+    def __init__(self, present: str, old: str) -> None:
+        self._present, self._old = present, old
+
+    def read(self) -> list[MasterKey]:
+        """The keys."""
+        return [
+            *_keys_of(self._present, "TOOLGATE_CREDENTIALS_KEY"),
+            *_keys_of(self._old, "TOOLGATE_CREDENTIALS_KEY_OLD"),
+        ]
+
+    def begin(self) -> list[MasterKey]:
+        """The keys."""
+        return self.read()
+
+    def write(self, keys: list[MasterKey]) -> None:
+        """Impossible: who set the variable sets another."""
+        raise NotImplementedError
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Nothing is changed here."""
+        yield
+
+
+class MemoryKeys:
+    """Keys that are over with the process."""
+
+    name = "memory"
+    can_write = True
+
+    def __init__(self) -> None:
+        self._keys: list[MasterKey] = []
+
+    def read(self) -> list[MasterKey]:
+        """The keys."""
+        return list(self._keys)
+
+    def begin(self) -> list[MasterKey]:
+        """The keys; a first one is made where there is none."""
+        if not self._keys:
+            self._keys = [new_key()]
+        return self.read()
+
+    def write(self, keys: list[MasterKey]) -> None:
+        """Hold exactly these."""
+        self._keys = list(keys)
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Nobody else has it."""
+        yield
+
+
+class KeyFile:
+    """A file that only this user reads: a key on each line, the present one first."""
+
+    can_write = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = str(path)
+
+    def read(self) -> list[MasterKey]:
+        """The keys in the file."""
+        try:
+            mode = self._path.stat().st_mode
+            text = self._path.read_text(encoding="ascii")
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise self._unusable(error) from error
+        if sys.platform != "win32" and stat.S_IMODE(mode) & 0o077:
+            raise SettingError(
+                f"{self._path} can be read by other users of this machine"
+                f" (mode {stat.S_IMODE(mode):04o}).",
+                allowed="Allowed: 0600.",
+                hint=f"Run: chmod 600 {self._path}; and then: toolgate keys rotate",
+            )
+        keys = _keys_of(text, str(self._path))
+        if not keys:
+            raise SettingError(
+                f"{self._path} is empty.",
+                hint="Put the key back from a copy, or remove the file and log in anew.",
+            )
+        return keys
+
+    def begin(self) -> list[MasterKey]:
+        """The keys; the file is made if it is not there."""
+        keys = self.read()
+        if keys:
+            return keys
+        with self.alone():
+            keys = self.read()
+            if not keys:
+                self.write([new_key()])
+        return self.read()
+
+    def write(self, keys: list[MasterKey]) -> None:
+        """Put a new file in the place of the old one."""
+        made = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
+        try:
+            file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="ascii") as opened:
+                opened.write(_text_of(keys))
+                opened.flush()
+                os.fsync(opened.fileno())
+            made.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            made.unlink(missing_ok=True)
+            raise self._unusable(error) from error
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """A lock on a file beside it, which ends with the process."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(
+                self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600
+            )
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            if sys.platform == "win32":
+                msvcrt.locking(lock, msvcrt.LK_LOCK, 1)
+            else:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _unusable(self, error: Exception) -> SettingError:
+        return SettingError(
+            f"The key for credentials, {self._path}, cannot be used:"
+            f" {getattr(error, 'strerror', None) or type(error).__name__}.",
+            hint="Let it be read and written, or set TOOLGATE_CREDENTIALS_KEY to 64 hex digits.",
+        )
+
+
+class Keyring:
+    """The keyring of the system, by the library of this name."""
+
+    name = "the keyring of the system"
+    can_write = True
+
+    def __init__(self, lock: KeyFile, *, place: str) -> None:
+        self._lock = lock
+        self._place = place
+
+    def read(self) -> list[MasterKey]:
+        """The keys in it."""
+        found = self._call("get_password", "toolgate", self._place)
+        return _keys_of(str(found), self.name) if found else []
+
+    def begin(self) -> list[MasterKey]:
+        """The keys; a first one is made where there is none."""
+        with self.alone():
+            if not self.read():
+                self.write([new_key()])
+        return self.read()
+
+    def write(self, keys: list[MasterKey]) -> None:
+        """Put them in, over what is there."""
+        self._call("set_password", "toolgate", self._place, _text_of(keys))
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """The lock of the file that would otherwise hold the key."""
+        return self._lock.alone()
+
+    def _call(self, name: str, *arguments: str) -> Any:
+        try:
+            library = import_module("keyring")
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                "credentials.key is \"keyring\", and the library 'keyring' is not installed.",
+                hint=install_hint("keyring") + ', or set credentials.key = "file".',
+            ) from error
+        try:
+            return getattr(library, name)(*arguments)
+        except Exception as error:  # each backend raises its own
+            raise SettingError(
+                f"The keyring of the system cannot be used: {type(error).__name__}.",
+                hint='Unlock it, or set credentials.key = "file".',
+            ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the name of a new file survive a loss of power."""
+    if sys.platform == "win32":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,195 @@
+"""The keys that credentials are encrypted with, and how they are exchanged.
+
+Each credential is encrypted with a key from the store, and that with the key of the installation,
+which is not in the store. Exchanging both keeps what is there readable at every moment: the old key
+is given up last, after nothing needs it any more.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio.to_thread
+
+from toolgate.base.ids import new_id, utc_now
+from toolgate.base.lazy_loading import load
+from toolgate.errors import SettingError
+from toolgate.security.credentials.key_sources import KeySource, MasterKey, new_key
+from toolgate.store import CredentialKey, CredentialRows, StoredCredential, WrappedKey
+
+__all__ = ["Keychain", "Rotated", "place_of"]
+
+_TRIES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotated:
+    """What an exchange of keys did."""
+
+    credentials: int
+    """Credentials that were encrypted anew."""
+
+    key_id: str
+    """Names the key of the installation that is needed now."""
+
+    source: str
+    """Where it is."""
+
+
+class Keychain:
+    """Encrypts and decrypts what is stored."""
+
+    def __init__(self, rows: CredentialRows, source: KeySource) -> None:
+        self._rows = rows
+        self._source = source
+        self._keys: dict[str, bytes] = {}
+        self._present = ""
+        self._lock = anyio.Lock()
+        self._cipher: Any = None
+
+    async def seal(self, text: bytes, place: bytes) -> tuple[str, bytes]:
+        """The name of the key, and the text encrypted with it.
+
+        Raises:
+            SettingError: The key of the installation cannot be used.
+            StoreError: The store cannot be read.
+        """
+        await self._load_cipher()
+        if not self._present:
+            await self._learn(make=True)
+        return self._present, self._cipher.locked(self._keys[self._present], text, place)
+
+    async def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes:
+        """The text that `seal` was given.
+
+        Raises:
+            SettingError: The key of the installation is another one.
+        """
+        await self._load_cipher()
+        if key_id not in self._keys:
+            await self._learn(make=False)
+        key = self._keys.get(key_id)
+        text = None if key is None else self._cipher.unlocked(key, sealed, place)
+        if text is None:
+            raise SettingError(
+                "A stored credential cannot be read: it is damaged, or is not where it was.",
+                hint="Log in to the server again: toolgate servers login NAME",
+            )
+        return text
+
+    async def rotate(self, *, step: Callable[[str], None] = lambda _: None) -> Rotated:
+        """Exchange the key of the installation, and encrypt everything anew.
+
+        Can be ended at any moment, and begun again.
+
+        Args:
+            step: Told what is about to be done; for tests that end it there.
+
+        Raises:
+            SettingError: The source takes no new key, or the old one is not there.
+        """
+        await self._load_cipher()
+        source = self._source
+        with source.alone():
+            before = await _in_thread(source.read)
+            if source.can_write:
+                step("add the new key")
+                masters = [new_key(), *before]
+                await _in_thread(lambda: source.write(masters))
+            else:
+                masters = before
+            if not masters:
+                raise SettingError(f"{source.name} holds no key for credentials.")
+            step("wrap with the new key")
+            fresh = await self._wrap_all(masters)
+            step("encrypt anew")
+            count = await self._encrypt_anew(fresh, step)
+            step("forget old keys")
+            known = await self._rows.wrapped_keys()
+            # The one before may still be used by a process that has not looked for another.
+            await self._rows.delete_wrapped_keys(tuple(key.key_id for key in known[:-2]))
+            needed = {key.wrapped_by for key in known} | {masters[0].key_id}
+            if source.can_write:
+                step("remove the old key")
+                kept = [master for master in masters if master.key_id in needed]
+                await _in_thread(lambda: source.write(kept))
+        return Rotated(credentials=count, key_id=masters[0].key_id, source=source.name)
+
+    async def _wrap_all(self, masters: list[MasterKey]) -> str:
+        """Wrap every key with the first of these, and a fresh one; gives its name."""
+        opened = {key.key_id: self._unwrap(key, masters) for key in await self._rows.wrapped_keys()}
+        fresh = new_id()
+        self._keys = {**opened, fresh: secrets.token_bytes(32)}
+        await self._rows.save_wrapped_keys(
+            tuple(self._wrap(key_id, key, masters[0]) for key_id, key in self._keys.items())
+        )
+        self._present = fresh
+        return fresh
+
+    async def _encrypt_anew(self, key_id: str, step: Callable[[str], None]) -> int:
+        count = 0
+        for row in await self._rows.credentials():
+            current: StoredCredential | None = row
+            for _ in range(_TRIES):
+                if current is None or current.key_id == key_id:
+                    break
+                place = place_of(current.key)
+                text = await self.open(current.key_id, current.sealed, place)
+                step(f"write {current.key.server}")
+                sealed = self._cipher.locked(self._keys[key_id], text, place)
+                changed = replace(current, key_id=key_id, sealed=sealed)
+                if await self._rows.save_credential(changed, over=current.version, quietly=True):
+                    count += 1
+                    break
+                current = await self._rows.credential(current.key)  # somebody else was first
+        return count
+
+    async def _learn(self, *, make: bool) -> None:
+        """Read the keys of the store."""
+        async with self._lock:
+            found = await self._rows.wrapped_keys()
+            if not found and make:
+                masters = await _in_thread(self._source.begin)
+                if not masters:
+                    raise SettingError(f"{self._source.name} holds no key for credentials.")
+                first = self._wrap(new_id(), secrets.token_bytes(32), masters[0])
+                await self._rows.save_wrapped_keys((first,), only_first=True)
+                found = await self._rows.wrapped_keys()
+            masters = await _in_thread(self._source.read)
+            self._keys = {key.key_id: self._unwrap(key, masters) for key in found}
+            self._present = found[-1].key_id if found else ""
+
+    def _wrap(self, key_id: str, key: bytes, master: MasterKey) -> WrappedKey:
+        wrapped = self._cipher.locked(master.key, key, key_id.encode())
+        return WrappedKey(
+            key_id=key_id, wrapped_by=master.key_id, wrapped=wrapped, created_at=utc_now()
+        )
+
+    def _unwrap(self, key: WrappedKey, masters: list[MasterKey]) -> bytes:
+        for master in masters:
+            if master.key_id == key.wrapped_by:
+                opened = self._cipher.unlocked(master.key, key.wrapped, key.key_id.encode())
+                if opened is not None:
+                    return opened
+        raise SettingError(
+            f"Credentials of servers were encrypted with another key ({key.wrapped_by}) than"
+            f" {self._source.name} holds"
+            f" ({', '.join(master.key_id for master in masters) or 'none'}).",
+            hint="Give every process of this store the same key, or restore the old one.",
+        )
+
+    async def _load_cipher(self) -> None:
+        if self._cipher is None:
+            self._cipher = await load("toolgate.security.credentials.cipher")
+
+
+def place_of(key: CredentialKey) -> bytes:
+    """What ties an encrypted credential to its row, so that none can be put in another's place."""
+    return "\0".join((key.project_id, key.server, key.subject, key.kind)).encode(
+        errors="surrogatepass"
+    )
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    return await anyio.to_thread.run_sync(work)

@@ -1,0 +1,637 @@
+"""What people do about credentials: log in, give, look at and remove them."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolgate.base.ids import new_id, utc_now
+from toolgate.base.lazy_loading import load
+from toolgate.base.signing import Signer
+from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
+from toolgate.security.credentials.provider import Desk, origin_of, shown_of, with_tokens
+from toolgate.security.credentials.subject import EVERYBODY, key_of, subject_named, subject_of
+from toolgate.security.credentials.vault import Kept
+from toolgate.settings import CredentialSettings
+from toolgate.store import CredentialKey
+from toolgate.types import Caller, Json, ServerSpec, json_object
+
+__all__ = ["Begun", "LoginPage", "LoginView", "Logins", "Rights", "is_browser_mark"]
+
+CALLBACK = "/oauth/callback"
+PAGE = "/oauth/login/"
+DOCUMENT = "/oauth/client.json"
+LOGIN_COOKIE = "toolgate_login"
+"""Cookie with what only one browser knows, so that the answer is taken from it alone."""
+
+_PURPOSE = "login"
+_MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_MOST = 16 * 2**10
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginView:
+    """A credential as people see it; nothing of it is secret."""
+
+    server: str
+    """The server."""
+
+    subject: str
+    """Whose it is: empty for everybody, `user:NAME`, `caller:ID` or `project:NAME`."""
+
+    form: str
+    """`oauth` or `static`."""
+
+    state: str
+    """`good`, or `ended`: somebody has to log in again."""
+
+    reason: str = ""
+    """Why it has ended."""
+
+    scopes: tuple[str, ...] = ()
+    """What it allows."""
+
+    issuer: str = ""
+    """The authorization server."""
+
+    names: tuple[str, ...] = ()
+    """Names of the headers and variables that were given."""
+
+    expires_at: str | None = None
+    """When the present token ends; UTC, ISO 8601."""
+
+    renews: bool = False
+    """Whether it is renewed by itself."""
+
+    by: str = ""
+    """Who logged in or gave it."""
+
+    updated_at: str = ""
+    """When it was written last; UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A login that has begun."""
+
+    url: str
+    """Where a person goes on, with a browser."""
+
+    state: str = ""
+    """Names the login in the answer; empty where `url` is a page of the gateway."""
+
+    expires_in_s: float = 0.0
+    """Seconds that there are for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginPage:
+    """What the page of a login is about."""
+
+    server: str
+    """The server."""
+
+    subject: str
+    """Whose login it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """What has to be asked before anything is done."""
+
+    manages: Callable[[Caller], bool]
+    """Whether somebody looks after servers."""
+
+    reaches: Callable[[Caller, str], bool]
+    """Whether a server is there for somebody."""
+
+
+class Logins:
+    """Looks after credentials, for who may."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        signer: Signer,
+        *,
+        rights: Rights,
+        specs: Callable[[], list[ServerSpec]],
+        settings: Callable[[], CredentialSettings],
+        record: Callable[[Caller, str, Json], Awaitable[None]],
+        changed: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Make one.
+
+        Args:
+            desk: What shows them.
+            signer: Signs the addresses of login pages.
+            rights: Who may.
+            specs: The servers.
+            settings: Table `[credentials]`.
+            record: Writes into the audit.
+            changed: Called when something else is to be shown.
+        """
+        self._desk = desk
+        self._signer = signer
+        self._rights = rights
+        self._specs = specs
+        self._settings = settings
+        self._record = record
+        self._changed = changed
+        self.base = ""
+        """Address of this gateway as browsers know it, without a slash at its end; empty: none."""
+
+    # Looking
+
+    async def list(self, caller: Caller, server: str | None = None) -> list[LoginView]:
+        """The credentials that a caller may know of: their own, or all for who looks after them."""
+        if server is not None:
+            self._spec(caller, server)
+        manages = self._rights.manages(caller)
+        own = {spec.name: subject_of(spec, caller) for spec in self._specs()}
+        return [
+            _view(kept)
+            for kept in await self._desk.vault.all(server)
+            if manages or (kept.key.subject and own.get(kept.key.server) == kept.key.subject)
+        ]
+
+    def specs(self, caller: Caller) -> tuple[ServerSpec, ...]:
+        """The servers that are there for a caller."""
+        return tuple(spec for spec in self._specs() if self._rights.reaches(caller, spec.name))
+
+    # Logging in
+
+    async def begin(
+        self,
+        caller: Caller,
+        server: str,
+        *,
+        user: str = "",
+        project: str = "",
+        redirect: str = "",
+    ) -> Begun:
+        """Begin a login of the caller, or of somebody else or everybody for who may.
+
+        Args:
+            caller: Who asks.
+            server: The server.
+            user: Whose login it is, where each user has one; empty: the caller's.
+            project: Of which project, where each has one; empty: the caller's.
+            redirect: Address on the caller's own machine that the answer comes back to; empty: a
+                page of the gateway takes care of all.
+
+        Raises:
+            UnknownServerError: No such server for this caller.
+            ForbiddenError: It is not the caller's own, and the caller does not look after servers.
+            ArgumentError: The server has no logins, or there is no page to send anybody to.
+            UpstreamError: The authorization server cannot be asked.
+        """
+        spec = self._spec(caller, server)
+        subject = self._subject(caller, spec, user=user, project=project)
+        self._must_have_logins(spec)
+        if not redirect:
+            return Begun(url=self._page(spec.name, subject), expires_in_s=self._settings().login_s)
+        if not _is_own_machine(redirect):
+            raise ArgumentError(
+                f"redirect_uri is {redirect[:100]!r}.",
+                allowed="Allowed: http://127.0.0.1:PORT/PATH, the caller's own machine.",
+            )
+        return await self._begin(spec, subject, redirect=redirect, by=caller.caller_id, browser="")
+
+    def page(self, ticket: str) -> LoginPage:
+        """What the address of a login page is about.
+
+        Raises:
+            HandleError: It was not made here, or is too old.
+        """
+        found = self._signer.check(_PURPOSE, ticket)
+        if float(found["until"]) < self._desk.clock():
+            raise HandleError(
+                "The address of this login is too old.", hint="Ask the tool again for another one."
+            )
+        return LoginPage(server=str(found["server"]), subject=str(found["subject"]))
+
+    async def begin_at(self, caller: Caller, page: LoginPage, *, browser: str) -> Begun:
+        """Begin the login of a page, for whom it was made.
+
+        Args:
+            caller: Who sits before the browser.
+            page: From `page`.
+            browser: What only this browser knows, shown again at the end.
+
+        Raises:
+            ForbiddenError: It was made for somebody else.
+            UpstreamError: The authorization server cannot be asked.
+        """
+        spec = self._spec(caller, page.server)
+        is_own = page.subject == subject_of(spec, caller) != EVERYBODY
+        if not is_own and not self._rights.manages(caller):
+            raise ForbiddenError(
+                "This login was begun for somebody else.",
+                hint="Use the token of the client that was sent here.",
+            )
+        return await self._begin(
+            spec,
+            page.subject,
+            redirect=f"{self.base}{CALLBACK}",
+            by=caller.caller_id,
+            browser=browser,
+        )
+
+    async def finish(
+        self,
+        *,
+        state: str,
+        code: str = "",
+        error: str = "",
+        iss: str | None = None,
+        browser: str = "",
+        caller: Caller | None = None,
+    ) -> LoginView:
+        """End a login with what the authorization server answered; each can be ended once.
+
+        Args:
+            state: Names the login.
+            code: What tokens are given for.
+            error: Why there is none.
+            iss: Who answers (RFC 9207).
+            browser: What the browser shows that `begin_at` was given.
+            caller: Who brings the answer, where no browser does.
+
+        Raises:
+            HandleError: There is no such login, it is over, or it is another's.
+            UpstreamError: There are no tokens for the code.
+        """
+        mark = _mark(state)
+        waiting = await self._desk.vault.all(kind="pending")
+        key = next((kept.key for kept in waiting if kept.key.subject == mark), None)
+        kept = await self._desk.vault.take(key) if key is not None else None
+        if kept is None or float(kept.secret["until"]) < self._desk.clock():
+            raise HandleError(
+                "There is no login that this answer belongs to: it is over, or too old.",
+                hint="Begin again: toolgate servers login NAME",
+            )
+        secret = kept.secret
+        theirs = caller.caller_id if caller is not None else ""
+        is_same = hmac.compare_digest(
+            str(secret["browser"]).encode(), (_mark(browser) if browser else "").encode()
+        )
+        if not is_same or (not secret["browser"] and theirs != secret["by"]):
+            raise HandleError(
+                "This login was begun by somebody else.",
+                hint="Begin again, and stay in the same browser.",
+            )
+        spec = self._known(kept.key.server)
+        subject = str(secret["subject"])
+        await self._check_answer(spec, error, iss, secret, code)
+        view = await self._keep(spec, subject, secret, code)
+        who = Caller(caller_id=str(secret["by"]))
+        await self._record(caller or who, "login", {"server": spec.name, "subject": subject})
+        self._desk.wanted_scopes.pop((spec.name, subject), None)
+        await self._changed()
+        return view
+
+    # Giving and removing
+
+    async def give(
+        self,
+        caller: Caller,
+        server: str,
+        *,
+        headers: Mapping[str, str],
+        env: Mapping[str, str],
+        user: str = "",
+        project: str = "",
+    ) -> LoginView:
+        """Keep headers or variables that are shown to a server; they replace those before.
+
+        Raises:
+            UnknownServerError: No such server for this caller.
+            ForbiddenError: They are not the caller's own.
+            ArgumentError: They cannot be sent, or the settings do not let users give them.
+        """
+        spec = self._spec(caller, server)
+        subject = self._subject(caller, spec, user=user, project=project)
+        self._check_given(caller, spec, headers, env)
+        names = [*headers, *env]
+        secret: Json = {
+            "form": "static",
+            "headers": {name.lower(): value for name, value in headers.items()},
+            "env": dict(env),
+            "origin": origin_of(spec),
+        }
+        shown: Json = {
+            "form": "static",
+            "state": "good",
+            "names": names,
+            "by": caller.caller_id,
+            "epoch": new_id(),
+        }
+        key = key_of(spec.name, subject)
+        view = await self._saved(key, secret, shown)
+        detail: Json = {"server": spec.name, "subject": subject, "names": names}
+        await self._record(caller, "credentials", detail)
+        await self._changed()
+        return view
+
+    async def remove(
+        self, caller: Caller, server: str, *, user: str = "", project: str = ""
+    ) -> bool:
+        """Forget a credential, and tell its authorization server; False: there was none.
+
+        Raises:
+            UnknownServerError: No such server for this caller.
+            ForbiddenError: It is not the caller's own.
+        """
+        spec = self._spec(caller, server)
+        subject = self._subject(caller, spec, user=user, project=project)
+        key = key_of(spec.name, subject)
+        kept = await self._desk.vault.get(key, fresh=True)
+        gone = await self._desk.vault.delete(
+            server=spec.name, subject=subject, kind="login", project_id=key.project_id
+        )
+        if kept is not None:
+            await self._revoke(spec, kept)
+            await self._record(caller, "logout", {"server": spec.name, "subject": subject})
+            await self._changed()
+        return gone > 0
+
+    async def forget_server(self, server: str) -> None:
+        """Forget all that belongs to a server that is removed."""
+        await self._desk.vault.delete(server=server)
+
+    def document(self) -> Json | None:
+        """The client id metadata document of this gateway; None where it can have none."""
+        if not self.base.startswith("https://"):
+            return None
+        return {
+            "client_id": f"{self.base}{DOCUMENT}",
+            "client_name": self._settings().client_name,
+            "client_uri": self.base,
+            "redirect_uris": [
+                f"{self.base}{CALLBACK}",
+                "http://127.0.0.1/callback",
+                "http://localhost/callback",
+            ],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+
+    def login_url(self, server: str, subject: str) -> str:
+        """The page where a subject logs in to a server; empty: there is none."""
+        return self._page(server, subject) if self.base else ""
+
+    # How
+
+    def _page(self, server: str, subject: str) -> str:
+        if not self.base:
+            raise ArgumentError(
+                "This gateway has no address that a browser could open.",
+                hint="Give redirect_uri, an address on your own machine, or run: toolgate serve",
+            )
+        until = self._desk.clock() + self._settings().login_s
+        ticket: Json = {"server": server, "subject": subject, "until": round(until)}
+        return f"{self.base}{PAGE}{self._signer.sign(_PURPOSE, ticket)}"
+
+    async def _begin(
+        self, spec: ServerSpec, subject: str, *, redirect: str, by: str, browser: str
+    ) -> Begun:
+        settings = self._settings()
+        oauth = await self._desk.oauth()
+        module = await load("toolgate.security.credentials.oauth")
+        found = await oauth.find(spec)
+        found = _with_scopes(found, self._desk.wanted_scopes.get((spec.name, subject), ""))
+        client = await self._client(spec, found, redirect)
+        verifier, challenge = module.new_proof()
+        state = secrets.token_urlsafe(32)
+        until = self._desk.clock() + settings.login_s
+        pending: Json = {
+            "subject": subject,
+            "verifier": verifier,
+            "redirect": redirect,
+            "client": client,
+            "metadata": found.metadata.model_dump(mode="json", exclude_none=True),
+            "issuer": found.issuer,
+            "resource": found.resource,
+            "scope": found.scopes,
+            "browser": _mark(browser) if browser else "",
+            "by": by,
+            "until": until,
+        }
+        await self._desk.vault.delete(kind="pending", before=utc_now(plus_s=-settings.login_s))
+        await self._desk.vault.save(
+            key_of(spec.name, _mark(state), "pending"), pending, {}, quietly=True
+        )
+        url = module.authorize_url(
+            found, client=client, redirect=redirect, state=state, challenge=challenge
+        )
+        return Begun(url=url, state=state, expires_in_s=settings.login_s)
+
+    async def _client(self, spec: ServerSpec, found: Any, redirect: str) -> Json:
+        """As whom to log in; a registration is kept for the next time."""
+        settings = self._settings()
+        document = settings.client_metadata_url or (
+            f"{self.base}{DOCUMENT}" if self.document() is not None else ""
+        )
+        key = key_of(spec.name, redirect, "client")
+        kept = await self._desk.vault.get(key, fresh=True)
+        if kept is not None and kept.secret.get("issuer") == found.issuer:
+            return json_object(kept.secret["client"])
+        oauth = await self._desk.oauth()
+        client, is_new = await oauth.client(
+            spec.credentials,
+            found,
+            redirects=(redirect,),
+            name=settings.client_name,
+            document=document,
+        )
+        if is_new:
+            secret = {"issuer": found.issuer, "client": client}
+            await self._desk.vault.save(key, secret, {"issuer": found.issuer}, quietly=True)
+        return client
+
+    async def _check_answer(
+        self, spec: ServerSpec, error: str, iss: str | None, secret: Json, code: str
+    ) -> None:
+        module = await load("toolgate.security.credentials.oauth")
+        module.check_iss(iss, json_object(secret["metadata"]))
+        if error or not code:
+            word = error if re.fullmatch(r"[a-z_]{1,60}", error) else "no code"
+            if word == "access_denied":
+                raise ForbiddenError(
+                    f"The login at server {spec.name!r} was declined.",
+                    hint=f"Begin again: toolgate servers login {spec.name}",
+                )
+            if word in {"unauthorized_client", "invalid_client"}:
+                await self._forget_client(spec, secret)
+            raise ArgumentError(
+                f"The authorization server of {spec.name!r} answered with {word}.",
+                hint=f"Begin again: toolgate servers login {spec.name}",
+            )
+
+    async def _keep(self, spec: ServerSpec, subject: str, pending: Json, code: str) -> LoginView:
+        module = await load("toolgate.security.credentials.oauth")
+        oauth = await self._desk.oauth()
+        metadata = json_object(pending["metadata"])
+        secret: Json = {
+            "form": "oauth",
+            "token_url": str(metadata["token_endpoint"]),
+            "revoke_url": str(metadata.get("revocation_endpoint") or ""),
+            "client": pending["client"],
+            "issuer": pending["issuer"],
+            "resource": pending["resource"],
+            "scope": pending["scope"],
+            "origin": origin_of(spec),
+        }
+        try:
+            tokens = await oauth.exchange_code(
+                await self._desk.place(spec, secret),
+                code=code,
+                verifier=str(pending["verifier"]),
+                redirect=str(pending["redirect"]),
+                resource=str(pending["resource"]),
+            )
+        except module.GrantRefusedError as refused:
+            if refused.reason in {"invalid_client", "unauthorized_client"}:
+                await self._forget_client(spec, pending)
+            raise
+        complete = with_tokens(secret, tokens, self._desk.clock())
+        shown = {**shown_of(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
+        return await self._saved(key_of(spec.name, subject), complete, shown)
+
+    async def _saved(self, key: CredentialKey, secret: Json, shown: Json) -> LoginView:
+        await self._desk.vault.save(key, secret, shown)
+        kept = await self._desk.vault.get(key, fresh=True)
+        assert kept is not None
+        return _view(kept)
+
+    async def _forget_client(self, spec: ServerSpec, pending: Json) -> None:
+        """A registration that is not accepted any more is made anew the next time."""
+        await self._desk.vault.delete(
+            server=spec.name, subject=str(pending["redirect"]), kind="client"
+        )
+
+    async def _revoke(self, spec: ServerSpec, kept: Kept) -> None:
+        secret = kept.secret
+        token = secret.get("refresh_token") or secret.get("access_token")
+        if not secret.get("revoke_url") or not token:
+            return
+        oauth = await self._desk.oauth()
+        await oauth.revoke(
+            str(secret["revoke_url"]), await self._desk.place(spec, secret), str(token)
+        )
+
+    # Who may
+
+    def _spec(self, caller: Caller, name: str) -> ServerSpec:
+        if not self._rights.reaches(caller, name):
+            raise _unknown(name)
+        return self._known(name)
+
+    def _known(self, name: str) -> ServerSpec:
+        for spec in self._specs():
+            if spec.name == name:
+                return spec
+        raise _unknown(name)
+
+    def _subject(self, caller: Caller, spec: ServerSpec, *, user: str, project: str) -> str:
+        own = subject_of(spec, caller)
+        named = subject_named(spec, user=user, project=project)
+        subject = named or own
+        is_own = spec.credentials.per == "user" and subject == own
+        if not is_own and not self._rights.manages(caller):
+            raise ForbiddenError(
+                f"The credentials of server {spec.name!r} are not yours to change.",
+                hint="Ask whoever looks after the gateway.",
+            )
+        return subject
+
+    def _must_have_logins(self, spec: ServerSpec) -> None:
+        if spec.credentials.type in {"client_credentials", "token_exchange"}:
+            raise ArgumentError(
+                f"Server {spec.name!r} needs no login: it is shown a token by"
+                f" {spec.credentials.type}."
+            )
+        if spec.kind not in {"http", "sse"} or not spec.options:
+            raise ArgumentError(
+                f"Server {spec.name!r} has no address, so there is nothing to log in to.",
+                hint=f"Give it variables instead: toolgate credentials set {spec.name}"
+                " --env NAME=VALUE",
+            )
+
+    def _check_given(
+        self, caller: Caller, spec: ServerSpec, headers: Mapping[str, str], env: Mapping[str, str]
+    ) -> None:
+        over_http = spec.kind in {"http", "sse"}
+        if not (headers or env) or (headers and not over_http) or (env and spec.kind != "stdio"):
+            raise ArgumentError(
+                f"Server {spec.name!r} takes {'headers' if over_http else 'variables'}.",
+                allowed="Expected: names with values.",
+            )
+        allowed = {name.lower() for name in spec.credentials.headers} | set(spec.credentials.env)
+        for name, value in {**headers, **env}.items():
+            fits = _HEADER.fullmatch(name) if over_http else name and "=" not in name
+            if not fits or any(sign in value for sign in "\r\n\0") or len(value) > _MOST:
+                raise ArgumentError(f"{name[:60]!r} or its value cannot be sent.")
+            shown = name.lower() if over_http else name
+            if not self._rights.manages(caller) and shown not in allowed:
+                raise ForbiddenError(
+                    f"Users may not set {name[:60]!r} for server {spec.name!r}.",
+                    allowed=f"Allowed: {', '.join(sorted(allowed)) or 'nothing'}.",
+                    hint=f"It can be allowed under [server.{spec.name}.credentials].",
+                )
+
+
+def _with_scopes(found: Any, more: str) -> Any:
+    if not more:
+        return found
+    both = dict.fromkeys([*found.scopes.split(), *more.split()])
+    return replace(found, scopes=" ".join(both))
+
+
+def _view(kept: Kept) -> LoginView:
+    shown = kept.shown
+    return LoginView(
+        server=kept.key.server,
+        subject=kept.key.subject,
+        form=str(shown.get("form") or ""),
+        state=str(shown.get("state") or ""),
+        reason=str(shown.get("reason") or ""),
+        scopes=tuple(shown.get("scopes") or ()),
+        issuer=str(shown.get("issuer") or ""),
+        names=tuple(shown.get("names") or ()),
+        expires_at=shown.get("expires_at"),
+        renews=bool(shown.get("renews")),
+        by=str(shown.get("by") or ""),
+        updated_at=str(shown.get("updated_at") or ""),
+    )
+
+
+def _unknown(name: str) -> UnknownServerError:
+    return UnknownServerError(
+        f"There is no server {name[:60]!r}.", hint="See: toolgate servers list"
+    )
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _is_own_machine(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_here = parts.hostname in {"127.0.0.1", "localhost", "::1"} and bool(parts.port)
+    except ValueError:
+        return False
+    return parts.scheme == "http" and is_here and url.isprintable() and "#" not in url
+
+
+def is_browser_mark(text: str) -> bool:
+    """Whether a text can be what only one browser knows."""
+    return _MARK.fullmatch(text) is not None

@@ -1,0 +1,521 @@
+"""Speaks to authorization servers: finds them, registers, gets and renews tokens.
+
+The rules of discovery, of issuers and of registration are those of the MCP SDK's own client, whose
+functions are used here; requests go through `Outbound`, so that no server can send Toolgate where
+its own address does not lead.
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+"""
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+import httpx2
+from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
+from mcp.client.auth.oauth2 import check_registration_usable
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    create_client_registration_request,
+    extract_resource_metadata_from_www_auth,
+    extract_scope_from_www_auth,
+    get_client_metadata_scopes,
+    handle_registration_response,
+    issuers_match,
+    should_use_client_metadata_url,
+    validate_authorization_response_iss,
+    validate_metadata_issuer,
+)
+from mcp.shared.auth import (
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
+from pydantic import AnyUrl, ValidationError
+
+from toolgate.errors import InvalidAnswerError, UnreachableError, UpstreamError
+from toolgate.security.outbound import Answer, Outbound, Reach, Way
+from toolgate.types import CredentialSpec, Json, ServerSpec
+
+__all__ = [
+    "Found",
+    "GrantRefusedError",
+    "OAuth",
+    "TokenPlace",
+    "address_of",
+    "authorize_url",
+    "check_iss",
+    "client_of",
+    "new_proof",
+    "way_of",
+]
+
+_ACCEPT = {"accept": "application/json"}
+_WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,60}")
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 -- a name
+_GRANTS = ["authorization_code", "refresh_token"]
+_SUGGESTED = (400, 401, 403, 404, 405, 410)
+
+
+class GrantRefusedError(UpstreamError):
+    """The authorization server does not give a token for what it was shown."""
+
+    code = "upstream"
+
+    def __init__(self, failed: str, *, reason: str) -> None:
+        super().__init__(failed)
+        self.reason = reason
+        """Its word for it, such as `invalid_grant`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """An authorization server, and what it is asked for."""
+
+    metadata: OAuthMetadata
+    """What it says about itself."""
+
+    issuer: str
+    """Its name."""
+
+    resource: str
+    """Whom tokens are for (RFC 8707)."""
+
+    scopes: str
+    """What is asked for; empty: what it gives by itself."""
+
+    reach: Reach
+    """How far its addresses may go."""
+
+    way: Way
+    """By which certificates and by which proxy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPlace:
+    """Where tokens come from, and as whom they are asked for."""
+
+    token_url: str
+    """The token endpoint."""
+
+    client: Json
+    """`client_id`, `client_secret` and `token_endpoint_auth_method`. WARNING: never shown."""
+
+    reach: Reach
+    """How far its address may go."""
+
+    way: Way
+    """By which certificates and by which proxy."""
+
+
+class OAuth:
+    """The client of all authorization servers."""
+
+    def __init__(self, outbound: Outbound) -> None:
+        self._outbound = outbound
+
+    async def find(self, spec: ServerSpec, challenge: str = "") -> Found:
+        """The authorization server of a server.
+
+        Args:
+            spec: The server.
+            challenge: `WWW-Authenticate` of the answer that asked for a login.
+
+        Raises:
+            UnreachableError: It does not answer, or may not be reached.
+            InvalidAnswerError: What it says about itself does not fit.
+        """
+        url, way = address_of(spec), way_of(spec)
+        reach = await self._outbound.reach_from(url, way)
+        resource = await self._resource(url, reach, way, challenge)
+        own = spec.credentials
+        issuer = own.issuer or (
+            str(resource.authorization_servers[0]) if resource is not None else ""
+        )
+        if own.issuer:
+            reach = await self._outbound.reach_from(own.issuer, way)
+        metadata = await self._metadata(issuer, url, reach, way)
+        if own.issuer and not issuers_match(str(metadata.issuer), own.issuer):
+            raise _odd(f"The authorization server {own.issuer} calls itself {metadata.issuer}.")
+        methods = metadata.code_challenge_methods_supported
+        if methods is not None and "S256" not in methods:
+            raise _odd(f"The authorization server {metadata.issuer} does not offer PKCE (S256).")
+        asked = " ".join(own.scopes) or get_client_metadata_scopes(
+            extract_scope_from_www_auth(_refused(challenge)), resource, metadata, _GRANTS
+        )
+        wanted = resource_url_from_server_url(url)
+        if resource is not None:
+            wanted = str(resource.resource)
+        return Found(
+            metadata=metadata,
+            issuer=str(metadata.issuer),
+            resource=wanted,
+            scopes=asked or "",
+            reach=reach,
+            way=way.elsewhere,
+        )
+
+    async def _resource(
+        self, url: str, reach: Reach, way: Way, challenge: str
+    ) -> ProtectedResourceMetadata | None:
+        """What the server says about its logins (RFC 9728); None: nothing."""
+        named = extract_resource_metadata_from_www_auth(_refused(challenge))
+        for place in build_protected_resource_metadata_discovery_urls(named, url):
+            answer = await self._outbound.fetch(
+                "GET", place, reach=reach, headers=_ACCEPT, way=_way_to(place, url, way)
+            )
+            if answer.status >= 500 or answer.status == 429:
+                raise UnreachableError(
+                    f"{place} answered {answer.status}.", hint="Try again later."
+                )
+            if answer.status != 200:
+                continue
+            try:
+                found = ProtectedResourceMetadata.model_validate_json(answer.body)
+            except ValidationError:
+                continue
+            wanted = resource_url_from_server_url(url)
+            if not check_resource_allowed(wanted, str(found.resource)):
+                raise _odd(f"The server at {_shown(url)} calls itself {found.resource}.")
+            return found
+        return None
+
+    async def _metadata(self, issuer: str, url: str, reach: Reach, way: Way) -> OAuthMetadata:
+        """What the authorization server says about itself (RFC 8414)."""
+        for place in build_oauth_authorization_server_metadata_discovery_urls(issuer or None, url):
+            answer = await self._outbound.fetch(
+                "GET", place, reach=reach, headers=_ACCEPT, way=_way_to(place, url, way)
+            )
+            if answer.status >= 500 or answer.status == 429:
+                raise UnreachableError(
+                    f"{place} answered {answer.status}.", hint="Try again later."
+                )
+            if answer.status != 200:
+                continue
+            try:
+                found = OAuthMetadata.model_validate_json(answer.body)
+            except ValidationError:
+                continue
+            expected = issuer or _origin(url)
+            if issuers_match(str(found.issuer), expected):
+                expected = str(found.issuer)
+            try:
+                validate_metadata_issuer(found, expected)
+            except OAuthFlowError as error:
+                raise _odd(f"{error}.") from error
+            for endpoint in (found.authorization_endpoint, found.token_endpoint):
+                _check_scheme(str(endpoint), place)
+            return found
+        raise _odd(
+            f"There is no authorization server to log in to the server at {_shown(url)}."
+            if not issuer
+            else f"The authorization server {issuer} says nothing about itself."
+        )
+
+    async def client(
+        self,
+        own: CredentialSpec,
+        found: Found,
+        *,
+        redirects: Sequence[str],
+        name: str,
+        document: str,
+    ) -> tuple[Json, bool]:
+        """As whom to log in, and whether it was registered just now.
+
+        Args:
+            own: What the settings say.
+            found: The authorization server.
+            redirects: Addresses that its answers come back to.
+            name: What people are shown.
+            document: Address of the client id metadata document; empty: there is none.
+
+        Raises:
+            InvalidAnswerError: It takes no registration, or refuses this one.
+        """
+        if own.client_id:
+            return _client(own.client_id, own.client_secret, found.metadata), False
+        if document and should_use_client_metadata_url(found.metadata, document):
+            return {"client_id": document, "token_endpoint_auth_method": "none"}, False
+        if found.metadata.registration_endpoint is None:
+            raise InvalidAnswerError(
+                f"The authorization server {found.issuer} registers no clients by itself.",
+                hint="Register Toolgate there by hand, with the address"
+                f" {redirects[0]}, and write client_id (and client_secret) under [server.NAME"
+                ".credentials].",
+            )
+        wanted = OAuthClientMetadata(
+            redirect_uris=[AnyUrl(one) for one in redirects],
+            client_name=name,
+            grant_types=list(_GRANTS),
+            token_endpoint_auth_method=_method(found.metadata),
+            scope=found.scopes or None,
+            application_type="native" if _is_local(redirects[0]) else "web",
+        )
+        request = create_client_registration_request(found.metadata, wanted, found.issuer)
+        answer = await self._outbound.fetch(
+            "POST",
+            str(request.url),
+            reach=found.reach,
+            headers={"content-type": "application/json", **_ACCEPT},
+            body=request.content,
+            way=found.way,
+        )
+        try:
+            made = await handle_registration_response(
+                httpx2.Response(answer.status, content=answer.body)
+            )
+            check_registration_usable(made)
+        except OAuthRegistrationError as error:
+            # What it answered is not shown: it may hold a secret.
+            raise InvalidAnswerError(
+                f"The authorization server {found.issuer} did not register Toolgate"
+                f" ({answer.status}{_named(answer)}).",
+                hint="Register it there by hand, and write client_id under [server.NAME"
+                ".credentials].",
+            ) from error
+        return {
+            "client_id": made.client_id,
+            "client_secret": made.client_secret or "",
+            "token_endpoint_auth_method": made.token_endpoint_auth_method
+            or ("client_secret_basic" if made.client_secret else "none"),
+        }, True
+
+    async def exchange_code(
+        self, place: TokenPlace, *, code: str, verifier: str, redirect: str, resource: str
+    ) -> OAuthToken:
+        """The tokens for the code of a login.
+
+        Raises:
+            GrantRefusedError: There are none for it.
+            UnreachableError: The authorization server does not answer.
+        """
+        return await self._token(
+            place,
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "redirect_uri": redirect,
+                "code_verifier": verifier,
+                "resource": resource,
+            },
+        )
+
+    async def refresh(
+        self, place: TokenPlace, *, refresh_token: str, resource: str, scopes: str
+    ) -> OAuthToken:
+        """Fresh tokens; raises as `exchange_code`."""
+        del scopes  # left out, it stays what was granted (RFC 6749, section 6)
+        form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+        return await self._token(place, form | {"resource": resource})
+
+    async def of_client(
+        self, place: TokenPlace, *, resource: str, scopes: str, audience: str
+    ) -> OAuthToken:
+        """A token of the client itself; raises as `exchange_code`."""
+        form = {"grant_type": "client_credentials", "resource": resource}
+        return await self._token(place, {**form, "scope": scopes, "audience": audience})
+
+    async def exchange_token(
+        self, place: TokenPlace, *, subject_token: str, resource: str, scopes: str, audience: str
+    ) -> OAuthToken:
+        """A token in exchange for that of a caller (RFC 8693); raises as `exchange_code`."""
+        form = {
+            "grant_type": _EXCHANGE,
+            "subject_token": subject_token,
+            "subject_token_type": _ACCESS_TOKEN,
+            "requested_token_type": _ACCESS_TOKEN,
+        }
+        if audience:
+            form["audience"] = audience
+        else:
+            form["resource"] = resource
+        return await self._token(place, {**form, "scope": scopes})
+
+    async def revoke(self, url: str, place: TokenPlace, token: str) -> None:
+        """Tell the authorization server that a token is not needed any more (RFC 7009)."""
+        form, headers = _as_client(place.client, {"token": token})
+        await self._outbound.fetch(
+            "POST", url, reach=place.reach, form=form, headers=headers, way=place.way
+        )
+
+    async def _token(self, place: TokenPlace, form: Mapping[str, str]) -> OAuthToken:
+        asked = {name: value for name, value in form.items() if value}
+        sent, headers = _as_client(place.client, asked)
+        answer = await self._outbound.fetch(
+            "POST",
+            place.token_url,
+            reach=place.reach,
+            form=sent,
+            headers={**_ACCEPT, **headers},
+            way=place.way,
+        )
+        where = _shown(place.token_url)
+        if answer.status >= 500 or answer.status == 429:
+            raise UnreachableError(
+                f"The token endpoint {where} answered {answer.status}.", hint="Try again later."
+            )
+        if answer.status in _SUGGESTED or answer.status >= 300:
+            raise GrantRefusedError(
+                f"The token endpoint {where} answered {answer.status}{_named(answer)}.",
+                reason=_error_of(answer) or str(answer.status),
+            )
+        try:
+            return OAuthToken.model_validate_json(answer.body)
+        except ValidationError as error:
+            raise InvalidAnswerError(
+                f"The token endpoint {where} answered with something that is no token.",
+                hint="Report it to whoever runs that server.",
+            ) from error
+
+
+def new_proof() -> tuple[str, str]:
+    """A verifier and its challenge (RFC 7636, S256)."""
+    verifier = secrets.token_urlsafe(64)
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def authorize_url(found: Found, *, client: Json, redirect: str, state: str, challenge: str) -> str:
+    """The address at which a person says yes."""
+    values = {
+        "response_type": "code",
+        "client_id": str(client["client_id"]),
+        "redirect_uri": redirect,
+        "state": state,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+        "resource": found.resource,
+    }
+    if found.scopes:
+        values["scope"] = found.scopes
+        if "offline_access" in found.scopes.split():
+            values["prompt"] = "consent"
+    endpoint = str(found.metadata.authorization_endpoint)
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(values)}"
+
+
+def check_iss(iss: str | None, metadata: Json) -> None:
+    """Check who answered a login (RFC 9207).
+
+    Raises:
+        InvalidAnswerError: It was another one than was asked.
+    """
+    try:
+        validate_authorization_response_iss(iss, OAuthMetadata.model_validate(metadata))
+    except OAuthFlowError as error:
+        raise InvalidAnswerError(
+            "The answer to the login came from another authorization server than was asked.",
+            hint="Begin again; if it happens again, the server is not what it seems.",
+        ) from error
+
+
+def _client(client_id: str, secret: str, metadata: OAuthMetadata | None) -> Json:
+    offered = metadata.token_endpoint_auth_methods_supported if metadata is not None else None
+    method = "none"
+    if secret:
+        basic = offered is None or "client_secret_basic" in offered
+        method = "client_secret_basic" if basic else "client_secret_post"
+    return {
+        "client_id": client_id,
+        "client_secret": secret,
+        "token_endpoint_auth_method": method,
+    }
+
+
+def client_of(own: CredentialSpec) -> Json:
+    """The client that the settings name."""
+    return _client(own.client_id, own.client_secret, None)
+
+
+def _method(metadata: OAuthMetadata) -> Any:
+    """How a client that registers itself shows who it is: not at all, where that is allowed."""
+    offered = metadata.token_endpoint_auth_methods_supported
+    if offered is None or "none" in offered:
+        return "none"
+    known = [one for one in ("client_secret_basic", "client_secret_post") if one in offered]
+    return known[0] if known else None
+
+
+def _as_client(client: Json, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A form and headers that show who asks (RFC 6749, section 2.3)."""
+    client_id, secret = str(client["client_id"]), str(client.get("client_secret") or "")
+    method = client.get("token_endpoint_auth_method")
+    if secret and method == "client_secret_basic":
+        both = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
+        return dict(form), {"authorization": f"Basic {base64.b64encode(both.encode()).decode()}"}
+    sent = {**form, "client_id": client_id}
+    if secret and method == "client_secret_post":
+        sent["client_secret"] = secret
+    return sent, {}
+
+
+def address_of(spec: ServerSpec) -> str:
+    """The address of a server without user and password, which are nobody else's business."""
+    parts = urlsplit(str(spec.options["url"]))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+
+
+def way_of(spec: ServerSpec) -> Way:
+    """By which certificates and proxy a server is reached."""
+    given = {name: str(spec.options.get(name) or "") for name in ("ca", "cert", "key", "proxy")}
+    return Way(**given)
+
+
+def _way_to(place: str, url: str, way: Way) -> Way:
+    return way if _origin(place) == _origin(url) else way.elsewhere
+
+
+def _refused(challenge: str) -> httpx2.Response:
+    """The answer that asked for a login, as the functions of the SDK read it."""
+    headers = {"www-authenticate": challenge} if challenge else {}
+    return httpx2.Response(401, headers=headers)
+
+
+def _error_of(answer: Answer) -> str:
+    """The word by which a refusal says why; nothing else of it is shown, since it may hold more."""
+    try:
+        word = json.loads(answer.body).get("error")
+    except (ValueError, AttributeError):
+        return ""
+    return word if isinstance(word, str) and _WORD.fullmatch(word) else ""
+
+
+def _named(answer: Answer) -> str:
+    word = _error_of(answer)
+    return f": {word}" if word else ""
+
+
+def _check_scheme(url: str, place: str) -> None:
+    if urlsplit(url).scheme != "https" and not _is_local(url):
+        raise _odd(f"{place} names {url}, which is not https.")
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in {"localhost", "127.0.0.1", "::1"} or host.startswith("127.")
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{_origin(url)}{parts.path}"
+
+
+def _odd(failed: str) -> InvalidAnswerError:
+    return InvalidAnswerError(
+        failed, hint="Ask whoever runs that server, or set issuer under [server.NAME.credentials]."
+    )

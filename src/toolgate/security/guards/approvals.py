@@ -1,0 +1,522 @@
+"""Calls that wait for a person: parked, decided once, run once.
+
+An approval holds for one project, caller, tool, definition and set of arguments, for a while. The
+first call of these is kept in the store and answered with its id, or its client is asked; the same
+call, repeated once somebody has said yes, takes the approval and runs. Taking it is a change in the
+store that of many only one makes, and it is on disk before anything is sent: whatever is killed
+when, nothing runs twice.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import time
+from typing import Any, Protocol
+
+import anyio
+import orjson
+
+from toolgate.base.ids import new_id, utc_now
+from toolgate.base.signing import Signer
+from toolgate.errors import (
+    ApprovalError,
+    ArgumentError,
+    CannotAskError,
+    DecidedError,
+    HandleError,
+    LimitError,
+    RpcError,
+    UnknownApprovalError,
+)
+from toolgate.security.guards.call_guard import Guard, Tool
+from toolgate.security.guards.secret_detection import secrets
+from toolgate.settings import ApprovalSettings
+from toolgate.store import ApprovalFilter, ApprovalStore, StoredApproval
+from toolgate.types import Caller, Json, Peer, json_object
+
+__all__ = ["Approvals", "Clearance", "Note", "hash_of"]
+
+_PURPOSE = "approval"
+_QUESTION = "approval"
+_LOOK_S = 1.0
+_SHOWN_CHARS = 4_000
+_MOST_COMMENT = 1_000
+_ASKED_CHARS = 1_500
+
+
+class Note(Protocol):
+    """Writes about approvals to the audit; gives the id of the record."""
+
+    def __call__(
+        self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
+    ) -> str:
+        """Record one step, under the id that is given."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clearance:
+    """That a call may run, once it was taken."""
+
+    approval: StoredApproval
+    """What it rests on."""
+
+    step: int
+    """0: the call begins; else it goes on after a question of the tool."""
+
+    params: Json
+    """Parameters of the call as they go to the server."""
+
+
+class Approvals:
+    """All approvals of a gateway."""
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        signer: Signer,
+        *,
+        settings: Callable[[], ApprovalSettings],
+        note: Note,
+    ) -> None:
+        self._store = store
+        self._signer = signer
+        self._settings = settings
+        self._note = note
+        self._waiting: dict[str, set[anyio.Event]] = {}
+        self._listeners: list[Callable[[StoredApproval], None]] = []
+
+    def on_change(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:
+        """Have a function called when a call is parked or decided here; gives what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # Calls
+
+    async def seek(
+        self, caller: Caller, tool: Tool, guard: Guard, params: Json, peer: Peer | None
+    ) -> Clearance | Json:
+        """That a call may run, or the `input_required` result by which its client is asked.
+
+        Raises:
+            ApprovalError: Nobody has approved it yet, or somebody has rejected it.
+            HandleError: It claims to go on with a call that it does not.
+            LimitError: Too many calls of the caller wait.
+        """
+        arguments = json_object(params.get("arguments"))
+        binding = _binding(caller, tool, guard.approver, arguments)
+        state = self._state(params, binding)
+        plain = {k: v for k, v in params.items() if k not in {"requestState", "inputResponses"}}
+        if state.get("kind") == "run":
+            return await self._going_on(state, params, plain)
+        if state.get("kind") == "ask":
+            answer = json_object(json_object(params.get("inputResponses")).get(_QUESTION))
+            await self._take_answer(caller, str(state.get("id")), answer)
+        found = await self._parked(caller, tool, guard, arguments, binding)
+        if found.state == "waiting" and guard.approver == "user" and _can_be_asked(peer):
+            assert peer is not None
+            if peer.era == "modern":
+                if state.get("kind") != "ask":
+                    return self._question(found, arguments)
+            else:
+                found = await self._ask(caller, found, arguments, peer)
+        if found.state == "waiting" and (wait_s := self._settings().wait_s):
+            found = await self.wait(found.approval_id, within_s=wait_s)
+        if found.state != "approved":
+            raise _not_yet(found)
+        if found.edited is not None:
+            plain = {**plain, "arguments": json.loads(found.edited)}
+        return Clearance(approval=found, step=0, params=plain)
+
+    async def take(self, caller: Caller, clearance: Clearance) -> str:
+        """Take the right to run, or to go on; gives the id of the record that says so.
+
+        Raises:
+            ApprovalError: Somebody else was faster, or it is too late.
+            StoreError: It could not be written; nothing may run.
+        """
+        approval = clearance.approval
+        now = utc_now()
+        if not await self._store.claim_approval(approval.approval_id, step=clearance.step, now=now):
+            raise ApprovalError(
+                f"The approval {approval.approval_id} was used already, or is too old.",
+                approval_id=approval.approval_id,
+                state="used",
+                expires_at=approval.expires_at,
+                hint="Each approval is good for one call. Call the tool again to ask anew.",
+            )
+        if clearance.step:
+            return approval.record_id
+        detail = self._detail(approval, "used") | {"by": approval.decided_by}
+        return self._note(caller, approval.tool, detail, parent=approval.record_id)
+
+    def carry_on(self, clearance: Clearance, result: Json) -> Json:
+        """A result in which the tool asks something, so that only this call can answer it."""
+        if result.get("resultType") != "input_required":
+            return result
+        approval = clearance.approval
+        wrapped = self._signer.sign(
+            _PURPOSE,
+            {
+                "kind": "run",
+                "id": approval.approval_id,
+                "b": approval.binding,
+                "n": clearance.step + 1,
+                "s": result.get("requestState"),
+                "exp": int(time() + self._settings().expire_s),
+            },
+        )
+        return {**result, "requestState": wrapped}
+
+    async def wait(self, approval_id: str, *, within_s: float) -> StoredApproval:
+        """An approval once it is decided, or as it stands after a time.
+
+        Raises:
+            UnknownApprovalError: There is none of this id.
+        """
+        event = anyio.Event()
+        self._waiting.setdefault(approval_id, set()).add(event)
+        try:
+            with anyio.move_on_after(within_s):
+                while (await self._one(approval_id)).state == "waiting":
+                    # Another process may decide: nobody tells of that.
+                    with anyio.move_on_after(_LOOK_S):
+                        await event.wait()
+            return await self._one(approval_id)
+        finally:
+            events = self._waiting.get(approval_id, set())
+            events.discard(event)
+            if not events:
+                self._waiting.pop(approval_id, None)
+
+    # People
+
+    async def find(self, wanted: ApprovalFilter) -> list[StoredApproval]:
+        """Approvals that fit, newest first."""
+        return await self._store.approvals(wanted, now=utc_now())
+
+    async def one(self, approval_id: str) -> StoredApproval:
+        """One by its id.
+
+        Raises:
+            UnknownApprovalError: There is none.
+        """
+        return await self._one(approval_id)
+
+    async def decide(
+        self,
+        caller: Caller,
+        approval_id: str,
+        *,
+        approve: bool,
+        by: str,
+        via: str,
+        comment: str = "",
+        edited: Json | None = None,
+    ) -> StoredApproval:
+        """Say yes or no to a call that waits; with `edited` it runs with other arguments.
+
+        Raises:
+            UnknownApprovalError: There is none of this id.
+            DecidedError: Somebody has decided, or it is too late.
+        """
+        found = await self._one(approval_id)
+        if len(comment) > _MOST_COMMENT:
+            raise ArgumentError(
+                f"The comment has {len(comment):,} characters.",
+                allowed=f"Allowed: {_MOST_COMMENT:,}.",
+            )
+        if edited is not None and not approve:
+            raise ArgumentError(
+                "A call that is rejected has no other arguments.", hint="Approve it, or leave them."
+            )
+        decided = await self._store.decide_approval(
+            approval_id,
+            state="approved" if approve else "rejected",
+            by=by,
+            via=via,
+            comment=comment,
+            edited=None if edited is None else orjson.dumps(edited).decode(),
+            now=utc_now(),
+        )
+        if not decided:
+            raise _decided(await self._one(approval_id))
+        found = await self._one(approval_id)
+        detail = self._detail(found, found.state) | {"by": by, "via": via}
+        if comment:
+            detail["comment"] = comment
+        if edited is not None:
+            detail["edited_sha256"] = hash_of(edited)
+        self._note(caller, found.tool, detail, parent=found.record_id)
+        self._tell(found)
+        return found
+
+    # Inside
+
+    async def _one(self, approval_id: str) -> StoredApproval:
+        found = await self._store.approval(approval_id, now=utc_now())
+        if found is None:
+            raise UnknownApprovalError(
+                f"There is no approval {approval_id[:64]!r}.", hint="See: toolgate approvals list"
+            )
+        return found
+
+    def _state(self, params: Json, binding: str) -> Json:
+        """What a call comes back with; empty: it begins."""
+        given = params.get("requestState")
+        if given is None and "inputResponses" not in params:
+            return {}
+        try:
+            payload = self._signer.check(_PURPOSE, str(given))
+        except HandleError:
+            payload = {}
+        is_late = int(payload.get("exp") or 0) < time()
+        if payload.get("b") != binding or is_late:
+            raise HandleError(
+                "The request claims to go on with a call that was not approved, or to which other"
+                " arguments belong.",
+                hint="Call the tool again without requestState and inputResponses.",
+            )
+        return payload
+
+    async def _going_on(self, state: Json, params: Json, plain: Json) -> Clearance:
+        found = await self._one(str(state.get("id")))
+        if found.edited is not None:
+            plain = {**plain, "arguments": json.loads(found.edited)}
+        if state.get("s") is not None:
+            plain["requestState"] = state["s"]
+        if "inputResponses" in params:
+            plain["inputResponses"] = params["inputResponses"]
+        return Clearance(approval=found, step=int(state.get("n") or 1), params=plain)
+
+    async def _parked(
+        self, caller: Caller, tool: Tool, guard: Guard, arguments: Json, binding: str
+    ) -> StoredApproval:
+        rules = self._settings()
+        approval_id = new_id()
+        wanted = StoredApproval(
+            approval_id=approval_id,
+            binding=binding,
+            project_id=caller.project_id,
+            caller_id=caller.caller_id,
+            who=_name(caller),
+            client=caller.client,
+            conversation=caller.conversation,
+            tool=tool.key,
+            digest=tool.digest,
+            arguments=_shown(arguments),
+            arguments_sha256=hash_of(arguments),
+            reason=guard.reason,
+            approver=guard.approver or "user",
+            created_at=utc_now(),
+            expires_at=utc_now(plus_s=rules.expire_s),
+            record_id=new_id(),
+        )
+        found = await self._store.park_approval(wanted)
+        if found.approval_id != approval_id:
+            return found
+        mine = ApprovalFilter(
+            state="waiting",
+            project_id=caller.project_id,
+            caller_id=caller.caller_id,
+            limit=rules.max_waiting + 1,
+        )
+        if len(await self.find(mine)) > rules.max_waiting:
+            await self._store.decide_approval(
+                approval_id,
+                state="rejected",
+                by="toolgate",
+                via="limit",
+                comment="Too many calls wait already.",
+                edited=None,
+                now=utc_now(),
+            )
+            raise LimitError(
+                f"{rules.max_waiting} calls of yours wait for a person already.",
+                hint="Wait until some of them are decided.",
+            )
+        detail = self._detail(found, "waiting")
+        self._note(caller, tool.key, detail, record_id=found.record_id)
+        self._tell(found)
+        return found
+
+    async def _take_answer(self, caller: Caller, approval_id: str, answer: Json) -> None:
+        """What the person at the client said; nothing, where they left the question open."""
+        approve = _said(answer)
+        if approve is None:
+            return
+        content = json_object(answer.get("content"))
+        comment = str(content.get("comment") or "")[:_MOST_COMMENT]
+        with suppress(DecidedError):  # somebody else was faster: that counts
+            await self.decide(
+                caller,
+                approval_id,
+                approve=approve,
+                by=_name(caller),
+                via="client",
+                comment=comment,
+            )
+
+    async def _ask(
+        self, caller: Caller, found: StoredApproval, arguments: Json, peer: Peer
+    ) -> StoredApproval:
+        """Ask the person at a client of the handshake era, until somebody has decided."""
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                try:
+                    answer = await peer.ask("elicitation/create", _form(found, arguments))
+                except (CannotAskError, RpcError):
+                    pass
+                else:
+                    await self._take_answer(caller, found.approval_id, answer)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(ask)
+            await self.wait(found.approval_id, within_s=self._settings().expire_s)
+            tasks.cancel_scope.cancel()
+        return await self._one(found.approval_id)
+
+    def _question(self, found: StoredApproval, arguments: Json) -> Json:
+        state = {
+            "kind": "ask",
+            "id": found.approval_id,
+            "b": found.binding,
+            "exp": int(time() + self._settings().expire_s),
+        }
+        asked = {"method": "elicitation/create", "params": _form(found, arguments)}
+        return {
+            "resultType": "input_required",
+            "inputRequests": {_QUESTION: asked},
+            "requestState": self._signer.sign(_PURPOSE, state),
+        }
+
+    def _detail(self, approval: StoredApproval, state: str) -> Json:
+        return {
+            "approval": approval.approval_id,
+            "state": state,
+            "arguments_sha256": approval.arguments_sha256,
+            "approver": approval.approver,
+        }
+
+    def _tell(self, found: StoredApproval) -> None:
+        for event in self._waiting.get(found.approval_id, set()):
+            if found.state != "waiting":
+                event.set()
+        for listener in list(self._listeners):
+            listener(found)
+
+
+def hash_of(arguments: Mapping[str, Any]) -> str:
+    """SHA-256 of arguments in hex, whatever the order of their members."""
+    try:
+        text = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # numbers beyond 64 bits, half of a surrogate pair
+        text = json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(text).hexdigest()
+
+
+def _binding(caller: Caller, tool: Tool, approver: str, arguments: Json) -> str:
+    who = (caller.project_id, caller.caller_id, approver)
+    parts = (*who, tool.key, tool.digest, hash_of(arguments))
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
+
+
+def _name(caller: Caller) -> str:
+    """Somebody, for people."""
+    identity = caller.identity
+    return identity.user or identity.token or caller.caller_id
+
+
+def _shown(arguments: Json) -> str:
+    """Arguments for people: without secrets, and not too long."""
+    masked: Any = secrets().mask_json(arguments, Counter())
+    text = json.dumps(masked, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
+
+
+def _can_be_asked(peer: Peer | None) -> bool:
+    """Whether the client can show a form to a person."""
+    if peer is None or peer.capabilities.get("elicitation") is None:
+        return False
+    modes = json_object(peer.capabilities["elicitation"])
+    return "form" in modes or "url" not in modes
+
+
+def _form(found: StoredApproval, arguments: Json) -> Json:
+    shown = _shown(arguments)
+    if len(shown) > _ASKED_CHARS:
+        shown = f"{shown[: _ASKED_CHARS - 1]}…"
+    why = f"\n{found.reason}" if found.reason else ""
+    return {
+        "message": f"Run {found.tool} with {shown}?{why}\n(Toolgate, approval {found.approval_id})",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "approve": {
+                    "type": "boolean",
+                    "title": "Run it",
+                    "description": "Whether the call is made, once, with these arguments.",
+                    "default": True,
+                },
+                "comment": {"type": "string", "title": "Comment", "maxLength": _MOST_COMMENT},
+            },
+        },
+    }
+
+
+def _said(answer: Json) -> bool | None:
+    """Yes or no; None: the question was left open."""
+    match answer.get("action"):
+        case "accept":
+            return json_object(answer.get("content")).get("approve") is not False
+        case "decline":
+            return False
+        case _:
+            return None
+
+
+def _not_yet(found: StoredApproval) -> ApprovalError:
+    if found.state == "rejected":
+        said = f" They said: {found.comment}" if found.comment else ""
+        return ApprovalError(
+            f"{found.decided_by} has rejected this call of {found.tool}.{said}",
+            approval_id=found.approval_id,
+            state="rejected",
+            expires_at=found.expires_at,
+            hint="Do not call it again with the same arguments.",
+        )
+    if found.state == "waiting":
+        why = f" {found.reason}" if found.reason else ""
+        return ApprovalError(
+            f"A person has to approve this call of {found.tool} first.{why} It waits as"
+            f" approval {found.approval_id}, until {found.expires_at}.",
+            approval_id=found.approval_id,
+            state="waiting",
+            expires_at=found.expires_at,
+            hint="Tell the user, and once it is approved call the tool again with the same"
+            f" arguments: it runs once. To approve: toolgate approvals approve {found.approval_id}",
+        )
+    return ApprovalError(
+        f"The approval {found.approval_id} is {found.state}.",
+        approval_id=found.approval_id,
+        state=found.state,
+        expires_at=found.expires_at,
+        hint="Call the tool again to ask anew.",
+    )
+
+
+def _decided(found: StoredApproval) -> DecidedError:
+    if found.state == "expired":
+        return DecidedError(
+            f"The approval {found.approval_id} expired at {found.expires_at}.",
+            hint="Whoever wants the call makes it again.",
+        )
+    return DecidedError(
+        f"{found.decided_by} has decided about {found.approval_id} at {found.decided_at}:"
+        f" it is {found.state}.",
+        hint="See: toolgate approvals list",
+    )

@@ -1,0 +1,435 @@
+"""What is looked at around the calls of one tool: rules for arguments, secrets, sizes."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, Protocol, cast
+
+import jsonschema_rs
+
+from toolgate.base import json_text
+from toolgate.databases.sql_guard import judge
+from toolgate.errors import GuardError, RpcError, SettingError
+from toolgate.security.guards.secret_detection import secrets
+from toolgate.settings import GuardTable
+from toolgate.types import Json, json_object
+
+__all__ = ["Guard", "Guards", "Tool"]
+
+_DEEPEST = 100
+"""Levels of arguments; jsonschema-rs ends the process at some tens of thousands."""
+_KEPT = 50_000
+_LONGEST_SQL = 20_000
+"""Characters; looking at more would hold up other calls."""
+
+
+class Tool(Protocol):
+    """What guards know of a tool."""
+
+    @property
+    def key(self) -> str:
+        """`server:tool`."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """Its server."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Of its definition."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it is marked so."""
+        ...
+
+    @property
+    def destructive(self) -> bool:
+        """Whether it may destroy."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A table of the configuration, ready to be used."""
+
+    table: GuardTable
+    schema: Any
+    deny: Mapping[str, Sequence[tuple[str, Any]]]
+
+    def fits(self, project_id: str, tool: Tool, *, is_trusted: bool) -> bool:
+        table = self.table
+        if table.projects and project_id not in table.projects:
+            return False
+        if table.hint == "read_only" and not (is_trusted and tool.read_only):
+            return False
+        if table.hint == "destructive" and is_trusted and not tool.destructive:
+            return False
+        return any(_covers(pattern, tool.key, tool.server) for pattern in table.tools)
+
+    def fits_server(self, project_id: str, server: str) -> bool:
+        """Whether it is about all of a server, and so about its resources and prompts too."""
+        table = self.table
+        if table.hint or (table.projects and project_id not in table.projects):
+            return False
+        return any(
+            _covers(pattern.removesuffix(":*"), f"{server}:", server) for pattern in table.tools
+        )
+
+
+class Guard:
+    """All guards of one call, put together."""
+
+    def __init__(self, parts: Sequence[_Compiled]) -> None:
+        self._parts = parts
+        tables = [part.table for part in parts]
+        self.approver: Literal["", "user", "manager"] = ""
+        """Who has to approve a call; empty: nobody."""
+        for name in ("user", "manager"):  # the stricter one counts
+            if any(table.approval == name for table in tables):
+                self.approver = name
+        self.reason = " ".join(
+            dict.fromkeys(table.reason for table in tables if table.approval and table.reason)
+        )
+        """Why a person is asked."""
+        self._masks = {
+            where: next(
+                (mode for mode in ("block", "mask") if any(mode == of(table) for table in tables)),
+                "",
+            )
+            for where, of in _MODES.items()
+        }
+        self._max_bytes = {
+            where: min((size for table in tables if (size := of(table))), default=0)
+            for where, of in _SIZES.items()
+        }
+
+    def __str__(self) -> str:
+        """What it does, for people."""
+        tables = [part.table for part in self._parts]
+        said = [f"A person has to approve each call ({self.approver})."] if self.approver else []
+        if any(table.arguments or table.deny for table in tables):
+            said.append("Arguments are limited.")
+        said += [
+            f"Secrets in {where}s are {'masked' if mode == 'mask' else 'blocked'}."
+            for where, mode in self._masks.items()
+            if mode
+        ]
+        said += [
+            f"Most bytes of {'arguments' if where == 'argument' else 'results'}: {most:,}."
+            for where, most in self._max_bytes.items()
+            if most
+        ]
+        places = dict.fromkeys(table.source for table in tables if table.source)
+        return " ".join([*said, *(f"[{place}]" for place in places)]) or "A guard without effect."
+
+    @property
+    def looks_at_results(self) -> bool:
+        """Whether anything is to be done about results."""
+        return bool(self._masks["result"] or self._max_bytes["result"])
+
+    @property
+    def looks_for_secrets(self) -> bool:
+        """Whether secrets are masked or blocked on any way."""
+        return bool(self._masks["argument"] or self._masks["result"])
+
+    def arguments(self, key: str, arguments: Json) -> tuple[Json, Json]:
+        """The arguments as they go on, and what is noted of them.
+
+        Raises:
+            GuardError: They may not.
+        """
+        if _is_deep(arguments, _DEEPEST):
+            raise GuardError(
+                f"The arguments of {key} are nested deeper than {_DEEPEST} levels.",
+                hint="Send less at a time.",
+            )
+        self._check_size("argument", key, arguments)
+        for part in self._parts:
+            self._check(part, key, arguments)
+        return self._without_secrets("argument", key, arguments)
+
+    def result(self, key: str, result: Json) -> tuple[Json, Json]:
+        """The result as it goes on, and what is noted of it.
+
+        Raises:
+            GuardError: It may not.
+        """
+        self._check_size("result", key, result)
+        return self._without_secrets("result", key, result)
+
+    def answers(self, key: str, answers: Json) -> tuple[Json, Json]:
+        """Answers of a person to questions of the tool as they go on, and what is noted of them.
+
+        Raises:
+            GuardError: They may not.
+        """
+        self._check_size("argument", key, answers)
+        return self._without_secrets("argument", key, answers)
+
+    def notice(self, key: str, params: Json) -> tuple[Json, Json]:
+        """What a server says in the middle of a call as it goes on: secrets are masked at least."""
+        del key
+        if not self._masks["result"]:
+            return params, {}
+        counts: Counter[str] = Counter()
+        return cast("Json", secrets().mask_json(params, counts)), {}
+
+    def error(self, error: RpcError) -> RpcError:
+        """An error of the server, without the secrets that results may not have."""
+        if not self._masks["result"]:
+            return error
+        counts: Counter[str] = Counter()
+        message = secrets().mask(error.message, counts)
+        return RpcError(error.rpc_code, message, secrets().mask_json(error.data, counts))
+
+    def _check_size(self, where: str, key: str, value: Json) -> None:
+        most = self._max_bytes[where]
+        if not most:
+            return
+        size = len(json_text.dumps(value))
+        if size > most:
+            what = "arguments are" if where == "argument" else "result is"
+            raise GuardError(
+                f"The {what} {size:,} bytes, and {most:,} are allowed for {key}.",
+                hint="Send less at a time." if where == "argument" else "Ask for less at a time.",
+            )
+
+    def _check(self, part: _Compiled, key: str, arguments: Json) -> None:
+        why = f" {part.table.reason}" if part.table.reason else ""
+        if part.schema is not None and not part.schema.is_valid(arguments):
+            error = next(iter(part.schema.iter_errors(arguments)))
+            place = ".".join(str(step) for step in error.instance_path) or "arguments"
+            raise GuardError(
+                f"A guard does not allow these arguments of {key}: {place[:100]}: "
+                f"{str(error.message).rstrip('.')[:300]}.{why}",
+                hint="Call it with other arguments, or ask whoever runs the gateway.",
+            )
+        for name, patterns in part.deny.items():
+            for text in _texts(arguments if name == "*" else _at(arguments, name)):
+                for written, pattern in patterns:
+                    if pattern.is_valid(text):
+                        where = "an argument" if name == "*" else f"the argument {name!r}"
+                        raise GuardError(
+                            f"A guard does not allow {where} of {key} to fit {written!r}.{why}",
+                            hint="Call it with other arguments, or ask whoever runs the gateway.",
+                        )
+
+        for name, dialect in part.table.sql.items():
+            for text in _texts(_at(arguments, name)):
+                if len(text) > _LONGEST_SQL:
+                    raise GuardError(
+                        f"The SQL in the argument {name!r} of {key} has {len(text):,} characters, "
+                        f"and {_LONGEST_SQL:,} are looked at.",
+                        hint="Send less at a time.",
+                    )
+                verdict = judge(text, dialect)
+                if not verdict.allowed:
+                    raise GuardError(
+                        f"The SQL in the argument {name!r} of {key} is not let through: "
+                        f"{verdict.reason}{why}",
+                        allowed="Only one statement that reads and changes nothing is.",
+                        hint=f"Correct it (rule: {verdict.rule}).",
+                    )
+
+    def _without_secrets(self, where: str, key: str, value: Json) -> tuple[Json, Json]:
+        mode = self._masks[where]
+        if not mode:
+            return value, {}
+        counts: Counter[str] = Counter()
+        masked = secrets().mask_json(value, counts)
+        if not counts:
+            return value, {}
+        kinds = ", ".join(sorted(counts))
+        if mode == "block":
+            what = "arguments hold" if where == "argument" else "result holds"
+            raise GuardError(
+                f"The {what} what looks like a secret ({kinds}); it was not passed on.",
+                hint=f"Call {key} without it, or ask whoever runs the gateway."
+                if where == "argument"
+                else "Ask for something else, or ask whoever runs the gateway.",
+            )
+        return cast("Json", masked), {f"{where}_secrets": dict(counts)}
+
+
+_MODES: Mapping[str, Callable[[GuardTable], str]] = {
+    "argument": lambda table: table.secrets_in_arguments,
+    "result": lambda table: table.secrets_in_results,
+}
+_SIZES: Mapping[str, Callable[[GuardTable], int]] = {
+    "argument": lambda table: table.max_argument_bytes,
+    "result": lambda table: table.max_result_bytes,
+}
+
+
+class Guards:
+    """The guards of the configuration."""
+
+    def __init__(
+        self, tables: Sequence[GuardTable], *, is_trusted: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Make them.
+
+        Args:
+            tables: As they stand in the configuration.
+            is_trusted: Whether the marks of a server's tools are believed.
+
+        Raises:
+            SettingError: A schema or an expression is none.
+        """
+        self._is_trusted = is_trusted
+        self._tables: tuple[GuardTable, ...] = ()
+        self._parts: tuple[_Compiled, ...] = ()
+        self._known: dict[tuple[str, str, str, bool], Guard | None] = {}
+        self.become(tables)
+
+    def become(self, tables: Sequence[GuardTable]) -> None:
+        """Take other tables over, from the next call on.
+
+        Raises:
+            SettingError: A schema or an expression is none; nothing was changed.
+        """
+        if self._tables == (wanted := tuple(tables)):
+            return
+        self._parts = tuple(_compiled(table) for table in wanted)
+        self._tables, self._known = wanted, {}
+
+    @staticmethod
+    def check(tables: Sequence[GuardTable]) -> None:
+        """Refuse tables that could not be taken over.
+
+        Raises:
+            SettingError: A schema or an expression is none.
+        """
+        for table in tables:
+            _compiled(table)
+
+    def of(self, project_id: str, tool: Tool) -> Guard | None:
+        """What holds for calls of a tool; None: nothing does."""
+        if not self._parts:
+            return None
+        is_trusted = self._is_trusted(tool.server)
+        mark = (project_id, tool.key, tool.digest, is_trusted)
+        try:
+            return self._known[mark]
+        except KeyError:
+            parts = [
+                part for part in self._parts if part.fits(project_id, tool, is_trusted=is_trusted)
+            ]
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            found = self._known[mark] = Guard(parts) if parts else None
+            return found
+
+    def of_server(self, project_id: str, server: str) -> Guard | None:
+        """What holds for resources and prompts of a server: guards that are about all of it."""
+        if not self._parts:
+            return None
+        parts = [part for part in self._parts if part.fits_server(project_id, server)]
+        return Guard(parts) if parts else None
+
+
+def _compiled(table: GuardTable) -> _Compiled:
+    where = table.source or "[[guard]]"
+    schema: Any = None
+    if table.arguments:
+        try:
+            schema = _validator({"type": "object", **table.arguments})
+        except (ValueError, jsonschema_rs.ValidationError) as error:
+            raise SettingError(
+                f"{where}: arguments of a guard is no JSON Schema: {_first_line(error)}.",
+                hint="Correct it there.",
+            ) from error
+    if table.sql:
+        judge("SELECT 1", "sqlite")  # raises now where the parser is missing
+    deny: dict[str, list[tuple[str, Any]]] = {}
+    for name, patterns in table.deny.items():
+        for pattern in patterns:
+            try:
+                compiled = _validator({"type": "string", "pattern": pattern})
+            except (ValueError, jsonschema_rs.ValidationError) as error:
+                raise SettingError(
+                    f"{where}: {pattern[:80]!r} in deny of a guard is no expression.",
+                    allowed="Allowed: regular expressions that do not look ahead or back, and do"
+                    " not refer to what they have found.",
+                    hint="Correct it there.",
+                ) from error
+            deny.setdefault(name, []).append((pattern, compiled))
+    return _Compiled(table, schema, deny)
+
+
+def _validator(schema: Json) -> Any:
+    return jsonschema_rs.validator_for(
+        schema,
+        mask="the value",  # what came may be a secret
+        offline=True,
+        pattern_options=jsonschema_rs.RegexOptions(),  # in time that grows with the text alone
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".")[:200] if str(error).strip() else "unknown"
+
+
+@lru_cache(maxsize=4096)
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = (".".join(map(re.escape, part.split("?"))) for part in re.split(r"\*+", pattern))
+    first, *others = parts
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last, re.DOTALL)
+
+
+def _covers(pattern: str, key: str, server: str) -> bool:
+    if pattern == "*":
+        return True
+    return _expression(pattern).fullmatch(key if ":" in pattern else server) is not None
+
+
+def _at(arguments: Json, name: str) -> object:
+    """An argument by name, or by the names on the way to it: `options.path`."""
+    if name in arguments:
+        return arguments[name]
+    value: object = arguments
+    for part in name.split("."):
+        value = json_object(value).get(part)
+    return value
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a value, names of members and numbers too."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            table = cast("Json", one)
+            yield from table
+            waiting += table.values()
+        elif isinstance(one, list):
+            waiting += cast("list[object]", one)
+        elif one is not None:
+            yield json_text.dumps(one).decode()
+
+
+def _is_deep(value: object, levels: int) -> bool:
+    """Whether a value is nested deeper."""
+    layer = [value]
+    for _ in range(levels + 1):
+        inner: list[object] = []
+        for one in layer:
+            if isinstance(one, dict):
+                inner += cast("Json", one).values()
+            elif isinstance(one, list):
+                inner += cast("list[object]", one)
+        if not inner:
+            return False
+        layer = inner
+    return True

@@ -1,0 +1,121 @@
+"""A call on its way past the guards: what goes on, and what comes back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import anyio.to_thread
+
+from toolgate.errors import RpcError
+from toolgate.security.guards.approvals import Approvals, Clearance
+from toolgate.security.guards.call_guard import Guard, Guards, Tool
+from toolgate.security.guards.guarded_peer import GuardedPeer
+from toolgate.types import Caller, Json, Peer, json_array, json_object
+
+__all__ = ["Passage", "Passed"]
+
+_SMALL: Final = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """A call that may go on."""
+
+    params: Json
+    """As they go to the server."""
+
+    guard: Guard | None = None
+    """What looks at the result; None: nothing does."""
+
+    clearance: Clearance | None = None
+    """What has to be taken before the call is made; None: nobody had to approve it."""
+
+    notes: Json = field(default_factory=dict[str, Any])
+    """What is to be recorded of it."""
+
+    async def result(self, key: str, result: Json) -> tuple[Json, Json]:
+        """A result as it goes on, and what is to be recorded of it.
+
+        Raises:
+            GuardError: It may not go on.
+        """
+        if self.guard is None or not self.guard.looks_at_results:
+            return result, {}
+        return await _aside(self.guard.result, key, result)
+
+    def peer(self, key: str, peer: Peer | None) -> Peer | None:
+        """The way back to whoever made the call, as the server may use it."""
+        if peer is None or self.guard is None or not self.guard.looks_for_secrets:
+            return peer
+        return GuardedPeer(peer, self.guard, key, _aside)
+
+    def error(self, error: RpcError) -> RpcError:
+        """An error of the server as it goes on."""
+        return error if self.guard is None else self.guard.error(error)
+
+
+class Passage:
+    """The guards and the approvals of a gateway."""
+
+    def __init__(self, guards: Guards, approvals: Approvals) -> None:
+        self.guards = guards
+        """What the configuration says."""
+        self.approvals = approvals
+        """Calls that wait for a person."""
+
+    async def begin(
+        self, caller: Caller, tool: Tool, params: Json, peer: Peer | None
+    ) -> Passed | Json:
+        """A call that may go on, or the result by which its client is asked first.
+
+        Raises:
+            GuardError: It may not go on; an `ApprovalError` where a person has to say yes.
+            HandleError: It claims to go on with a call that it does not.
+        """
+        guard = self.guards.of(caller.project_id, tool)
+        if guard is None:
+            return Passed(params=params)
+        passed = Passed(params=params, guard=guard)
+        if guard.approver:
+            # Nobody is asked about a call that would not go on anyway.
+            await _aside(guard.arguments, tool.key, json_object(params.get("arguments")))
+            found = await self.approvals.seek(caller, tool, guard, params, peer)
+            if not isinstance(found, Clearance):
+                return found
+            passed = replace(passed, params=found.params, clearance=found)
+        came = json_object(passed.params.get("arguments"))
+        arguments, notes = await _aside(guard.arguments, tool.key, came)
+        if arguments is not came:
+            passed = replace(passed, params={**passed.params, "arguments": arguments})
+        if answers := json_object(passed.params.get("inputResponses")):
+            masked, more = await _aside(guard.answers, tool.key, answers)
+            passed = replace(passed, params={**passed.params, "inputResponses": masked})
+            notes = {**more, **notes}
+        return replace(passed, notes=notes)
+
+    def of_server(self, caller: Caller, server: str) -> Passed:
+        """A request for a resource or a prompt of a server."""
+        return Passed(params={}, guard=self.guards.of_server(caller.project_id, server))
+
+
+async def _aside(
+    look: Callable[[str, Json], tuple[Json, Json]], key: str, value: Json
+) -> tuple[Json, Json]:
+    """Look at a value; at a large one in a thread, so that other calls go on."""
+    if _is_small(value):
+        return look(key, value)
+    return await anyio.to_thread.run_sync(look, key, value)
+
+
+def _is_small(value: object) -> bool:
+    """Whether looking at a value takes a moment; stops counting as soon as it does not."""
+    left = _SMALL
+    waiting: list[object] = [value]
+    while waiting:
+        one = waiting.pop()
+        left -= len(one) if isinstance(one, str) else 8
+        if left < 0:
+            return False
+        waiting += json_object(one).values()
+        waiting += json_array(one)
+    return True

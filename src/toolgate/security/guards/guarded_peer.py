@@ -1,0 +1,74 @@
+"""What a server says while its tool runs, on its way past the guards."""
+
+from collections.abc import Awaitable, Callable
+
+from toolgate.errors import CannotAskError, GuardError
+from toolgate.security.guards.call_guard import Guard
+from toolgate.types import Era, Json, Peer
+
+__all__ = ["GuardedPeer"]
+
+Look = Callable[[Callable[[str, Json], tuple[Json, Json]], str, Json], Awaitable[tuple[Json, Json]]]
+
+
+class GuardedPeer:
+    """A peer that is told no secret of a server, and tells the server none where it may not."""
+
+    def __init__(self, peer: Peer, guard: Guard, key: str, look: Look) -> None:
+        """Stand before a peer.
+
+        Args:
+            peer: Whoever made the call.
+            guard: What holds for the call.
+            key: Its tool, for errors.
+            look: Has something large looked at elsewhere.
+        """
+        self._peer = peer
+        self._guard = guard
+        self._key = key
+        self._look = look
+
+    @property
+    def era(self) -> Era:
+        """That of the client."""
+        return self._peer.era
+
+    @property
+    def capabilities(self) -> Json:
+        """Those of the client."""
+        return self._peer.capabilities
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client does."""
+        return self._peer.wants_progress
+
+    @property
+    def log_level(self) -> str | None:
+        """That of the client."""
+        return self._peer.log_level
+
+    async def progress(self, params: Json) -> None:
+        """Pass progress on, without secrets."""
+        await self._peer.progress(await self._told(params))
+
+    async def log(self, params: Json) -> None:
+        """Pass a message on, without secrets."""
+        await self._peer.log(await self._told(params))
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Ask without secrets; the answer is looked at like arguments.
+
+        Raises:
+            CannotAskError: The client cannot be asked this, or its answer may not go on.
+        """
+        answer = await self._peer.ask(method, await self._told(params))
+        try:
+            passed, _ = await self._look(self._guard.answers, self._key, answer)
+        except GuardError as error:
+            raise CannotAskError(error.failed, allowed=error.allowed, hint=error.hint) from error
+        return passed
+
+    async def _told(self, params: Json) -> Json:
+        told, _ = await self._look(self._guard.notice, self._key, params)
+        return told

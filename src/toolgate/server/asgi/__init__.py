@@ -1,0 +1,1 @@
+"""HTTP pieces that all endpoints share: authentication, host check, parsing."""

@@ -1,0 +1,173 @@
+"""Who a request comes from: what it shows of that, and what is answered to who may not come in."""
+
+import re
+from contextvars import ContextVar
+
+from toolgate.base.ids import new_id
+from toolgate.base.logs import REQUEST_ID
+from toolgate.errors import AccessError, CredentialError, ForbiddenError
+from toolgate.security.access import Shown
+from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.messages import Scope
+from toolgate.settings import Settings
+from toolgate.types import Caller, Identity, Json
+
+__all__ = [
+    "CALLER",
+    "METADATA",
+    "NOBODY",
+    "RELAYED",
+    "authenticate",
+    "metadata_path",
+    "path_project",
+    "public_address",
+    "refusal_data",
+    "refusal_status",
+    "request_id_of",
+    "resource_metadata",
+    "shown_by",
+]
+
+RELAYED: ContextVar[bool] = ContextVar("relayed", default=False)
+"""Whether it came through a `toolgate stdio` of the same user, which mirrors no parameter."""
+
+CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+"""Who sent the request that is being answered, once that is known."""
+
+NOBODY = Identity(caller_id="", kind="nobody", projects=())
+"""Somebody who has shown nothing yet: opens a session or sends a notice, and does nothing else."""
+
+METADATA = "/.well-known/oauth-protected-resource"
+"""Where clients read how to log in (RFC 9728)."""
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_PROJECT_PATH = "/mcp/p/"
+
+
+def request_id_of(given: str | None) -> str:
+    """The id that everything about a request carries: the client's own if it can stand in a log."""
+    return given if given and _GIVEN_ID.fullmatch(given) else new_id()
+
+
+def path_project(path: str) -> str | None:
+    """The project that a path to `/mcp` names; empty: none; None: it is no such path."""
+    if path == "/mcp":
+        return ""
+    if path.startswith(_PROJECT_PATH) and "/" not in (name := path.removeprefix(_PROJECT_PATH)):
+        return name or None
+    return None
+
+
+def shown_by(scope: Scope, meta: Json, *, client: str = "", is_relay: bool = False) -> Shown:
+    """What a request over HTTP says about who sends it.
+
+    Args:
+        scope: The request (ASGI).
+        meta: `_meta` of its parameters.
+        client: The client program as it says itself.
+        is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
+    """
+    found: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in _READ:
+            found[name] = value.decode("latin-1")
+    peer = scope.get("client")
+    return Shown(
+        authorization=None if is_relay else found.get(b"authorization"),
+        meta_token=meta.get("token") or (found.get(b"x-toolgate-token") if is_relay else None),
+        path_project=path_project(scope["path"]),
+        header_project=found.get(b"x-toolgate-project"),
+        meta_project=meta.get("projectId"),
+        local_key=found.get(b"x-toolgate-key"),
+        client=client,
+        conversation=found.get(b"x-toolgate-thread")
+        or (found.get(b"mcp-session-id") or "").rpartition(".")[2],
+        address=str(peer[0]) if peer else "",
+        folder=found.get(b"x-toolgate-folder", ""),
+        is_relay=is_relay,
+    )
+
+
+_READ = frozenset(
+    {
+        b"authorization",
+        b"mcp-session-id",
+        b"x-toolgate-folder",
+        b"x-toolgate-key",
+        b"x-toolgate-project",
+        b"x-toolgate-thread",
+        b"x-toolgate-token",
+    }
+)
+
+
+def refusal_status(error: AccessError) -> int:
+    """The HTTP status for who may not come in."""
+    if isinstance(error, CredentialError):
+        return 429 if error.wait_s else 401
+    return 403 if isinstance(error, ForbiddenError) else 429
+
+
+def authenticate(
+    error: AccessError, scope: Scope, resource: str
+) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers by which a client learns how to get in (RFC 6750, RFC 9728)."""
+    if isinstance(error, CredentialError) and error.wait_s:
+        return ((b"retry-after", str(max(1, round(error.wait_s))).encode()),)
+    parts = ['Bearer realm="toolgate"']
+    if isinstance(error, CredentialError):
+        if error.came:
+            parts.append('error="invalid_token"')
+            parts.append(f'error_description="{_quotable(error.failed)}"')
+    elif isinstance(error, ForbiddenError):
+        parts.append('error="insufficient_scope"')
+    parts.append(f'resource_metadata="{_quotable(metadata_path(scope, resource))}"')
+    return ((b"www-authenticate", ", ".join(parts).encode("latin-1", "replace")),)
+
+
+def metadata_path(scope: Scope, resource: str) -> str:
+    """Address of the metadata of what a request asked for."""
+    base = _address(scope, resource)
+    path: str = scope["path"]
+    return f"{base}{METADATA}{path if path_project(path) is not None else '/mcp'}"
+
+
+def resource_metadata(scope: Scope, resource: str, issuers: tuple[str, ...]) -> Json | None:
+    """The metadata document (RFC 9728); None: there is no such resource."""
+    path = scope["path"].removeprefix(METADATA).removeprefix(scope.get("root_path", "")) or "/mcp"
+    if path_project(path) is None:
+        return None
+    found: Json = {
+        "resource": resource if resource and path == "/mcp" else _address(scope, resource) + path,
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Toolgate",
+    }
+    if issuers:
+        found["authorization_servers"] = list(issuers)
+    return found
+
+
+def public_address(settings: Settings, address: str) -> str:
+    """Where browsers find the gateway, without a slash at its end."""
+    if settings.authn.resource:
+        return settings.authn.resource.removesuffix("/").removesuffix("/mcp")
+    # Nobody can connect to the address that stands for all of them.
+    here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return f"{here}{settings.serve.root_path}"
+
+
+def refusal_data(error: AccessError) -> Json:
+    """What a JSON-RPC error about it carries."""
+    return {"code": error.code, "retryable": error.retryable, "requestId": REQUEST_ID.get()}
+
+
+def _address(scope: Scope, resource: str) -> str:
+    """Scheme, host and path prefix of the gateway as the client knows it."""
+    if resource:
+        return resource.removesuffix("/").removesuffix("/mcp")
+    host = header(scope["headers"], b"host") or "localhost"
+    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
+
+
+def _quotable(text: str) -> str:
+    return re.sub(r'[^\x20-\x7e]|["\\]', "'", text)

@@ -1,0 +1,49 @@
+"""Counting and tracing what a door answers, as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+if TYPE_CHECKING:
+    from toolgate.app.app import App
+    from toolgate.telemetry import Metrics
+
+__all__ = ["watched"]
+
+
+@asynccontextmanager
+async def watched(
+    app: App, *, running: Callable[[], int] = lambda: 0, is_scraped: bool = True
+) -> AsyncGenerator[Metrics | None]:
+    """Count and trace what happens within; gives the numbers, where there are any.
+
+    Args:
+        app: The gateway.
+        running: How many requests are being answered.
+        is_scraped: Whether somebody can come for the numbers; else they are counted only where
+            they are sent.
+    """
+    settings = app.settings
+    async with AsyncExitStack() as stack:
+        metrics = tracer = None
+        if settings.traces.endpoint:
+            traces: Any = import_module("toolgate.telemetry.traces")
+            tracer = traces.Tracer(settings.traces)
+            await stack.enter_async_context(tracer.recording())
+        if settings.metrics.enabled and (is_scraped or settings.metrics.endpoint):
+            telemetry: Any = import_module("toolgate.telemetry")
+            metrics = telemetry.Metrics(app, running=running, tracer=tracer)
+            stack.enter_context(metrics.counting())
+            if settings.metrics.endpoint:
+                otlp = telemetry.part("_otlp", "metrics.endpoint")
+                stack.enter_context(otlp.sending(settings.metrics, metrics))
+                tasks = await stack.enter_async_context(anyio.create_task_group())
+                stop = anyio.Event()
+                tasks.start_soon(metrics.keep_fresh, settings.metrics.every_s, stop)
+                stack.callback(stop.set)
+        yield metrics

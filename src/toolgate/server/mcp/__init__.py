@@ -1,0 +1,1 @@
+"""MCP for clients, over HTTP and stdio."""

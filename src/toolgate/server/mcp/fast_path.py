@@ -1,0 +1,336 @@
+"""A short way for the requests that matter most: modern calls and listings of tools.
+
+It stands before the SDK's application and answers what it can answer without doubt: one request,
+headers that equal the body, no notifications wanted on the way. Everything else goes on to the SDK
+with the body that was read, and gets its answer, or its error, there.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anyio.lowlevel
+
+from toolgate.base.json_text import dumps
+from toolgate.errors import CannotAskError
+from toolgate.gateway.gateway import Gateway
+from toolgate.server.asgi.authentication import RELAYED
+from toolgate.server.asgi.json_parser import BadMessageError, error_bytes
+from toolgate.server.asgi.messages import Receive, Send
+from toolgate.server.mcp.methods import check_call, check_list
+from toolgate.server.mcp.result_shape import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    capabilities,
+    http_status,
+    rpc_error,
+    shape,
+)
+from toolgate.types import MODERN_VERSION, Caller, Era, Json, json_object
+
+__all__ = ["Lane", "Request"]
+
+WATCH_AFTER_S = 0.05
+"""Seconds after which a call is worth watching for a client that leaves."""
+
+STREAM_AFTER_S = 15.0
+"""Seconds of silence after which a stream with signs of life begins, for proxies on the way."""
+
+PIECE_BYTES = 2**18
+"""Most of an answer that is handed to the socket in one go."""
+
+_METHODS = frozenset({"tools/call", "tools/list", "server/discover"})
+_ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
+_VERSION = MODERN_VERSION.encode()
+_JSON_HEADERS = (b"content-type", b"application/json")
+_STREAM_HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+_PLAIN_HEADER = frozenset(range(0x20, 0x7F))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request that the lane answers."""
+
+    request_id: str | int
+    """Its JSON-RPC id."""
+
+    method: str
+    """One of the lane's."""
+
+    params: Json
+    """Its parameters."""
+
+    caller: Caller
+    """Who asks."""
+
+
+class LanePeer:
+    """A modern client that wants nothing but the result."""
+
+    def __init__(self, declared: Json) -> None:
+        self._declared = declared
+
+    @property
+    def era(self) -> Era:
+        """Always modern."""
+        return "modern"
+
+    @property
+    def capabilities(self) -> Json:
+        """What the client declared with this request."""
+        return self._declared
+
+    @property
+    def wants_progress(self) -> bool:
+        """Never, in the lane."""
+        return False
+
+    @property
+    def log_level(self) -> str | None:
+        """None, in the lane."""
+        return None
+
+    async def progress(self, params: Json) -> None:
+        """Dropped."""
+
+    async def log(self, params: Json) -> None:
+        """Dropped."""
+
+    async def ask(self, method: str, params: Json) -> Json:  # noqa: ARG002
+        """Refuse: a modern client is asked by its result.
+
+        Raises:
+            CannotAskError: Always.
+        """
+        raise CannotAskError(f"A client of the modern era cannot be asked {method!r} directly.")
+
+
+class Lane:
+    """Recognises and answers its requests."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._frame: tuple[bytes, bytes] = _frame()
+
+    def wants(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        """Whether the headers are those of a request that the lane may answer."""
+        version = method = accept = kind = None
+        seen = 0
+        for name, value in headers:
+            if name == b"mcp-method":
+                method, seen = value, seen + 1
+            elif name == b"mcp-protocol-version":
+                version, seen = value, seen + 1
+            elif name == b"mcp-name":
+                seen += 8
+            elif name == b"accept":
+                accept = value if accept is None else b""
+            elif name == b"content-type":
+                kind = value
+            elif name.startswith((b"mcp-param-", b"mcp-session-id")):
+                return False
+        return (
+            version == _VERSION
+            and seen in {2, 10}
+            and method in {b"tools/call", b"tools/list", b"server/discover"}
+            and kind is not None
+            and kind.startswith(b"application/json")
+            and accept is not None
+            and b"application/json" in accept
+            and b"text/event-stream" in accept
+        )
+
+    def recognise(
+        self, message: object, headers: list[tuple[bytes, bytes]], caller: Caller
+    ) -> Request | None:
+        """The request in a message; None when the SDK has to look at it."""
+        body = json_object(message)
+        params = body.get("params")
+        method, request_id = body.get("method"), body.get("id")
+        if (
+            body.get("jsonrpc") != "2.0"
+            or method not in _METHODS
+            or isinstance(request_id, bool)
+            or not isinstance(request_id, (str, int))
+            or not isinstance(params, dict)
+        ):
+            return None
+        params = cast("Json", params)
+        meta = json_object(params.get("_meta"))
+        if (
+            meta.get(PROTOCOL_VERSION) != MODERN_VERSION
+            or not isinstance(meta.get(CLIENT_CAPABILITIES), dict)
+            or not isinstance(meta.get(CLIENT_INFO, {}), dict)
+            or "progressToken" in meta
+            or LOG_LEVEL in meta
+        ):
+            return None
+        if not self._agrees(cast("str", method), params, headers, caller):
+            return None
+        return Request(
+            request_id=request_id, method=cast("str", method), params=params, caller=caller
+        )
+
+    async def serve(self, request: Request, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer a request; ends the call when the client leaves."""
+        answer = _Answer(receive, send, request_id)
+        answer.begin()
+        try:
+            status, parts = await self._answer(request)
+        except asyncio.CancelledError:
+            if answer.has_left():
+                return
+            raise
+        finally:
+            answer.end()
+        await answer.finish(status, parts)
+
+    async def _answer(self, request: Request) -> tuple[int, tuple[bytes, ...]]:
+        """Status and body, in parts: a large result is not copied only to stand in one text."""
+        head = b'{"jsonrpc":"2.0","id":' + dumps(request.request_id) + b',"result":'
+        try:
+            if request.method == "tools/list":
+                check_list(request.params)
+                listing = await self._gateway.list_tools(request.caller)
+                return 200, (head, self._frame[0], listing, self._frame[1], b"}")
+            if request.method == "server/discover":
+                found = self._discovery(request.caller)
+                return 200, (head, dumps(shape(found, request.method, "modern")), b"}")
+            check_call(request.params)
+            declared = request.params["_meta"][CLIENT_CAPABILITIES]
+            result = await self._gateway.call(request.caller, request.params, LanePeer(declared))
+            return 200, (head, dumps(shape(result, request.method, "modern")), b"}")
+        except BadMessageError as error:
+            code, message, data = error.rpc_code, error.message, None
+        except Exception as error:  # noqa: BLE001 - logged and answered there
+            code, message, data = rpc_error(error, "modern")
+        return http_status(code), (error_bytes(request.request_id, code, message, data),)
+
+    def _discovery(self, caller: Caller) -> Json:
+        found: Json = {
+            "supportedVersions": [MODERN_VERSION],
+            "capabilities": capabilities("modern"),
+        }
+        if instructions := self._gateway.instructions_for(caller):
+            found["instructions"] = instructions
+        return found
+
+    def _agrees(
+        self, method: str, params: Json, headers: list[tuple[bytes, bytes]], caller: Caller
+    ) -> bool:
+        """Whether the headers say the same as the body, or are not asked to."""
+        name = None
+        for key, value in headers:
+            if key == b"mcp-method" and value != method.encode():
+                return False
+            if key == b"mcp-name":
+                name = value
+        if method != "tools/call":
+            return True
+        wanted = params.get("name")
+        if not isinstance(wanted, str) or name is None or not _PLAIN_HEADER.issuperset(name):
+            return False
+        return (
+            name.decode("ascii") == wanted
+            and not wanted.startswith("=?")
+            and (RELAYED.get() or not self._gateway.mirrors(caller, wanted))
+        )
+
+
+class _Answer:
+    """The response to one request: plain JSON, or a stream when it takes long."""
+
+    def __init__(self, receive: Receive, send: Send, request_id: str) -> None:
+        self._receive = receive
+        self._send = send
+        self._id_header = (b"x-request-id", request_id.encode("ascii"))
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._has_left = False
+        self._is_stream = False
+
+    def begin(self) -> None:
+        # Most calls are over before a task to watch them would have started.
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(WATCH_AFTER_S, self._start_watching, task)
+
+    def has_left(self) -> bool:
+        """Whether the client is gone; then the cancellation was ours and is over."""
+        if not self._has_left:
+            return False
+        task = asyncio.current_task()
+        return task is None or task.uncancel() == 0
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def finish(self, status: int, parts: tuple[bytes, ...]) -> None:
+        if self._is_stream:
+            await self._send_body((b"event: message\r\ndata: ", *parts, b"\r\n\r\n"))
+            return
+        length = (b"content-length", str(sum(map(len, parts))).encode())
+        headers = [_JSON_HEADERS, length, self._id_header]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send_body(parts)
+
+    async def _send_body(self, parts: tuple[bytes, ...]) -> None:
+        """Send what is large piece by piece, so that other calls go on."""
+        if sum(map(len, parts)) > PIECE_BYTES:
+            for part in parts:
+                for start in range(0, len(part), PIECE_BYTES):
+                    piece = part[start : start + PIECE_BYTES]
+                    await self._send(
+                        {"type": "http.response.body", "body": piece, "more_body": True}
+                    )
+                    await anyio.lowlevel.checkpoint()  # a quick reader never makes us wait
+            parts = ()
+        await self._send({"type": "http.response.body", "body": b"".join(parts)})
+
+    def _start_watching(self, task: asyncio.Task[Any]) -> None:
+        self._timer = None
+        self._watch = asyncio.get_running_loop().create_task(self._look_out(task))
+
+    async def _look_out(self, task: asyncio.Task[Any]) -> None:
+        gone = asyncio.ensure_future(_disconnected(self._receive))
+        try:
+            while not gone.done():
+                await asyncio.wait({gone}, timeout=STREAM_AFTER_S)
+                if not gone.done():
+                    await self._sign_of_life()
+        finally:
+            gone.cancel()
+        self._has_left = True
+        task.cancel()
+
+    async def _sign_of_life(self) -> None:
+        if not self._is_stream:
+            headers = [*_STREAM_HEADERS, self._id_header]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            self._is_stream = True
+        await self._send(
+            {"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True}
+        )
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _frame() -> tuple[bytes, bytes]:
+    """What stands before and after the entries of a modern `tools/list`."""
+    marker = "\0"
+    framed = dumps(shape({"tools": marker}, "tools/list", "modern"))
+    before, after = framed.split(dumps(marker))
+    return before, after

@@ -1,0 +1,492 @@
+"""The front for MCP clients of both eras, on the SDK's lowlevel server.
+
+One middleware answers with the raw objects that the gateway gives, so that the SDK's models never
+see, check or rebuild a result. What is the SDK's: transports, sessions, the handshake, streams.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+import toolgate
+from toolgate.errors import AccessError, ToolgateError
+from toolgate.gateway.gateway import Change, Gateway
+from toolgate.security.access import Shown
+from toolgate.server.asgi.authentication import CALLER, NOBODY, RELAYED
+from toolgate.server.asgi.json_parser import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    BadMessageError,
+)
+from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, Verbs, client_name
+from toolgate.server.mcp.peer import Channel, ClientPeer
+from toolgate.server.mcp.prebuilt_lists import stand_in
+from toolgate.server.mcp.result_shape import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    SERVER_INFO,
+    capabilities,
+    rpc_error,
+    shape,
+)
+from toolgate.server.mcp.summarize_body import PARAMS
+from toolgate.types import Caller, Era, Json, json_object
+
+__all__ = ["Front"]
+
+log = logging.getLogger(__name__)
+
+PUSH_TIMEOUT_S = 10.0
+"""Seconds that a handshake client may take to read a change notice before it is given up."""
+
+SESSION_IDLE_S = 30 * 60.0
+"""Seconds without any request after which a session of the handshake era ends."""
+
+MAX_LISTENERS = 10_000
+"""Open `subscriptions/listen` streams at most."""
+
+_REMOVED_IN_MODERN = frozenset(
+    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
+
+_EVENTS: dict[str, ServerEvent] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+
+_SESSION_KEY = "toolgate.session"
+
+_HOW_TO_BEGIN = "A token is needed here: send it as _meta.token of each request."
+
+SCOPE_CALLER = "toolgate.caller"
+"""The key of a scope under which the door leaves who sends a request."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(kw_only=True, eq=False)
+class _Session:
+    """What is remembered of a client of the handshake era."""
+
+    connection: Connection
+    capabilities: Json
+    client: str
+    level: str | None = None
+    uris: dict[str, Caller] = field(default_factory=dict[str, Caller])
+    """Resources it subscribed to, and as whom."""
+    waiting: dict[tuple[str, str], Json | None] = field(default_factory=dict[tuple[str, str], Any])
+    """Notices not sent yet, by method and URI; a newer equal one replaces an older one."""
+    is_pushing: bool = False
+
+
+class Front:
+    """Serves MCP over the transports of the SDK."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        token: str = "",
+        project: str = "",
+        answering: Callable[[object], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Make one.
+
+        Args:
+            gateway: What answers.
+            token: Of a client that names none itself.
+            project: Of a client that names none itself.
+            answering: Is around each request, given its id: tasks of the SDK do not have the
+                context of who passed the message in.
+        """
+        self._gateway = gateway
+        self._answering = answering
+        self._token = token
+        self._project = project
+        self._open: set[_Held] = set()
+        self._verbs = Verbs(gateway)
+        self._bus = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._bus, max_subscriptions=MAX_LISTENERS)
+        self._sessions: set[_Session] = set()
+        self._tasks: TaskGroup | None = None
+        self._server: Server[None] = Server(
+            SERVER_INFO["name"],
+            version=toolgate.__version__,
+            title=SERVER_INFO["title"],
+            lifespan=self._lifespan,
+            # Without this each modern call with arguments would list all tools first (mcp 2.3.0).
+            get_tool_input_schema=self._input_schema,
+            on_subscriptions_listen=self._listen,
+        )
+        self._server.middleware[:] = [self._middleware]
+
+    def http(self, *, max_body_bytes: int) -> StreamableHTTPSessionManager:
+        """The endpoint over streamable HTTP; `Host` and `Origin` are checked before it."""
+        logging.getLogger("mcp.server.streamable_http").addFilter(_is_news)
+        return StreamableHTTPSessionManager(
+            app=self._server,
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            session_idle_timeout=SESSION_IDLE_S,
+            max_request_body_size=max_body_bytes,
+        )
+
+    async def run(self, read_stream: Any, write_stream: Any) -> None:
+        """Serve one client over a pair of the SDK's message streams until it leaves."""
+        options = self._server.create_initialization_options()
+        await self._server.run(read_stream, write_stream, options)
+
+    def end_streams(self) -> None:
+        """Tell everybody who listens that nothing more will come."""
+        self._listeners.close()
+
+    @asynccontextmanager
+    async def _lifespan(self, _server: Server[None]) -> AsyncGenerator[None]:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            unsubscribe = self._gateway.on_change(self._on_change)
+            forget = self._gateway.on_access_change(self._on_access_change)
+            try:
+                yield None
+            finally:
+                unsubscribe()
+                forget()
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    # Requests
+
+    async def _middleware(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None:
+            await call_next(ctx)
+            if ctx.method == "notifications/initialized":
+                self._begin_pushing(ctx)
+            return None
+        with self._answering(ctx.request_id):
+            return await self._answered(ctx, call_next)
+
+    async def _answered(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        era: Era = "modern" if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "handshake"
+        if era == "modern" and ctx.method in _REMOVED_IN_MODERN:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
+        answer = self._answer_for(ctx.method, era)
+        if answer is None:
+            return await call_next(ctx)
+        if ctx.method == "initialize":
+            return await self._initialize(ctx, call_next)
+        if not _connection(ctx).initialize_accepted:
+            raise MCPError(INVALID_REQUEST, "Send 'initialize' before any other request.")
+        try:
+            result = await answer(ctx, era)
+        except BadMessageError as error:
+            raise MCPError(error.rpc_code, error.message) from error
+        except MCPError:
+            raise
+        except Exception as error:
+            code, message, data = rpc_error(error, era)
+            raise MCPError(code, message, data) from error
+        return shape(result, ctx.method, era)
+
+    def _answer_for(self, method: str, era: Era) -> Callable[[Context, Era], Any] | None:
+        """What answers this method; None leaves it to the SDK."""
+        if self._verbs.knows(method):
+            return self._verb
+        if era == "modern":
+            return self._discover if method == "server/discover" else None
+        return {
+            "initialize": self._verb,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+        }.get(method)
+
+    async def _verb(self, ctx: Context, era: Era) -> Json:
+        params = dict(_params(ctx))
+        peer = self._peer(ctx, era, params)
+        if era == "handshake" and peer.log_level is not None:
+            # A level set for the session is, for a modern server, the wish of each request.
+            params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
+        caller = await self._caller(ctx, params)
+        if era == "handshake" and ctx.request is not None and ctx.method in LISTS:
+            listing = await self._verbs.checked_listing(ctx.method, params, caller)
+            return {LISTS[ctx.method]: stand_in(ctx.request.scope, listing)}
+        return await self._verbs.answer(ctx.method, params, caller, peer)
+
+    async def _initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        params = json_object(dict(ctx.params or {}))
+        connection = _connection(ctx)
+        session = _Session(
+            connection=connection,
+            capabilities=json_object(params.get("capabilities")),
+            client=client_name(params.get("clientInfo")),
+        )
+        if connection.state.get(_SESSION_KEY) is None:
+            connection.exit_stack.callback(self._end_session, connection)
+        connection.state[_SESSION_KEY] = session
+        answered = dict(result) if isinstance(result, dict) else {}
+        answered |= {"capabilities": capabilities("handshake"), "serverInfo": SERVER_INFO}
+        answered |= await self._instructions(ctx, params)
+        return answered
+
+    async def _instructions(self, ctx: Context, params: Json) -> Json:
+        """What to say of the gateway, as a member; who is not known hears how to get in."""
+        try:
+            caller = await self._caller(ctx, params)
+            text = self._gateway.instructions_for(caller)
+            if caller.identity is NOBODY:
+                text = _HOW_TO_BEGIN
+        except AccessError as error:
+            text = str(error)
+        return {"instructions": text} if text else {}
+
+    async def _discover(self, ctx: Context, era: Era) -> Json:
+        found: Json = {
+            "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
+            "capabilities": capabilities(era),
+        }
+        return found | await self._instructions(ctx, dict(ctx.params or {}))
+
+    async def _set_level(self, ctx: Context, _era: Era) -> Json:
+        level = (ctx.params or {}).get("level")
+        if level not in LOG_LEVELS:
+            raise BadMessageError(
+                INVALID_PARAMS, f"Parameter 'level' must be one of {', '.join(LOG_LEVELS)}."
+            )
+        if (session := _session(ctx)) is not None:
+            session.level = level
+        return {}
+
+    def _peer(self, ctx: Context, era: Era, params: Json) -> ClientPeer:
+        meta = json_object(params.get("_meta"))
+        session = _session(ctx)
+        if era == "modern":
+            declared, level = json_object(meta.get(CLIENT_CAPABILITIES)), meta.get(LOG_LEVEL)
+        else:
+            declared = session.capabilities if session else {}
+            level = session.level if session else None
+        return ClientPeer(
+            _channel(ctx),
+            era=era,
+            capabilities=declared,
+            progress_token=meta.get("progressToken"),
+            log_level=level,
+        )
+
+    async def _caller(self, ctx: Context, params: Json) -> Caller:
+        """Who sends a request; over HTTP the door has found out."""
+        session, meta = _session(ctx), json_object(params.get("_meta"))
+        client = session.client if session is not None else client_name(meta.get(CLIENT_INFO))
+        if ctx.request is not None:
+            caller: Caller = ctx.request.scope[SCOPE_CALLER]
+            return replace(caller, client=client, conversation=caller.conversation or client)
+        return await self._gateway.admission.admit(
+            Shown(
+                meta_token=meta.get("token") or self._token,
+                meta_project=meta.get("projectId") or self._project,
+                client=client,
+                conversation=_connection(ctx).session_id or "",
+            )
+        )
+
+    def _input_schema(self, name: str) -> Json | None:
+        """The schema that mirrored headers are checked by; a relay sends none of them."""
+        caller = CALLER.get()
+        if caller is None or RELAYED.get():
+            return None
+        return self._gateway.input_schema(caller, name)
+
+    # Subscriptions
+
+    async def _subscribe(self, ctx: Context, _era: Era) -> Json:
+        uri, session = _uri(ctx), _session(ctx)
+        if session is not None and uri not in session.uris:
+            caller = await self._caller(ctx, dict(ctx.params or {}))
+            await self._gateway.subscribe(caller, uri)
+            session.uris[uri] = caller
+        return {}
+
+    async def _unsubscribe(self, ctx: Context, _era: Era) -> Json:
+        uri, session = _uri(ctx), _session(ctx)
+        if session is not None and uri in session.uris:
+            await self._gateway.unsubscribe(session.uris.pop(uri), uri)
+        return {}
+
+    async def _listen(
+        self, ctx: Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        caller = await self._caller(ctx, dict(ctx.params or {}))
+        held = _Held(caller=caller)
+        wanted = params.notifications.resource_subscriptions or ()
+        # What the caller may not read is asked for in vain, as what there is not.
+        uris = [uri for uri in wanted if self._gateway.reach.may_read(caller, uri)]
+        params.notifications.resource_subscriptions = uris
+        # Beside the stream, whose first frame must not wait for a server.
+        self._spawn(self._hold, uris, held)
+        held.uris_asked = uris
+        self._open.add(held)
+        try:
+            with held.scope:
+                return await self._listeners(ctx, params)
+            return SubscriptionsListenResult()
+        finally:
+            self._open.discard(held)
+            held.has_left = True
+            for uri in held.uris:
+                self._spawn(self._gateway.unsubscribe, caller, uri)
+
+    async def _hold(self, uris: Iterable[str], held: "_Held") -> None:
+        """Subscribe for a listener, who may name what does not exist and then hears nothing."""
+        for uri in dict.fromkeys(uris):
+            if held.has_left:
+                return
+            try:
+                await self._gateway.subscribe(held.caller, uri)
+            except ToolgateError as error:
+                log.info("subscription not made", extra={"reason": str(error)})
+                continue
+            if held.has_left:
+                await self._gateway.unsubscribe(held.caller, uri)
+            else:
+                held.uris.append(uri)
+
+    # Changes
+
+    def _on_access_change(self) -> None:
+        """End streams about what their callers may not read any more; they can listen anew."""
+        for held in list(self._open):
+            if not all(self._gateway.reach.may_read(held.caller, uri) for uri in held.uris_asked):
+                held.scope.cancel()
+
+    def _on_change(self, change: Change) -> None:
+        self._spawn(self._announce, change)
+
+    async def _announce(self, change: Change) -> None:
+        uri = change.uri or ""
+        if change.kind == "resource":
+            await self._bus.publish(ResourceUpdated(uri))
+        else:
+            await self._bus.publish(_EVENTS[change.kind])
+        for session in list(self._sessions):
+            if change.kind != "resource":
+                self._push(session, f"notifications/{change.kind}/list_changed", uri, None)
+            elif uri in session.uris and self._gateway.reach.may_read(session.uris[uri], uri):
+                self._push(session, "notifications/resources/updated", uri, {"uri": uri})
+
+    def _push(self, session: _Session, method: str, uri: str, params: Json | None) -> None:
+        session.waiting[method, uri] = params
+        if not session.is_pushing:
+            session.is_pushing = True
+            self._spawn(self._push_waiting, session)
+
+    async def _push_waiting(self, session: _Session) -> None:
+        try:
+            while session.waiting and session in self._sessions:
+                (method, uri), params = next(iter(session.waiting.items()))
+                del session.waiting[method, uri]
+                with anyio.move_on_after(PUSH_TIMEOUT_S) as scope:
+                    await session.connection.notify(method, params)
+                if scope.cancelled_caught:
+                    log.info("client does not read its notices", extra={"client": session.client})
+                    session.waiting.clear()
+        finally:
+            session.is_pushing = False
+
+    def _begin_pushing(self, ctx: Context) -> None:
+        if (session := _session(ctx)) is not None:
+            self._sessions.add(session)
+
+    def _end_session(self, connection: Connection) -> None:
+        session: _Session | None = connection.state.pop(_SESSION_KEY, None)
+        if session is None:
+            return
+        self._sessions.discard(session)
+        for uri, caller in session.uris.items():
+            self._spawn(self._gateway.unsubscribe, caller, uri)
+
+    def _spawn(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Do something beside the request; nothing when the front is ending."""
+        if self._tasks is not None:
+            self._tasks.start_soon(_contained, work, *args)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Held:
+    """What is subscribed for one listener."""
+
+    caller: Caller
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    uris_asked: list[str] = field(default_factory=list[str])
+    uris: list[str] = field(default_factory=list[str])
+    has_left: bool = False
+
+
+async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> None:
+    """Keep a failure of work beside the requests from ending the front."""
+    try:
+        await work(*args)
+    except ToolgateError as error:
+        log.warning("work beside requests failed", extra={"reason": str(error)})
+    except Exception:
+        log.exception("work beside requests failed")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether the SDK's transport tells of a fault.
+
+    It logs an error when a client ends its session right after a message (mcp 2.3.0).
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, anyio.ClosedResourceError)
+
+
+def _uri(ctx: Context) -> str:
+    uri = (ctx.params or {}).get("uri")
+    if not isinstance(uri, str):
+        raise BadMessageError(INVALID_PARAMS, "Parameter 'uri' must be a string.")
+    return uri
+
+
+def _params(ctx: Context) -> Mapping[str, Any]:
+    """The parameters as they came, also where the SDK was given a part of them only."""
+    whole = ctx.request.scope.get(PARAMS) if ctx.request is not None else None
+    return whole or ctx.params or {}
+
+
+# The SDK keeps both behind an underscore (mcp 2.3.0): its typed methods would drop fields that it
+# does not know from notifications and requests that are to travel unchanged, and per-session state
+# has no other public place.
+def _connection(ctx: Context) -> Connection:
+    return ctx.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+def _channel(ctx: Context) -> Channel:
+    return ctx.session._request_outbound  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+def _session(ctx: Context) -> _Session | None:
+    return _connection(ctx).state.get(_SESSION_KEY)

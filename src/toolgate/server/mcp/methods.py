@@ -1,0 +1,173 @@
+"""From a method of the protocol to a verb of the gateway: parameters checked, result as it came.
+
+Knows no transport: the MCP front and the fast lane both answer from here.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from toolgate.gateway.gateway import Gateway
+from toolgate.server.asgi.json_parser import INVALID_PARAMS, BadMessageError
+from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION
+from toolgate.types import Caller, Json, Peer, json_object
+
+__all__ = ["LISTS", "LOG_LEVELS", "Verbs", "check_call", "check_list", "check_meta", "client_name"]
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Levels of log messages, least to most severe."""
+
+LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+"""The member that holds the entries, by method."""
+
+_MAX_CLIENT_NAME = 100
+
+_Verb = Callable[[Caller, Json, Peer | None], Awaitable[Json]]
+
+
+class Verbs:
+    """Answers the requests that both eras share."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._listings: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
+            "tools/list": gateway.list_tools,
+            "resources/list": gateway.list_resources,
+            "resources/templates/list": gateway.list_templates,
+            "prompts/list": gateway.list_prompts,
+        }
+        self._verbs: dict[str, tuple[Callable[[Json], None], _Verb]] = {
+            "tools/call": (check_call, gateway.call),
+            "resources/read": (_check_read, gateway.read),
+            "prompts/get": (_check_prompt, gateway.get_prompt),
+            "completion/complete": (_check_completion, gateway.complete),
+        }
+
+    def knows(self, method: str) -> bool:
+        """Whether `answer` answers this method."""
+        return method in self._listings or method in self._verbs
+
+    async def listing(self, method: str, caller: Caller) -> bytes:
+        """The entries of a list as a JSON array."""
+        return await self._listings[method](caller)
+
+    async def checked_listing(self, method: str, params: Json, caller: Caller) -> bytes:
+        """As `listing`, for the parameters of a request.
+
+        Raises:
+            BadMessageError: They do not fit.
+        """
+        check_meta(params)
+        check_list(params)
+        return await self.listing(method, caller)
+
+    async def answer(self, method: str, params: Json, caller: Caller, peer: Peer | None) -> Json:
+        """The result object of a request, in no era's shape yet.
+
+        Raises:
+            BadMessageError: The parameters do not fit the method.
+            ToolgateError: The gateway refused or failed.
+        """
+        if method in self._listings:
+            listing = await self.checked_listing(method, params, caller)
+            return {LISTS[method]: _entries(listing)}
+        check_meta(params)
+        check, verb = self._verbs[method]
+        check(params)
+        return await verb(caller, params, peer)
+
+
+def client_name(info: object) -> str:
+    """The name in a client's description of itself, fit for a log line; empty without one."""
+    name = json_object(info).get("name")
+    if not isinstance(name, str):
+        return ""
+    return name[:_MAX_CLIENT_NAME] if name.isprintable() else ""
+
+
+def check_meta(params: Json) -> None:
+    """Refuse a `_meta` whose own keys cannot be understood."""
+    if "_meta" not in params:
+        return
+    meta = _expect(params, "_meta", dict, "an object")
+    token = meta.get("progressToken")
+    if token is not None and (isinstance(token, bool) or not isinstance(token, (str, int))):
+        raise _wrong("_meta.progressToken", token, "a string or an integer")
+    level = meta.get(LOG_LEVEL)
+    if level is not None and level not in LOG_LEVELS:
+        raise _wrong(f"_meta.{LOG_LEVEL}", level, "one of " + ", ".join(LOG_LEVELS))
+    version = meta.get(PROTOCOL_VERSION, "")
+    if not isinstance(version, str):
+        raise _wrong(f"_meta.{PROTOCOL_VERSION}", version, "a string")
+
+
+def check_list(params: Json) -> None:
+    """Refuse a cursor, since none is ever given out.
+
+    Lists come in one page: several client libraries read no other.
+    """
+    cursor = params.get("cursor")
+    if cursor is not None:
+        raise _wrong("cursor", cursor, "absent: lists come in one page")
+
+
+def check_call(params: Json) -> None:
+    """Refuse a tool call whose name or arguments are of the wrong kind."""
+    _expect(params, "name", str, "a string")
+    _optional(params, "arguments", dict, "an object")
+    _optional(params, "inputResponses", dict, "an object")
+    _optional(params, "requestState", str, "a string")
+
+
+def _check_read(params: Json) -> None:
+    _expect(params, "uri", str, "a string")
+    _optional(params, "inputResponses", dict, "an object")
+    _optional(params, "requestState", str, "a string")
+
+
+def _check_prompt(params: Json) -> None:
+    check_call(params)
+
+
+def _check_completion(params: Json) -> None:
+    _expect(params, "ref", dict, "an object")
+    argument = _expect(params, "argument", dict, "an object")
+    for key in ("name", "value"):
+        if not isinstance(argument.get(key), str):
+            raise _wrong(f"argument.{key}", argument.get(key), "a string")
+
+
+def _expect(params: Json, key: str, kind: type, words: str) -> Any:
+    value = params.get(key)
+    if not isinstance(value, kind):
+        raise _wrong(key, value, words)
+    return value
+
+
+def _optional(params: Json, key: str, kind: type, words: str) -> None:
+    if key not in params:
+        return
+    if params[key] is None:
+        del params[key]  # some clients send every absent member as null
+    elif not isinstance(params[key], kind):
+        raise _wrong(key, params[key], words)
+
+
+def _wrong(key: str, value: object, words: str) -> BadMessageError:
+    came = "nothing" if value is None else f"a value of type {type(value).__name__}"
+    if isinstance(value, str):
+        came = repr(value[:60])
+    return BadMessageError(INVALID_PARAMS, f"Parameter {key!r} must be {words}; {came} came.")
+
+
+@lru_cache(maxsize=16)
+def _entries(listing: bytes) -> list[Json]:
+    """A listing parsed once for as long as it stays the same; nobody may change it."""
+    return orjson.loads(listing)

@@ -1,0 +1,405 @@
+"""A transparent relay: JSON-RPC lines of one client on one side, a running gateway on the other.
+
+Nothing is interpreted but what HTTP needs: which era a message is of, and which session.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
+
+import aiohttp
+import anyio
+from anyio.abc import TaskGroup
+
+from toolgate.base.json_text import dumps
+from toolgate.server.asgi.json_parser import (
+    BadMessageError,
+    check_envelope,
+    error_bytes,
+    read,
+    read_aside,
+    too_long,
+)
+from toolgate.server.mcp.result_shape import PROTOCOL_VERSION
+from toolgate.types import Json, json_object
+
+if TYPE_CHECKING:
+    from toolgate.server.mcp.pipes import LineReader, LineWriter
+    from toolgate.settings import ServeSettings
+
+__all__ = ["relay"]
+
+log = logging.getLogger(__name__)
+
+CONNECT_WITHIN_S = 5.0
+"""Seconds in which a gateway that restarts may come back before a request fails."""
+
+RETRY_S = 0.2
+STREAM_RETRY_S = 1.0
+
+_NOT_RUNNING = -31012
+_CUT = -31011
+_CANCELLED = -32800
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_SESSION_HEADER = "Mcp-Session-Id"
+
+
+async def relay(
+    url: str,
+    key: str,
+    reader: LineReader,
+    writer: LineWriter,
+    settings: ServeSettings,
+    *,
+    token: str = "",
+    project: str = "",
+    folder: str = "",
+) -> None:
+    """Relay until the client closes its side.
+
+    Args:
+        url: Address of the gateway.
+        key: Key of its run file.
+        reader: What the client says.
+        writer: What it is told.
+        settings: Limits for messages.
+        token: Token that holds unless a message has one of its own.
+        project: Project that holds unless a message names one.
+        folder: Where the client works.
+    """
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        **({"Authorization": f"Bearer {key}"} if key else {}),
+        **({"X-Toolgate-Token": token} if token else {}),
+        **({"X-Toolgate-Project": project} if project else {}),
+        **({"X-Toolgate-Folder": quote(os.fsencode(folder))} if folder else {}),
+    }
+    async with (
+        aiohttp.ClientSession(
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=3.0),
+            # A gateway of this user on this machine: its run file says who it is, not its name.
+            connector=aiohttp.TCPConnector(limit=0, ssl=False),
+            read_bufsize=2**20,
+            skip_auto_headers=("User-Agent",),
+        ) as http,
+        anyio.create_task_group() as tasks,
+    ):
+        work = _Relay(_endpoint(url), http, writer, settings, tasks)
+        async for line in reader:
+            await work.take(line)
+        tasks.cancel_scope.cancel()
+        await work.leave()
+
+
+class _GoneError(Exception):
+    """The gateway cannot be reached, or went away."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Relay:
+    def __init__(
+        self,
+        endpoint: str,
+        http: aiohttp.ClientSession,
+        writer: LineWriter,
+        settings: ServeSettings,
+        tasks: TaskGroup,
+    ) -> None:
+        self._endpoint = endpoint
+        self._http = http
+        self._writer = writer
+        self._settings = settings
+        self._tasks = tasks
+        self._scopes: dict[object, anyio.CancelScope] = {}
+        self._cancelled: set[object] = set()
+        # The handshake era: what to say again to a gateway that does not know the session.
+        self._opening: Json | None = None
+        self._version = ""
+        self._session = ""
+        self._level: Json | None = None
+        self._subscriptions: dict[str, Json] = {}
+        self._is_listening = False
+        self._renewing = anyio.Lock()
+
+    async def take(self, line: bytes | None) -> None:
+        """Pass one message of the client on."""
+        try:
+            if line is None:
+                raise too_long(self._settings.max_body_bytes)
+            message = check_envelope(await read_aside(line, max_depth=self._settings.max_depth))
+        except BadMessageError as error:
+            await self._writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
+            return
+        method = message.get("method")
+        if method == "initialize":
+            # Nothing may overtake it: what follows belongs to its session.
+            await self._initialize(message)
+        elif "id" in message and method is not None:
+            self._tasks.start_soon(self._request, message)
+        else:
+            await self._tell(message)
+
+    async def leave(self) -> None:
+        """End the session, if the gateway is still there."""
+        if self._session:
+            with anyio.move_on_after(1.0, shield=True), suppress(aiohttp.ClientError, OSError):
+                headers = self._session_headers()
+                async with self._http.delete(self._endpoint, headers=headers):
+                    self._session = ""
+
+    async def _initialize(self, message: Json) -> None:
+        self._opening, self._session, self._version = message, "", ""
+        try:
+            answer = await self._open_session()
+        except _GoneError as error:
+            await self._fail(message, error)
+            return
+        await self._writer.write(dumps({**answer, "id": message.get("id")}))
+
+    async def _open_session(self) -> Json:
+        """Send the client's `initialize`; gives the answer and keeps the session."""
+        assert self._opening is not None
+        async with await self._post(self._opening, {}) as response:
+            answer: Json = {}
+            async for raw in _messages(response):
+                answer = json_object(read(raw, max_depth=1000))
+            self._session = response.headers.get(_SESSION_HEADER, "")
+        self._version = str(json_object(answer.get("result")).get("protocolVersion", ""))
+        if not answer:
+            raise _GoneError("The gateway did not answer 'initialize'.", code=_CUT)
+        return answer
+
+    async def _renew(self, lost: str) -> None:
+        """Open a new session instead of `lost`, once for all who noticed."""
+        async with self._renewing:
+            if self._session != lost or self._opening is None:
+                return
+            log.info("session renewed")
+            await self._open_session()
+            again: list[Json] = [{"jsonrpc": "2.0", "method": "notifications/initialized"}]
+            again += [self._level] if self._level else []
+            again += self._subscriptions.values()
+            for message in again:
+                async with await self._post(message, self._session_headers()) as response:
+                    await response.read()
+
+    async def _request(self, message: Json) -> None:
+        request_id = message["id"]
+        with anyio.CancelScope() as scope:
+            self._scopes[request_id] = scope
+            try:
+                await self._exchange(message)
+            except _GoneError as error:
+                await self._fail(message, error)
+            finally:
+                self._cancelled.discard(request_id)
+                if self._scopes.get(request_id) is scope:
+                    del self._scopes[request_id]
+
+    async def _exchange(self, message: Json) -> None:
+        """Send a request and write what comes for it, the answer last."""
+        self._remember(message)
+        for is_last in (False, True):
+            session = self._session
+            async with await self._post(message, self._headers(message)) as response:
+                if response.status == 404 and session and not is_last and not _is_modern(message):
+                    await response.read()
+                else:
+                    await self._pass_on(response, message)
+                    return
+            await self._renew(session)
+
+    async def _pass_on(self, response: aiohttp.ClientResponse, message: Json) -> None:
+        is_answered = False
+        async for raw in _messages(response):
+            if b'"id"' in raw or b'"error"' in raw:
+                found = json_object(read(raw, max_depth=100_000))
+                if "method" not in found:
+                    is_answered = True
+                    if self._is_unwanted(found, message):
+                        continue
+                    if found.get("id") is None:
+                        await self._writer.write(dumps({**found, "id": message["id"]}))
+                        continue
+            await self._writer.write(raw)
+        if not is_answered:
+            raise _cut(response.status)
+
+    def _is_unwanted(self, answer: Json, message: Json) -> bool:
+        """Whether the client cancelled the request, so that over stdio nothing answers it."""
+        code = json_object(answer.get("error")).get("code")
+        return message["id"] in self._cancelled and code == _CANCELLED
+
+    async def _tell(self, message: Json) -> None:
+        """Pass on what has no answer: a notification, or the client's answer to a question."""
+        method = message.get("method")
+        if method == "notifications/cancelled":
+            request_id = json_object(message.get("params")).get("requestId")
+            if not self._session:
+                # In the modern era over HTTP, ending the request is the cancellation.
+                if isinstance(request_id, (str, int)) and request_id in self._scopes:
+                    self._scopes[request_id].cancel()
+                return
+            if isinstance(request_id, (str, int)):
+                self._cancelled.add(request_id)
+        if not self._session:
+            return
+        try:
+            async with await self._post(message, self._session_headers()) as response:
+                await response.read()
+        except _GoneError as error:
+            log.warning("message lost", extra={"method": method, "reason": str(error)})
+        if method == "notifications/initialized" and not self._is_listening:
+            self._is_listening = True
+            self._tasks.start_soon(self._listen)
+
+    async def _listen(self) -> None:
+        """Write what the gateway tells a session beside its answers, as long as there is one."""
+        while True:
+            session = self._session
+            headers = {**self._session_headers(), "Accept": "text/event-stream"}
+            status = 0
+            with suppress(aiohttp.ClientError, OSError):
+                async with self._http.get(self._endpoint, headers=headers) as response:
+                    status = response.status
+                    if status == 200:
+                        async for raw in _messages(response):
+                            await self._writer.write(raw)
+            if status == 405:
+                return
+            await anyio.sleep(STREAM_RETRY_S)
+            if status == 404:
+                with suppress(_GoneError):
+                    await self._renew(session)
+
+    async def _post(self, message: Json, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        """Send a message; tries again as long as nothing was sent.
+
+        Raises:
+            _GoneError: There is no gateway, or it went away.
+        """
+        body = dumps(message)
+        deadline = anyio.current_time() + CONNECT_WITHIN_S
+        while True:
+            try:
+                return await self._http.post(self._endpoint, data=body, headers=headers)
+            except aiohttp.ClientConnectorError as error:
+                if anyio.current_time() > deadline:
+                    raise _GoneError(
+                        f"No gateway answers at {self._endpoint}: {error.strerror or error}."
+                        " Start it with 'toolgate serve', or restart this client.",
+                        code=_NOT_RUNNING,
+                    ) from error
+                await anyio.sleep(RETRY_S)
+            except (aiohttp.ClientError, OSError) as error:
+                raise _cut(None) from error
+
+    async def _fail(self, message: Json, error: _GoneError) -> None:
+        data = {
+            "code": "server_down" if error.code == _NOT_RUNNING else "connection_lost",
+            "retryable": error.code == _NOT_RUNNING,
+        }
+        await self._writer.write(error_bytes(message.get("id"), error.code, str(error), data))
+
+    def _remember(self, message: Json) -> None:
+        """Keep what a new session has to be told again."""
+        method, params = message["method"], json_object(message.get("params"))
+        uri = str(params.get("uri", ""))
+        if method == "logging/setLevel":
+            self._level = message
+        elif method == "resources/subscribe":
+            self._subscriptions[uri] = message
+        elif method == "resources/unsubscribe":
+            self._subscriptions.pop(uri, None)
+
+    def _headers(self, message: Json) -> dict[str, str]:
+        if not _is_modern(message):
+            return self._session_headers()
+        params = json_object(message.get("params"))
+        method = cast("str", message["method"])
+        headers = {
+            "MCP-Protocol-Version": str(json_object(params.get("_meta"))[PROTOCOL_VERSION]),
+            "Mcp-Method": _header_value(method),
+        }
+        name = params.get(_NAMED.get(method, ""))
+        if isinstance(name, str):
+            headers["Mcp-Name"] = _header_value(name)
+        return headers
+
+    def _session_headers(self) -> dict[str, str]:
+        headers = {_SESSION_HEADER: self._session} if self._session else {}
+        return headers | ({"MCP-Protocol-Version": self._version} if self._version else {})
+
+
+def _endpoint(url: str) -> str:
+    return url if url.endswith("/mcp") else url.rstrip("/") + "/mcp"
+
+
+def _is_modern(message: Json) -> bool:
+    return PROTOCOL_VERSION in json_object(json_object(message.get("params")).get("_meta"))
+
+
+def _header_value(text: str) -> str:
+    """Text as a header can carry it.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+    """
+    if _PLAIN.fullmatch(text) and not text.startswith("=?base64?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode('ascii')}?="
+
+
+def _cut(status: int | None) -> _GoneError:
+    said = "" if status is None or status < 400 else f" (status {status})"
+    return _GoneError(
+        f"The connection to the gateway ended before the answer came{said}."
+        " Whether the request took effect is unknown.",
+        code=_CUT,
+    )
+
+
+async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The JSON-RPC messages in an answer, whichever of its two forms it has."""
+    try:
+        if response.content_type == "text/event-stream":
+            async for event in _events(response.content):
+                yield event
+        elif response.content_type == "application/json":
+            body = await response.read()
+            if body:
+                yield body if b"\n" not in body else dumps(read(body, max_depth=100_000))
+    except (aiohttp.ClientError, OSError) as error:
+        raise _cut(None) from error
+    except BadMessageError as error:
+        raise _GoneError("The gateway's answer could not be read.", code=_CUT) from error
+
+
+async def _events(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The data of server-sent events; time in proportion to the bytes, however long a line is."""
+    parts: list[bytes] = []
+    data: list[bytes] = []
+    async for chunk in content.iter_any():
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            parts.append(chunk[start:end])
+            line = b"".join(parts).removesuffix(b"\r")
+            parts, start = [], end + 1
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                yield b"\n".join(data)
+                data = []
+        parts.append(chunk[start:])

@@ -1,0 +1,60 @@
+"""Refusals of the SDK in words: what came, what is allowed, for which request."""
+
+from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.json_parser import INVALID_REQUEST, error_bytes
+from toolgate.server.asgi.messages import Message, Scope, Send, send_json
+
+__all__ = ["explained", "media_type_fault"]
+
+_KEPT = frozenset({b"allow", b"mcp-session-id"})
+_MEDIA_TYPES = frozenset({406, 415})
+
+
+def media_type_fault(scope: Scope) -> str:
+    """What is wrong with the `Content-Type` of a POST; empty when it is right."""
+    came = header(scope["headers"], b"content-type")
+    if (came or "").partition(";")[0].strip().lower() == "application/json":
+        return ""
+    said = "is missing" if came is None else f"is {came[:100]!r}"
+    return f"The Content-Type {said}. Allowed: application/json. Send the message as that."
+
+
+def explained(send: Send, scope: Scope, request_id: object) -> Send:
+    """A `send` that gives refusals without words a JSON-RPC error instead.
+
+    The SDK answers some of them with an empty body or plain text (mcp 2.3.0).
+    """
+    refusal: Message | None = None
+
+    async def send_explained(message: Message) -> None:
+        nonlocal refusal
+        if message["type"] == "http.response.start" and _is_mute(message):
+            refusal = message
+        elif refusal is None:
+            await send(message)
+        elif not message.get("more_body", False):
+            status: int = refusal["status"]
+            kept = tuple(pair for pair in refusal.get("headers", ()) if pair[0] in _KEPT)
+            body = error_bytes(request_id, INVALID_REQUEST, _words(scope, status))
+            await send_json(send, status, body, headers=kept)
+
+    return send_explained
+
+
+def _is_mute(start: Message) -> bool:
+    if start["status"] < 400:
+        return False
+    kind = header(start.get("headers", ()), b"content-type") or ""
+    return start["status"] in _MEDIA_TYPES or not kind.startswith("application/json")
+
+
+def _words(scope: Scope, status: int) -> str:
+    method: str = scope["method"]
+    if status == 405:
+        return f"{method[:20]} is not possible here. Allowed: POST. Send a JSON-RPC message so."
+    if status == 406:
+        came = header(scope["headers"], b"accept")
+        said = "is missing" if came is None else f"is {came[:100]!r}"
+        needed = "text/event-stream" if method == "GET" else "application/json, text/event-stream"
+        return f"The Accept header {said}. It must allow: {needed}. Send exactly that."
+    return media_type_fault(scope) or f"The request was refused with status {status}."

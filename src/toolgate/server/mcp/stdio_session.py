@@ -1,0 +1,188 @@
+"""The SDK's front over lines of JSON: one client, on standard input and output."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from toolgate.base.json_text import dumps
+from toolgate.base.logs import REQUEST_ID
+from toolgate.base.tracing import Trace, join_trace, observe, trace_of
+from toolgate.gateway.gateway import Gateway
+from toolgate.server.asgi.authentication import request_id_of
+from toolgate.server.asgi.json_parser import (
+    INVALID_REQUEST,
+    BadMessageError,
+    check_envelope,
+    error_bytes,
+    read_aside,
+    too_long,
+)
+from toolgate.server.mcp.front import Front
+from toolgate.server.mcp.pipes import LineReader, LineWriter
+from toolgate.settings import ServeSettings
+from toolgate.types import Json, json_object
+
+__all__ = ["serve_lines"]
+
+log = logging.getLogger(__name__)
+
+_MOST_OPEN = 10_000
+
+_Incoming = MemoryObjectSendStream["SessionMessage | Exception"]
+_Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+async def serve_lines(
+    gateway: Gateway,
+    reader: LineReader,
+    writer: LineWriter,
+    settings: ServeSettings,
+    *,
+    token: str = "",
+    project: str = "",
+    logs_requests: bool = False,
+) -> None:
+    """Serve one client until it closes its side; `token` and `project` hold unless it names own."""
+    requests = _Requests(are_logged=logs_requests)
+    front = Front(gateway, token=token, project=project, answering=requests.answering)
+    to_server, from_client = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, reader, writer, to_server, settings, requests)
+        tasks.start_soon(_write, from_server, writer, requests)
+        await front.run(from_client, to_client)
+        tasks.cancel_scope.cancel()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """A request that is not answered yet."""
+
+    method: str
+    request_id: str
+    """By which it is known here; that of its client is another."""
+    trace: Trace
+    began_s: float
+
+
+class _Requests:
+    """The requests that are being answered, and a line in the log about each, if that is wanted."""
+
+    def __init__(self, *, are_logged: bool) -> None:
+        self._are_logged = are_logged
+        self._open: dict[object, _Request] = {}
+
+    def came(self, message: JSONRPCMessage) -> None:
+        """Remember a request until it is answered."""
+        if not isinstance(message, JSONRPCRequest) or len(self._open) >= _MOST_OPEN:
+            return
+        meta = json_object((message.params or {}).get("_meta"))
+        self._open[message.id] = _Request(
+            method=message.method,
+            request_id=request_id_of(None),
+            trace=trace_of(meta.get("traceparent"), meta.get("tracestate")),
+            began_s=perf_counter(),
+        )
+
+    @contextmanager
+    def answering(self, message_id: object) -> Generator[None]:
+        """Let what runs within belong to a request."""
+        request = self._open.get(message_id)
+        if request is None:
+            yield
+            return
+        REQUEST_ID.set(request.request_id)
+        join_trace(request.trace)
+        try:
+            with observe("request", method=request.method, path="stdio"):
+                yield
+        except anyio.get_cancelled_exc_class():
+            self._told(self._open.pop(message_id, None), "cancelled", 0)
+            raise
+
+    def left(self, message: JSONRPCMessage, size_bytes: int) -> None:
+        """Forget what is answered."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            status = message.error.code if isinstance(message, JSONRPCError) else "ok"
+            self._told(self._open.pop(message.id, None), status, size_bytes)
+
+    def _told(self, request: _Request | None, status: int | str, size_bytes: int) -> None:
+        """Write the line of a request: nothing of what it asked."""
+        if request is None or not self._are_logged:
+            return
+        log.info(
+            "request",
+            extra={
+                "method": request.method,
+                "path": "stdio",
+                "status": status,
+                "duration_ms": round((perf_counter() - request.began_s) * 1000, 1),
+                "response_bytes": size_bytes,
+                "request_id": request.request_id,
+                "trace_id": request.trace.trace_id,
+            },
+        )
+
+
+async def _read(
+    reader: LineReader,
+    writer: LineWriter,
+    to_server: _Incoming,
+    settings: ServeSettings,
+    requests: _Requests,
+) -> None:
+    async with to_server:
+        async for line in reader:
+            try:
+                if line is None:
+                    raise too_long(settings.max_body_bytes)
+                message = check_envelope(await read_aside(line, max_depth=settings.max_depth))
+                parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
+            except BadMessageError as error:
+                await writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
+            except ValidationError:
+                text = "The message is no JSON-RPC request, notification or response."
+                await writer.write(error_bytes(None, INVALID_REQUEST, text))
+            else:
+                requests.came(parsed)
+                await to_server.send(SessionMessage(parsed))
+
+
+async def _write(from_server: _Outgoing, writer: LineWriter, requests: _Requests) -> None:
+    async with from_server:
+        async for outgoing in from_server:
+            line = dumps(_plain(outgoing.message))
+            await writer.write(line)
+            requests.left(outgoing.message, len(line))
+
+
+def _plain(message: JSONRPCMessage) -> Json:
+    """A message as JSON, its payload untouched."""
+    match message:
+        case JSONRPCResponse():
+            return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+        case JSONRPCError():
+            error = message.error.model_dump(by_alias=True, exclude_unset=True)
+            return {"jsonrpc": "2.0", "id": message.id, "error": error}
+        case JSONRPCRequest() | JSONRPCNotification():
+            plain: Json = {"jsonrpc": "2.0", "method": message.method}
+            if isinstance(message, JSONRPCRequest):
+                plain["id"] = message.id
+            if message.params is not None:
+                plain["params"] = message.params
+            return plain

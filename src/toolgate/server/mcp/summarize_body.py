@@ -1,0 +1,51 @@
+"""A large message made small for the SDK, which would parse it again and stop everybody meanwhile.
+
+It needs what decides where a request goes: the envelope, `_meta`, names and short parameters. The
+parameters themselves travel beside it, in the scope of the request.
+"""
+
+from itertools import islice
+from typing import Any, cast
+
+from toolgate.base.json_text import dumps
+from toolgate.types import Json, json_object
+
+__all__ = ["PARAMS", "skim"]
+
+PARAMS = "toolgate.params"
+"""The key of a scope under which the whole parameters are."""
+
+_MOST_MEMBERS = 100
+_MOST_VALUES = 1_000
+_MOST_CHARACTERS = 64 * 2**10
+
+
+def skim(message: Json) -> bytes:
+    """The message without long texts, and of each parameter the first thousand values."""
+    params = json_object(message.get("params"))
+    names = ["_meta"] if "_meta" in params else []
+    names += [name for name in islice(params, _MOST_MEMBERS) if name != "_meta"]
+    skimmed: Json = {key: message[key] for key in ("jsonrpc", "id", "method") if key in message}
+    skimmed["params"] = {
+        name: _skimmed(params[name], [_MOST_VALUES])
+        for name in names
+        if len(name) <= _MOST_CHARACTERS
+    }
+    return dumps(skimmed)
+
+
+def _skimmed(value: Any, room: list[int]) -> Any:
+    """The value as far as there is room, which is counted down."""
+    room[0] -= 1
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_CHARACTERS else ""
+    if isinstance(value, dict):
+        return {
+            key: _skimmed(item, room)
+            for key, item in islice(cast("Json", value).items(), max(room[0], 0))
+            if room[0] > 0 and len(key) <= _MOST_CHARACTERS
+        }
+    if isinstance(value, list):
+        few = islice(cast("list[Any]", value), max(room[0], 0))
+        return [_skimmed(item, room) for item in few if room[0] > 0]
+    return value

@@ -1,0 +1,585 @@
+"""The chat door, `/v1`: OpenAI's endpoints over turns, threads and runs.
+
+A thread is named by the header `X-Toolgate-Thread` or by `metadata.thread_id`; without one the
+messages that come are the conversation, and nothing is kept.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import parse_qsl, unquote
+
+import anyio
+
+from toolgate.app.app import App
+from toolgate.base import json_text
+from toolgate.base.ids import unix_now
+from toolgate.chat import FORGOTTEN, NOTHING, Chat, Event, Run, TurnRequest, friendly
+from toolgate.errors import (
+    AccessError,
+    ArgumentError,
+    CredentialError,
+    ModelError,
+    ModelRateError,
+    ThreadBusyError,
+    ToolgateError,
+    UnknownModelError,
+)
+from toolgate.server.asgi.authentication import CALLER, authenticate, refusal_status, shown_by
+from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.json_body import RefusedError, json_body
+from toolgate.server.asgi.json_parser import BadMessageError
+from toolgate.server.asgi.messages import (
+    DisconnectedError,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    TooLargeError,
+    draining,
+    send_json,
+    with_header,
+)
+from toolgate.server.openai.chat_json import (
+    Wanted,
+    chunk,
+    completion,
+    error_body,
+    read_completion,
+    status_of,
+    usage_json,
+)
+from toolgate.server.openai.responses import ResponseWriter, read_response
+from toolgate.types import Caller, Json, json_object
+
+__all__ = ["ChatDoor"]
+
+log = logging.getLogger(__name__)
+
+_STREAM_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+_ALIVE = b": keep-alive\n\n"
+_DONE = b"data: [DONE]\n\n"
+_VISIBLE = frozenset({"stream", "call", "completion", "error"})
+_PAGE = 100
+_MOST_THREAD = 600
+_MOST_PAGE = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """One request."""
+
+    caller: Caller
+    scope: Scope
+    receive: Receive
+    send: Send
+    names: tuple[str, ...]
+    query: Mapping[str, str]
+    body: Json
+    thread: str | None
+    """As the header says."""
+    events: bool
+    """Whether the header asks for events."""
+
+
+_Handler = Callable[["ChatDoor", _Call], Awaitable[None]]
+
+
+class ChatDoor:
+    """Answers what lies under `/v1/`."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._settings = app.settings.serve
+
+    @property
+    def _chat(self) -> Chat:
+        chat = self._app.chat
+        if chat is None:
+            raise UnknownModelError(
+                "No chat model is configured.",
+                hint="Write a table [models.NAME], see docs/chat.md.",
+            )
+        return chat
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        watched = _Watched(send)
+        try:
+            await self._answer(scope, receive, watched)
+        except DisconnectedError:
+            return
+        except RefusedError as error:
+            text = f"{error.message} {error.hint}".strip()
+            await self.refuse(watched, error.status, error_body(text, kind=_kind(error.status)))
+        except BadMessageError as error:
+            await self.refuse(watched, 400, error_body(error.message, kind=_kind(400)))
+        except TooLargeError:
+            most = self._settings.max_body_bytes
+            text = f"The request is larger than {most} bytes (setting serve.max_body_bytes)."
+            closing = with_header(watched, b"connection", b"close")
+            answer = draining(closing, scope, receive)
+            await self.refuse(answer, 413, error_body(text, kind=_kind(413)))
+        except AccessError as error:
+            answer = watched
+            if isinstance(error, CredentialError):
+                for name, value in authenticate(error, scope, self._app.settings.authn.resource):
+                    answer = with_header(answer, name, value)
+                answer = draining(answer, scope, receive)
+            status = refusal_status(error)
+            await self.refuse(
+                answer, status, error_body(str(error), kind=_kind(status), code=error.code)
+            )
+        except Exception as error:
+            if watched.has_begun:
+                raise
+            await self._fail(watched, error)
+
+    async def refuse(self, send: Send, status: int, body: Json) -> None:
+        """Answer with an error."""
+        # The answer would be the same again, and a thread would have the question twice.
+        send = with_header(send, b"x-should-retry", b"false")
+        await send_json(send, status, body)
+
+    async def _fail(self, send: Send, error: Exception) -> None:
+        status = status_of(error)
+        if isinstance(error, ModelRateError):
+            wait = str(max(1, round(error.wait_s))).encode()
+            send = with_header(send, b"retry-after", wait)
+        if isinstance(error, ModelError) and not isinstance(error, UnknownModelError):
+            text = friendly(error, issue_url=self._app.settings.chat.issue_url)
+        elif isinstance(error, ToolgateError):
+            text = str(error)
+        else:
+            log.error("request failed", exc_info=error)
+            text = "Internal error; the log of the gateway says more."
+        await self.refuse(send, status, error_body(text, error=error))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method: str = scope["method"]
+        path = cast("str", scope["path"]).removeprefix("/v1/").rstrip("/")
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        client = (header(headers, b"user-agent") or "")[:100]
+        caller = await self._app.gateway.admission.admit(shown_by(scope, {}, client=client))
+        CALLER.set(caller)
+        handler, names = _route(method, path)
+        body: Json = {}
+        if method in {"POST", "PATCH"}:
+            body = await json_body(
+                scope,
+                receive,
+                max_bytes=self._settings.max_body_bytes,
+                max_depth=self._settings.max_depth,
+                may_be_empty=handler is not ChatDoor.completions,
+            )
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        thread = header(headers, b"x-toolgate-thread")
+        if thread is not None and len(thread) > _MOST_THREAD:
+            raise ArgumentError(
+                f"The header X-Toolgate-Thread has {len(thread):,} characters.",
+                allowed=f"Allowed: 1 to {_MOST_THREAD}.",
+            )
+        call = _Call(
+            caller=caller,
+            scope=scope,
+            receive=receive,
+            send=send,
+            names=names,
+            query=query,
+            body=body,
+            thread=unquote(thread) if thread else None,
+            events=(header(headers, b"x-toolgate-events") or "") in {"1", "true"},
+        )
+        await handler(self, call)
+
+    # Turns
+
+    async def completions(self, call: _Call) -> None:
+        """`POST chat/completions`."""
+        request, wanted = read_completion(
+            call.body, call.caller, thread=call.thread, events=call.events
+        )
+        await self._turn(call, request, wanted)
+
+    async def resume(self, call: _Call) -> None:
+        """`POST chat/resume`: take up the calls of a thread that waited for an approval."""
+        thread = _thread_of(call)
+        wanted = Wanted(
+            model="",
+            stream=call.body.get("stream") is True,
+            usage=json_object(call.body.get("stream_options")).get("include_usage") is True,
+            events=call.events,
+        )
+        request = TurnRequest(caller=call.caller, messages=(), thread=thread, resumes=True)
+        await self._turn(call, request, wanted)
+
+    async def _turn(self, call: _Call, request: TurnRequest, wanted: Wanted) -> None:
+        run = self._chat.start(request)
+        send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
+        async with _ending_with(call.receive, run):
+            if wanted.stream:
+                await self._streamed(send, run, wanted)
+            else:
+                await run.ended_event.wait()
+                if run.outcome is None:
+                    raise run.error or _ended(run)
+                await send_json(send, 200, completion(run.outcome, wanted, created=unix_now()))
+
+    async def _streamed(self, send: Send, run: Run, wanted: Wanted) -> None:
+        writer = _ChunkWriter(run, wanted)
+        await self._events_to(send, run, writer)
+
+    async def _events_to(
+        self, send: Send, run: Run, writer: "_ChunkWriter | ResponseWriter"
+    ) -> None:
+        """Write a stream; an error before anything was written is one with a status."""
+        heartbeat_s = self._app.settings.chat.heartbeat_s
+        stream = _Stream(send)
+        after = 0
+        while True:
+            if not await run.wait(after, within_s=heartbeat_s):
+                await stream.write(_ALIVE)
+                continue
+            data = b""
+            for number, event in run.since(after):
+                after = number
+                if "error" in event and not stream.has_begun and not data:
+                    raise run.error or _ended(run)
+                data += writer.event(event)
+            if data:
+                await stream.write(data)
+            if run.ended is not None and run.last <= after:
+                break
+        await stream.write(writer.end(), is_last=True)
+
+    async def responses(self, call: _Call) -> None:
+        """`POST responses`: the common part of OpenAI's Responses API."""
+        request, wanted = read_response(
+            call.body, call.caller, thread=call.thread, events=call.events
+        )
+        run = self._chat.start(request)
+        send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
+        writer = ResponseWriter(run, wanted, call.body, created=unix_now())
+        async with _ending_with(call.receive, run):
+            if wanted.stream:
+                await self._events_to(send, run, writer)
+                return
+            await run.ended_event.wait()
+            if run.outcome is None:
+                raise run.error or _ended(run)
+            await send_json(send, 200, writer.whole(run.outcome))
+
+    # Models
+
+    async def models(self, call: _Call) -> None:
+        """`GET models`."""
+        chat = self._app.chat
+        found = [] if chat is None else _model_list(chat)
+        await send_json(call.send, 200, {"object": "list", "data": found})
+
+    async def model(self, call: _Call) -> None:
+        """`GET models/NAME`."""
+        wanted = unquote("/".join(call.names))
+        for one in _model_list(self._chat):
+            if one["id"] == wanted:
+                await send_json(call.send, 200, one)
+                return
+        self._chat.models.name_of(wanted)
+
+    # Threads
+
+    async def history(self, call: _Call) -> None:
+        """`GET chat/history`: a page of a thread; takes `?limit=` and `?before=`."""
+        thread = _thread_of(call)
+        limit = _number(call.query, "limit", _PAGE, 1, _MOST_PAGE)
+        before = _number(call.query, "before", 0, 0, 2**31)
+        found = await self._chat.history(
+            call.caller, thread, limit=limit or _PAGE, before=before or None
+        )
+        if found is None:
+            found = {"thread_id": thread, "messages": [_system(NOTHING)], "has_more": False}
+        await send_json(call.send, 200, found)
+
+    async def forget(self, call: _Call) -> None:
+        """`DELETE chat/history`, or `PATCH`: forget what was said."""
+        thread = _thread_of(call)
+        known = await self._chat.clear(call.caller, thread)
+        text = FORGOTTEN if known else NOTHING
+        await send_json(call.send, 200, {"thread_id": thread, "messages": [_system(text)]})
+
+    # Runs
+
+    async def run(self, call: _Call) -> None:
+        """`GET runs/ID`: where a turn stands."""
+        run = self._run_of(call)
+        outcome = run.outcome
+        status = "running" if run.ended is None else (outcome.status if outcome else "failed")
+        body: Json = {"id": run.run_id, "thread_id": run.thread, "status": status, "last": run.last}
+        if outcome is not None:
+            body["response_metadata"] = outcome.metadata
+        await send_json(call.send, 200, body)
+
+    async def run_events(self, call: _Call) -> None:
+        """`GET runs/ID/events`: what happens in a turn, from `Last-Event-ID` or `?after=` on."""
+        run = self._run_of(call)
+        last_id = header(call.scope["headers"], b"last-event-id")
+        after = _number(
+            {**call.query, "after": last_id or call.query.get("after", "0")}, "after", 0, 0, 2**31
+        )
+        heartbeat_s = self._app.settings.chat.heartbeat_s
+        stream = _Stream(call.send)
+        async with _leaving_with(call.receive) as gone:
+            await stream.begin()
+            while not gone.is_set():
+                await run.wait(after, within_s=heartbeat_s)
+                data = b""
+                for number, event in run.since(after):
+                    after = number
+                    kind = next(iter(event))
+                    data += b"id: %d\nevent: %s\ndata: %s\n\n" % (
+                        number,
+                        kind.encode(),
+                        json_text.dumps(event[kind]),
+                    )
+                is_over = run.ended is not None and run.last <= after
+                await stream.write(data or (b"" if is_over else _ALIVE), is_last=is_over)
+                if is_over:
+                    return
+
+    async def cancel(self, call: _Call) -> None:
+        """`POST runs/ID/cancel`: end a turn; what was said so far is kept."""
+        run = self._run_of(call)
+        run.cancel()
+        await run.ended_event.wait()
+        await send_json(call.send, 200, {"id": run.run_id, "status": "cancelled"})
+
+    def _run_of(self, call: _Call) -> Run:
+        run = self._chat.runs.find(call.caller, call.names[0])
+        if run is None:
+            raise RefusedError(404, "not_found", "There is no run of this id.")
+        return run
+
+
+class _ChunkWriter:
+    """Writes the events of a turn as OpenAI's chunks."""
+
+    def __init__(self, run: Run, wanted: Wanted) -> None:
+        self._run = run
+        self._wanted = wanted
+        self._head: Json = {
+            "id": f"chatcmpl-{run.run_id}",
+            "object": "chat.completion.chunk",
+            "created": unix_now(),
+            "model": wanted.model,
+        }
+        if wanted.usage:
+            self._head["usage"] = None
+        self._has_begun = False
+        self._calls = 0
+
+    def event(self, event: Event) -> bytes:
+        """The bytes of an event; empty where it is not for this client."""
+        found = b""
+        if self._wanted.events and not _VISIBLE & event.keys():
+            kind = next(iter(event))
+            found += b"event: toolgate.%s\ndata: %s\n\n" % (
+                kind.encode(),
+                json_text.dumps(event[kind]),
+            )
+        if "stream" in event:
+            found += self._begin() + chunk(self._head, {"content": event["stream"]})
+        elif "call" in event:
+            call = {"index": self._calls, **event["call"]}
+            self._calls += 1
+            found += self._begin() + chunk(self._head, {"tool_calls": [call]})
+        elif "error" in event:
+            error = event["error"]
+            body = error_body(error["message"], error=self._run.error, code=error["code"])
+            found += b"data: " + json_text.dumps(body) + b"\n\n"
+        elif "completion" in event:
+            found += self._begin()
+            found += chunk(self._head, {}, event["completion"]["finish_reason"])
+        return found
+
+    def end(self) -> bytes:
+        """What stands at the end of the stream."""
+        outcome = self._run.outcome
+        usage = usage_json(outcome) if outcome is not None and self._wanted.usage else None
+        if usage is None:
+            return _DONE
+        last: Json = {**self._head, "choices": [], "usage": usage}
+        return b"data: " + json_text.dumps(last) + b"\n\n" + _DONE
+
+    def _begin(self) -> bytes:
+        if self._has_begun:
+            return b""
+        self._has_begun = True
+        return chunk(self._head, {"role": "assistant", "content": "", "refusal": None})
+
+
+@dataclass
+class _Stream:
+    """A response that is written piece by piece."""
+
+    send: Send
+    has_begun: bool = field(default=False)
+
+    async def begin(self) -> None:
+        """Send the headers."""
+        if not self.has_begun:
+            self.has_begun = True
+            await self.send(
+                {"type": "http.response.start", "status": 200, "headers": [*_STREAM_HEADERS]}
+            )
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        """Send a piece."""
+        await self.begin()
+        if data or is_last:
+            await self.send({"type": "http.response.body", "body": data, "more_body": not is_last})
+
+
+class _Watched:
+    """A `send` that knows whether an answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        self.has_begun = True
+        await self._send(message)
+
+
+@asynccontextmanager
+async def _ending_with(receive: Receive, run: Run) -> AsyncGenerator[None]:
+    """End the turn when its client leaves, or when the block is left before its end."""
+    try:
+        async with _leaving_with(receive, run.cancel):
+            yield
+    finally:
+        if run.ended is None:
+            run.cancel()
+
+
+@asynccontextmanager
+async def _leaving_with(
+    receive: Receive, then: Callable[[], None] | None = None
+) -> AsyncGenerator[anyio.Event]:
+    """Notice when the client leaves while the block runs."""
+    gone = anyio.Event()
+
+    async def look() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        if then is not None:
+            then()
+
+    # No task group: that would wrap what the block raises.
+    task = asyncio.create_task(look())
+    try:
+        yield gone
+    finally:
+        task.cancel()
+
+
+def _ended(run: Run) -> ThreadBusyError:
+    """The error for a turn that was ended from outside."""
+    return ThreadBusyError(
+        f"The turn {run.run_id} was ended before its answer was there.",
+        hint="Another turn of its thread took its place, or somebody cancelled it.",
+    )
+
+
+def _kind(status: int) -> str:
+    match status:
+        case 401:
+            return "authentication_error"
+        case 403:
+            return "permission_error"
+        case 429:
+            return "rate_limit_error"
+        case _:
+            return "invalid_request_error"
+
+
+def _system(text: str) -> Json:
+    return {"role": "system", "content": text}
+
+
+def _thread_of(call: _Call) -> str:
+    named = (
+        call.thread
+        or call.query.get("thread_id")
+        or call.query.get("thread")
+        or call.body.get("thread_id")
+        or json_object(call.body.get("metadata")).get("thread_id")
+    )
+    if not isinstance(named, str) or not named:
+        raise ArgumentError(
+            "No thread is named.", hint="Name it by the header X-Toolgate-Thread or ?thread_id=."
+        )
+    return named
+
+
+def _number(query: Mapping[str, str], name: str, otherwise: int, low: int, high: int) -> int:
+    text = query.get(name)
+    if text is None or text == "":
+        return otherwise
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        raise ArgumentError(f"{name!r} is {text[:40]!r}.", allowed=f"Allowed: {low} to {high}.")
+    return int(text)
+
+
+def _model_list(chat: Chat) -> list[Json]:
+    names: dict[str, None] = {}
+    for name, table in chat.models.tables.items():
+        names.setdefault(name)
+        for alias in table.aliases:
+            names.setdefault(alias)
+    return [{"id": name, "object": "model", "created": 0, "owned_by": "toolgate"} for name in names]
+
+
+_ROUTES: Mapping[tuple[str, str], _Handler] = {
+    ("POST", "chat/completions"): ChatDoor.completions,
+    ("POST", "chat/resume"): ChatDoor.resume,
+    ("POST", "responses"): ChatDoor.responses,
+    ("GET", "models"): ChatDoor.models,
+    ("GET", "models/*"): ChatDoor.model,
+    ("GET", "chat/history"): ChatDoor.history,
+    ("DELETE", "chat/history"): ChatDoor.forget,
+    ("PATCH", "chat/history"): ChatDoor.forget,
+    ("GET", "runs/*"): ChatDoor.run,
+    ("GET", "runs/*/events"): ChatDoor.run_events,
+    ("POST", "runs/*/cancel"): ChatDoor.cancel,
+}
+
+
+def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
+    parts = path.split("/")
+    names: tuple[str, ...] = ()
+    if parts[0] == "models" and len(parts) > 1:
+        names, parts = tuple(parts[1:]), ["models", "*"]  # names of models have slashes
+    elif parts[0] == "runs" and len(parts) > 1:
+        names, parts = (parts[1],), [parts[0], "*", *parts[2:]]
+    pattern = "/".join(parts)
+    handler = _ROUTES.get(("GET" if method == "HEAD" else method, pattern))
+    if handler is not None:
+        return handler, names
+    methods = sorted(known for known, its in _ROUTES if its == pattern)
+    if methods:
+        raise RefusedError(
+            405,
+            "method",
+            f"/v1/{path[:100]} does not take {method}.",
+            f"Use {' or '.join(methods)}.",
+        )
+    raise RefusedError(404, "not_found", f"There is nothing at {'/v1/' + path[:100]!r}.")

@@ -1,0 +1,279 @@
+"""OpenAI's chat API in JSON: requests read, answers and pieces written, errors in its shape.
+
+https://platform.openai.com/docs/api-reference/chat
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toolgate.base import json_text
+from toolgate.chat import Choices, Outcome, TurnRequest
+from toolgate.errors import (
+    ArgumentError,
+    ContextTooLongError,
+    ModelAuthError,
+    ModelError,
+    ModelRateError,
+    ModelRequestError,
+    ModelTimeoutError,
+    ThreadBusyError,
+    ToolgateError,
+    UnknownModelError,
+)
+from toolgate.models.llm import messages_from
+from toolgate.types import Caller, Json, json_array, json_object
+
+__all__ = [
+    "Wanted",
+    "chunk",
+    "completion",
+    "error_body",
+    "read_completion",
+    "status_of",
+    "tools_of",
+    "usage_json",
+]
+
+_OURS: Final = frozenset(
+    {
+        "messages",
+        "metadata",
+        "model",
+        "n",
+        "store",
+        "stream",
+        "stream_options",
+        "toolgate",
+        "tools",
+        "functions",
+        "function_call",
+    }
+)
+"""Members that are not passed on to the model."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_MOST_THREAD = 200
+_CHOICES = frozenset(Choices.__dataclass_fields__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """How an answer is to be given."""
+
+    model: str
+    """Name as the client wrote it."""
+
+    stream: bool = False
+    """Whether it comes in pieces."""
+
+    usage: bool = False
+    """Whether the last piece says what it cost."""
+
+    events: bool = False
+    """Whether what happens in the turn is told too."""
+
+
+def read_completion(
+    body: Json, caller: Caller, *, thread: str | None, events: bool
+) -> tuple[TurnRequest, Wanted]:
+    """The turn that a request asks for.
+
+    Args:
+        body: Of the request.
+        caller: Who asks.
+        thread: The thread of the header; None: none.
+        events: Whether a header asks for events.
+
+    Raises:
+        ArgumentError: It cannot be answered as it is.
+    """
+    messages = json_array(body.get("messages"))
+    if not messages:
+        raise ArgumentError(
+            "'messages' is missing or empty.", hint="Send at least one message of the user."
+        )
+    model: object = body.get("model", "")
+    if not isinstance(model, str):
+        raise ArgumentError("'model' is no text.", hint="Name a model of GET /v1/models.")
+    if body.get("n") not in {None, 1}:
+        raise ArgumentError("'n' is not 1.", hint="Send the request several times.")
+    if "functions" in body:
+        raise ArgumentError("'functions' is not supported.", hint="Use 'tools'.")
+    own = json_object(body.get("toolgate"))
+    named = thread if thread is not None else _thread_in(json_object(body.get("metadata")))
+    request = TurnRequest(
+        caller=caller,
+        messages=messages_from(messages),
+        thread=named,
+        tools=tools_of(body.get("tools")),
+        parameters={
+            name: value for name, value in body.items() if name not in _OURS and value is not None
+        },
+        choices=_choices(own, model),
+    )
+    options = json_object(body.get("stream_options"))
+    return request, Wanted(
+        model=model,
+        stream=_flag(body, "stream"),
+        usage=_flag(options, "include_usage"),
+        events=events or _flag(own, "events"),
+    )
+
+
+def _choices(own: Json, model: str) -> Json:
+    found = {name: value for name, value in own.items() if name != "events"}
+    unknown = sorted(found.keys() - _CHOICES)
+    if unknown:
+        raise ArgumentError(
+            f"'toolgate' has no member {unknown[0][:60]!r}.",
+            allowed=f"Allowed: events, {', '.join(sorted(_CHOICES))}.",
+        )
+    return {**found, "model": model} if model else found
+
+
+def _thread_in(metadata: Json) -> str | None:
+    found: object = metadata.get("thread_id")
+    if found is None:
+        return None
+    if not isinstance(found, str) or not 0 < len(found) <= _MOST_THREAD:
+        raise ArgumentError(
+            "'metadata.thread_id' is no name of a thread.",
+            allowed=f"Allowed: texts of 1 to {_MOST_THREAD} characters.",
+        )
+    return found
+
+
+def _flag(body: Json, name: str) -> bool:
+    value: object = body.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name!r} is {value!r:.40}.", allowed="Allowed: true, false.")
+    return value
+
+
+def tools_of(value: object) -> tuple[Json, ...]:
+    """The client's own tools.
+
+    Raises:
+        ArgumentError: One is no function.
+    """
+    if value is None:
+        return ()
+    found: list[Json] = []
+    several = json_array(value)
+    if value != several:
+        raise ArgumentError("'tools' is no list.")
+    for at, tool in enumerate(map(json_object, several)):
+        function = json_object(tool.get("function"))
+        name: object = function.get("name")
+        if tool.get("type") != "function" or not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ArgumentError(
+                f"'tools[{at}]' is no function with a name.",
+                allowed='Expected: {"type": "function", "function": {"name": …}}.',
+            )
+        found.append(tool)
+    return tuple(found)
+
+
+# Answers
+
+
+def completion(outcome: Outcome, wanted: Wanted, *, created: int) -> Json:
+    """A whole answer."""
+    message: Json = {"role": "assistant", "content": outcome.text or None, "refusal": None}
+    if outcome.calls:
+        message["tool_calls"] = list(outcome.calls)
+    elif not outcome.text:
+        message["content"] = ""
+    body: Json = {
+        "id": f"chatcmpl-{outcome.turn_id}",
+        "object": "chat.completion",
+        "created": created,
+        "model": wanted.model or outcome.model,
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "logprobs": None,
+                "finish_reason": outcome.finish_reason,
+            }
+        ],
+    }
+    usage = usage_json(outcome)
+    if usage is not None:
+        body["usage"] = usage
+    if wanted.events:
+        body["toolgate"] = {"run_id": outcome.turn_id, "response_metadata": outcome.metadata}
+    return body
+
+
+def usage_json(outcome: Outcome) -> Json | None:
+    """What it cost, all requests of the turn together; None: nobody knows."""
+    usage = outcome.usage
+    if not usage.total_tokens:
+        return None
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+def chunk(head: Mapping[str, Any], delta: Json, finish: str | None = None) -> bytes:
+    """One piece of a streamed answer, as an event."""
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return b"data: " + json_text.dumps({**head, "choices": [choice]}) + b"\n\n"
+
+
+# Errors
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error."""
+    match error:
+        case UnknownModelError():
+            return 503 if "No chat model is configured" in error.failed else 404
+        case ContextTooLongError() | ModelRequestError() | ArgumentError():
+            return 400
+        case ModelRateError():
+            return 429
+        case ModelTimeoutError():
+            return 504
+        case ModelAuthError() | ModelError():
+            return 502
+        case ThreadBusyError():
+            return 409
+        case _:
+            return 500
+
+
+_CODES: Mapping[type[Exception], tuple[str, str | None]] = {
+    UnknownModelError: ("invalid_request_error", "model_not_found"),
+    ContextTooLongError: ("invalid_request_error", "context_length_exceeded"),
+    ModelRateError: ("rate_limit_error", "rate_limit_exceeded"),
+    ArgumentError: ("invalid_request_error", None),
+    ModelRequestError: ("invalid_request_error", None),
+}
+
+
+def error_body(
+    message: str, *, error: Exception | None = None, kind: str = "", code: str | None = None
+) -> Json:
+    """An error in OpenAI's shape."""
+    found = next(
+        (pair for known, pair in _CODES.items() if isinstance(error, known)), ("api_error", None)
+    )
+    own = error.code if isinstance(error, ToolgateError) else None
+    return {
+        "error": {
+            "message": message,
+            "type": kind or found[0],
+            "param": None,
+            "code": code or found[1] or own,
+        }
+    }

@@ -1,0 +1,335 @@
+"""The common part of OpenAI's Responses API over the same turns.
+
+https://platform.openai.com/docs/api-reference/responses
+"""
+
+from typing import Any
+
+from toolgate.base import json_text
+from toolgate.chat import Event, Outcome, Run, TurnRequest
+from toolgate.errors import ArgumentError
+from toolgate.models.llm import Message, ToolCall, message_from
+from toolgate.server.openai.chat_json import Wanted, error_body, tools_of
+from toolgate.types import Caller, Json, json_array, json_object
+
+__all__ = ["ResponseWriter", "read_response"]
+
+_OURS = frozenset(
+    {
+        "conversation",
+        "include",
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "metadata",
+        "model",
+        "previous_response_id",
+        "reasoning",
+        "store",
+        "stream",
+        "stream_options",
+        "text",
+        "toolgate",
+        "tool_choice",
+        "tools",
+        "truncation",
+        "background",
+    }
+)
+
+
+def read_response(
+    body: Json, caller: Caller, *, thread: str | None, events: bool
+) -> tuple[TurnRequest, Wanted]:
+    """The turn that a request asks for.
+
+    Raises:
+        ArgumentError: It cannot be answered as it is.
+    """
+    for name in ("previous_response_id", "background"):
+        if body.get(name):
+            raise ArgumentError(
+                f"{name!r} is not supported.",
+                hint="Name a conversation with 'conversation' or the header X-Toolgate-Thread.",
+            )
+    model: object = body.get("model", "")
+    if not isinstance(model, str):
+        raise ArgumentError("'model' is no text.", hint="Name a model of GET /v1/models.")
+    messages = _input(body.get("input"))
+    instructions: object = body.get("instructions")
+    if isinstance(instructions, str) and instructions:
+        messages.insert(0, Message(role="system", content=instructions))
+    own = {key: one for key, one in json_object(body.get("toolgate")).items() if key != "events"}
+    conversation: object = body.get("conversation")
+    named = conversation if isinstance(conversation, str) else json_object(conversation).get("id")
+    named = thread or named or json_object(body.get("metadata")).get("thread_id")
+    parameters: Json = {
+        key: one for key, one in body.items() if key not in _OURS and one is not None
+    }
+    if body.get("max_output_tokens") is not None:
+        parameters["max_completion_tokens"] = body["max_output_tokens"]
+    if effort := json_object(body.get("reasoning")).get("effort"):
+        parameters["reasoning_effort"] = effort
+    if form := _format(json_object(json_object(body.get("text")).get("format"))):
+        parameters["response_format"] = form
+    choice: object = body.get("tool_choice")
+    if choice is not None:
+        name = json_object(choice).get("name")
+        parameters["tool_choice"] = (
+            {"type": "function", "function": {"name": name}} if name else choice
+        )
+    request = TurnRequest(
+        caller=caller,
+        messages=tuple(messages),
+        thread=named if isinstance(named, str) and named else None,
+        tools=tools_of([_tool(json_object(one)) for one in json_array(body.get("tools"))]),
+        parameters=parameters,
+        choices={**own, "model": model} if model else own,
+    )
+    return request, Wanted(
+        model=model,
+        stream=body.get("stream") is True,
+        events=events or json_object(body.get("toolgate")).get("events") is True,
+    )
+
+
+def _input(value: object) -> list[Message]:
+    if isinstance(value, str):
+        return [Message(role="user", content=value)]
+    items = json_array(value)
+    if not items:
+        raise ArgumentError("'input' is missing or empty.", hint="Send a text, or a list of items.")
+    found: list[Message] = []
+    for at, item in enumerate(map(json_object, items)):
+        match item.get("type", "message"):
+            case "message":
+                found.append(message_from({**item, "content": _content(item)}, f"input[{at}]"))
+            case "function_call":
+                call = ToolCall(
+                    call_id=str(item.get("call_id")),
+                    name=str(item.get("name")),
+                    arguments=str(item.get("arguments", "{}")),
+                )
+                found.append(Message(role="assistant", calls=(call,)))
+            case "function_call_output":
+                output: object = item.get("output", "")
+                text = output if isinstance(output, str) else json_text.dumps(output).decode()
+                found.append(Message(role="tool", content=text, call_id=str(item.get("call_id"))))
+            case "reasoning":
+                pass
+            case kind:
+                raise ArgumentError(
+                    f"'input[{at}]' has the type {kind!r:.60}.",
+                    allowed="Allowed: message, function_call, function_call_output.",
+                )
+    return found
+
+
+def _content(item: Json) -> object:
+    content: object = item.get("content")
+    several = json_array(content)
+    if not several:
+        return content
+    parts: list[Json] = []
+    for part in map(json_object, several):
+        match part.get("type"):
+            case "input_text" | "output_text":
+                parts.append({"type": "text", "text": part.get("text", "")})
+            case "input_image":
+                parts.append({"type": "image_url", "image_url": {"url": part.get("image_url")}})
+            case _:
+                parts.append(part)
+    return parts
+
+
+def _tool(tool: Json) -> Json:
+    if tool.get("type") != "function" or "function" in tool:
+        return tool
+    function = {key: one for key, one in tool.items() if key != "type"}
+    return {"type": "function", "function": function}
+
+
+def _format(form: Json) -> Json | None:
+    if not form or form.get("type") == "text":
+        return None
+    if form.get("type") != "json_schema":
+        return form
+    return {
+        "type": "json_schema",
+        "json_schema": {key: one for key, one in form.items() if key != "type"},
+    }
+
+
+class ResponseWriter:
+    """Writes a turn as a response, whole or event by event."""
+
+    def __init__(self, run: Run, wanted: Wanted, body: Json, *, created: int) -> None:
+        self._run = run
+        self._wanted = wanted
+        self._body = body
+        self._created = created
+        self._number = 0
+        self._text = ""
+        self._has_text = False
+        self._calls: list[Json] = []
+        self._has_begun = False
+
+    def whole(self, outcome: Outcome) -> Json:
+        """The response at once."""
+        status = (
+            "incomplete" if outcome.finish_reason in {"length", "content_filter"} else "completed"
+        )
+        output: list[Json] = []
+        if outcome.text or not outcome.calls:
+            output.append(self._message(outcome.text, "completed"))
+        output += [_call_item(call) for call in outcome.calls]
+        found = self._response(status, output)
+        if status == "incomplete":
+            reason = "max_output_tokens" if outcome.finish_reason == "length" else "content_filter"
+            found["incomplete_details"] = {"reason": reason}
+        usage = outcome.usage
+        found["usage"] = {
+            "input_tokens": usage.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "output_tokens": usage.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+            "total_tokens": usage.total_tokens,
+        }
+        if self._wanted.events:
+            found["metadata"] = {**found["metadata"], "run_id": outcome.turn_id}
+        return found
+
+    def event(self, event: Event) -> bytes:
+        """The bytes of an event of the turn."""
+        if "stream" in event:
+            return self._begin() + self._delta(str(event["stream"]))
+        if "call" in event:
+            return self._begin() + self._close_text() + self._call(event["call"])
+        if "completion" in event:
+            return self._begin() + self._close_text()
+        if "error" in event:
+            error = event["error"]
+            body = error_body(error["message"], error=self._run.error, code=error["code"])["error"]
+            failed = {**self._response("failed", []), "error": body}
+            return self._say("response.failed", response=failed)
+        return b""
+
+    def end(self) -> bytes:
+        """What stands at the end of the stream."""
+        outcome = self._run.outcome
+        if outcome is None:
+            return b""
+        whole = self.whole(outcome)
+        kind = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
+        return self._say(kind, response=whole)
+
+    def _begin(self) -> bytes:
+        if self._has_begun:
+            return b""
+        self._has_begun = True
+        response = self._response("in_progress", [])
+        return self._say("response.created", response=response) + self._say(
+            "response.in_progress", response=response
+        )
+
+    def _delta(self, text: str) -> bytes:
+        found = b""
+        place: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
+        if not self._has_text:
+            self._has_text = True
+            item: Json = {**self._message("", "in_progress"), "content": []}
+            found += self._say("response.output_item.added", output_index=0, item=item)
+            part: Json = {"type": "output_text", "text": "", "annotations": []}
+            found += self._say("response.content_part.added", **place, part=part)
+        self._text += text
+        return found + self._say("response.output_text.delta", **place, delta=text, logprobs=[])
+
+    def _close_text(self) -> bytes:
+        if not self._has_text or self._item_id == "":
+            return b""
+        place: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
+        part: Json = {"type": "output_text", "text": self._text, "annotations": []}
+        found = self._say("response.output_text.done", **place, text=self._text, logprobs=[])
+        found += self._say("response.content_part.done", **place, part=part)
+        item = self._message(self._text, "completed")
+        found += self._say("response.output_item.done", output_index=0, item=item)
+        self._has_text = False
+        return found
+
+    def _call(self, call: Json) -> bytes:
+        item = _call_item(call)
+        self._calls.append(item)
+        index = len(self._calls) - 1 + bool(self._text)
+        place: Json = {"item_id": item["id"], "output_index": index}
+        begun = {**item, "arguments": "", "status": "in_progress"}
+        found = self._say("response.output_item.added", output_index=index, item=begun)
+        found += self._say(
+            "response.function_call_arguments.delta", **place, delta=item["arguments"]
+        )
+        found += self._say(
+            "response.function_call_arguments.done",
+            **place,
+            name=item["name"],
+            arguments=item["arguments"],
+        )
+        return found + self._say("response.output_item.done", output_index=index, item=item)
+
+    @property
+    def _item_id(self) -> str:
+        return f"msg_{self._run.run_id}"
+
+    def _message(self, text: str, status: str) -> Json:
+        part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {
+            "id": self._item_id,
+            "type": "message",
+            "role": "assistant",
+            "status": status,
+            "content": [part],
+        }
+
+    def _response(self, status: str, output: list[Json]) -> Json:
+        body = self._body
+        return {
+            "id": f"resp_{self._run.run_id}",
+            "object": "response",
+            "created_at": self._created,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": body.get("instructions"),
+            "max_output_tokens": body.get("max_output_tokens"),
+            "model": self._wanted.model,
+            "output": output,
+            "parallel_tool_calls": body.get("parallel_tool_calls", True),
+            "previous_response_id": None,
+            "reasoning": {"effort": None, "summary": None},
+            "store": False,
+            "temperature": body.get("temperature"),
+            "text": body.get("text") or {"format": {"type": "text"}},
+            "tool_choice": body.get("tool_choice", "auto"),
+            "tools": body.get("tools") or [],
+            "top_p": body.get("top_p"),
+            "truncation": "disabled",
+            "usage": None,
+            "metadata": json_object(body.get("metadata")),
+        }
+
+    def _say(self, kind: str, **members: Any) -> bytes:
+        number = self._number
+        self._number += 1
+        data = json_text.dumps({"type": kind, **members, "sequence_number": number})
+        return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+
+
+def _call_item(call: Json) -> Json:
+    function = json_object(call.get("function"))
+    return {
+        "id": f"fc_{call['id']}",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call["id"],
+        "name": function.get("name"),
+        "arguments": function.get("arguments"),
+    }

@@ -1,0 +1,414 @@
+"""`POST /catalog/search`: the tool search for other gateways, over the tools that they send.
+
+Off unless `[catalog_search]` names tokens. A token belongs to a project; indexes of lists are kept
+for the next request of that project and are never used for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol, cast
+
+import anyio
+
+from toolgate.app.app import App
+from toolgate.base.ids import new_id, utc_now
+from toolgate.base.json_text import dumps
+from toolgate.base.logs import REQUEST_ID
+from toolgate.errors import ArgumentError, ToolgateError
+from toolgate.search import SearchableTool, SearchRequest, answer_body, end, tools_of
+from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.json_body import RefusedError, json_body
+from toolgate.server.asgi.json_parser import BadMessageError
+from toolgate.server.asgi.messages import (
+    DisconnectedError,
+    Receive,
+    Scope,
+    Send,
+    TooLargeError,
+    draining,
+    send_json,
+    with_header,
+)
+from toolgate.types import AuditRecord, Json, json_array
+
+if TYPE_CHECKING:
+    from toolgate.app.search_factory import Strategies
+    from toolgate.search import SearchStrategy
+    from toolgate.settings import CatalogSearchSettings
+
+__all__ = ["CatalogSearch"]
+
+log = logging.getLogger(__name__)
+
+_MOST_RESULTS = 100
+_BYTES_PER_TOOL = 4_096
+"""What an index needs for a tool beside its text, roughly; measured with `hybrid`."""
+_BYTES_PER_BYTE = 6
+"""What it needs for a byte of its text, roughly."""
+
+
+class Refuse(Protocol):
+    """Answers with an error in the form of the REST door."""
+
+    def __call__(
+        self,
+        send: Send,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        retryable: bool = False,
+    ) -> Awaitable[None]:
+        """Answer."""
+        ...
+
+
+class CatalogSearch:
+    """Answers `POST /catalog/search`."""
+
+    def __init__(self, app: App, *, refuse: Refuse) -> None:
+        self._app = app
+        self._refuse = refuse
+        self._tokens = _Tokens({})
+        self._lists = _Lists()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        table = self._app.settings.catalog_search
+        try:
+            status, body = 200, await self._answer(scope, receive, table)
+        except DisconnectedError:
+            return
+        except RefusedError as error:
+            # Its body may not have been read.
+            whole = draining(_with_challenge(send, error.status), scope, receive)
+            await self._refuse(whole, error.status, error.code, error.message, hint=error.hint)
+        except TooLargeError:
+            message = (
+                f"The request body is larger than {table.max_body_bytes} bytes"
+                " (setting catalog_search.max_body_bytes)."
+            )
+            closing = with_header(send, b"connection", b"close")
+            await self._refuse(draining(closing, scope, receive), 413, "too_large", message)
+        except BadMessageError as error:
+            await self._refuse(send, 400, "bad_request", error.message)
+        except ArgumentError as error:
+            message = " ".join(part for part in (error.failed, error.allowed) if part)
+            await self._refuse(send, 400, error.code, message, hint=error.hint)
+        except ToolgateError as error:
+            log.exception("catalog search failed")
+            message = "The search does not work here; the log of the gateway says more."
+            await self._refuse(send, 503, error.code, message, retryable=True)
+        else:
+            await send_json(send, status, body)
+
+    async def aclose(self) -> None:
+        """End all kept indexes."""
+        await self._lists.clear()
+
+    async def _answer(self, scope: Scope, receive: Receive, table: CatalogSearchSettings) -> Json:
+        began = perf_counter()
+        if not table.tokens:
+            raise RefusedError(
+                404,
+                "not_found",
+                "This gateway does not search for others.",
+                "Its operator can name tokens under [catalog_search].",
+            )
+        if scope["method"] != "POST":
+            raise RefusedError(
+                405, "method", f"/catalog/search does not take {scope['method']}.", "Use POST."
+            )
+        project = self._project_of(header(scope["headers"], b"authorization"), table)
+        body = await json_body(
+            scope,
+            receive,
+            max_bytes=table.max_body_bytes,
+            max_depth=self._app.settings.serve.max_depth,
+        )
+        wanted = _read(body, project, table.max_tools, self._app.settings.discovery.max_results)
+        strategies = self._app.searching.strategies
+        async with self._lists.of(project, body["tools"], strategies, table) as found:
+            answer = await found.strategy.search(wanted)
+            shown = answer_body(answer, found.tools)
+        self._record(project, wanted, len(found.tools), len(answer.hits), began)
+        return shown
+
+    def _project_of(self, authorization: str | None, table: CatalogSearchSettings) -> str:
+        if self._tokens.table is not table.tokens:
+            self._tokens = _Tokens(table.tokens)
+        scheme, _, token = (authorization or "").strip().partition(" ")
+        if not token or scheme.lower() != "bearer":
+            raise RefusedError(
+                401,
+                "access",
+                "The request has no bearer token.",
+                "Send the header: Authorization: Bearer TOKEN.",
+            )
+        project = self._tokens.project_of(token.strip())
+        if project is None:
+            raise RefusedError(
+                401, "access", "The bearer token is not known here.", "Ask the operator for one."
+            )
+        return project
+
+    def _record(
+        self, project: str, wanted: SearchRequest, tools: int, hits: int, began: float
+    ) -> None:
+        """Write into the audit that somebody searched; never over which tools."""
+        keeps = self._app.settings.audit.keep_queries
+        record = AuditRecord(
+            record_id=new_id(),
+            at=utc_now(),
+            action="catalog_search",
+            caller_id=f"catalog:{project}"[:200],
+            request_id=REQUEST_ID.get(),
+            query="\n".join(wanted.queries)[:2_000] if keeps else None,
+            duration_ms=round((perf_counter() - began) * 1000, 3),
+            detail={"project": project, "tools": tools, "hits": hits},
+        )
+        self._app.recorder.record(record)
+
+
+# What came
+
+
+def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchRequest:
+    """The search that a body asks for, after a check of all that is read of it.
+
+    The same is written down in `catalog_search.schema.json`; members that it does not know are
+    ignored.
+    """
+    queries = json_array(body.get("query"))
+    if not queries or not all(isinstance(query, str) for query in queries):
+        raise _misfit("query", body.get("query"), "an array of one string or more")
+    context = body.get("context")
+    if not isinstance(context, str | None):
+        raise _misfit("context", context, "a string")
+    limit = body.get("maxResults")
+    if limit is not None and not (_is_whole(limit) and 1 <= limit <= _MOST_RESULTS):
+        raise _misfit("maxResults", limit, f"a whole number from 1 to {_MOST_RESULTS}")
+    version = body.get("version")
+    if version is not None and not (_is_whole(version) and version >= 1):
+        raise _misfit("version", version, "a whole number from 1 on")
+    _check_tools(body.get("tools"), max_tools)
+    given = body.get("projectId")
+    if not isinstance(given, str | None):
+        raise _misfit("projectId", given, "a string")
+    if given and not hmac.compare_digest(given.encode(errors="replace"), project.encode()):
+        raise RefusedError(
+            403,
+            "forbidden",
+            "The bearer token belongs to another project than projectId.",
+            "Leave projectId out, or use the token of that project.",
+        )
+    return SearchRequest(
+        queries=tuple(queries),
+        context=context or "",
+        limit=int(limit) if limit is not None else max_results,
+        project_id=project,
+    )
+
+
+def _check_tools(tools: object, max_tools: int) -> None:
+    if not isinstance(tools, list):
+        raise _misfit("tools", tools, "an array of objects")
+    if len(cast("list[object]", tools)) > max_tools:
+        raise RefusedError(
+            413,
+            "too_large",
+            f"The request has {len(cast('list[object]', tools))} tools; at most {max_tools} are "
+            "searched here (setting catalog_search.max_tools).",
+            "Send fewer, the likely ones.",
+        )
+    for number, tool in enumerate(cast("list[object]", tools)):
+        if not isinstance(tool, dict):
+            raise _misfit(f"tools[{number}]", tool, "an object")
+        members = cast("Json", tool)
+        for name in ("toolKey", "toolName", "serverName"):
+            value = members.get(name)
+            if not isinstance(value, str) or (name == "toolKey" and not value):
+                raise _misfit(f"tools[{number}].{name}", value, "a string")
+        if not isinstance(members.get("description"), str | None):
+            raise _misfit(f"tools[{number}].description", members["description"], "a string")
+
+
+def _is_whole(value: object) -> bool:
+    """JSON Schema counts 3.0 as a whole number."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def _misfit(name: str, value: object, allowed: str) -> ArgumentError:
+    came = "nothing" if value is None else dumps(value)[:60].decode(errors="ignore")
+    return ArgumentError(
+        f"Member {name!r} does not fit: {came} came.",
+        allowed=f"It is {allowed}.",
+        hint="The schema is in docs/cloud-search.md.",
+    )
+
+
+def _with_challenge(send: Send, status: int) -> Send:
+    if status == 401:
+        return with_header(send, b"www-authenticate", b'Bearer realm="toolgate"')
+    return with_header(send, b"allow", b"POST") if status == 405 else send
+
+
+# Whose it is
+
+
+class _Tokens:
+    """Projects by the hashes of their tokens."""
+
+    def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
+        self.table = table
+        """What the settings say."""
+        self._known = [
+            (_hash_of(token), project) for project, tokens in table.items() for token in tokens
+        ]
+
+    def project_of(self, token: str) -> str | None:
+        """The project of a token; takes as long for a wrong one as for a right one."""
+        shown = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        found = None
+        for known, project in self._known:
+            if hmac.compare_digest(known, shown):
+                found = project
+        return found
+
+
+def _hash_of(token: str) -> bytes:
+    """The hash of a token as the settings have it: in the clear, or hashed already."""
+    scheme, colon, digits = token.partition(":")
+    if colon and scheme == "sha256":
+        return bytes.fromhex(digits)
+    return hashlib.sha256(token.encode()).digest()
+
+
+# Indexes
+
+
+@dataclass(eq=False)
+class _Indexed:
+    """The index of one list of tools."""
+
+    strategy: SearchStrategy
+    tools: Mapping[str, SearchableTool]
+    size_bytes: int
+    users: int = 0
+    is_kept: bool = True
+
+
+class _Lists:
+    """Indexes of the lists that were sent last, within bounds in number and bytes."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, bytes], _Indexed] = OrderedDict()
+        self._strategies: Strategies | None = None
+        self._locks: dict[tuple[str, bytes], asyncio.Lock] = {}
+        self._building = anyio.Semaphore(2)
+
+    @asynccontextmanager
+    async def of(
+        self,
+        project: str,
+        tools: Sequence[object],
+        strategies: Strategies,
+        table: CatalogSearchSettings,
+    ) -> AsyncGenerator[_Indexed]:
+        """The index of a list of a project, built if the same list is not there yet."""
+        if self._strategies is not strategies:
+            # Other settings: what was built before may search in another way.
+            await self.clear()
+            self._strategies = strategies
+        plan = dumps([table.strategy, table.selector])
+        key, size = await anyio.to_thread.run_sync(_key_of, project, plan, tools)
+        found = await self._built(key, size, tools, strategies, table)
+        found.users += 1
+        try:
+            yield found
+        finally:
+            found.users -= 1
+            if not found.is_kept and not found.users:
+                await end(found.strategy)
+
+    async def clear(self) -> None:
+        """Forget all."""
+        while self._kept:
+            await self._drop_oldest()
+
+    async def _built(
+        self,
+        key: tuple[str, bytes],
+        size_bytes: int,
+        tools: Sequence[object],
+        strategies: Strategies,
+        table: CatalogSearchSettings,
+    ) -> _Indexed:
+        # Held by name while it is used, so that two requests with a new list build it once.
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                if (known := self._kept.get(key)) is not None:
+                    self._kept.move_to_end(key)
+                    return known
+                async with self._building:
+                    strategy = strategies.make(
+                        table.strategy, selector=table.selector, setting="catalog_search.strategy"
+                    )
+                    try:
+                        listed = await anyio.to_thread.run_sync(tools_of, {"tools": tools})
+                        await strategy.update(listed)
+                    except BaseException:
+                        with anyio.CancelScope(shield=True):
+                            await end(strategy)
+                        raise
+                found = _Indexed(strategy, {tool.key: tool for tool in listed}, size_bytes)
+                if self._strategies is strategies:
+                    await self._keep(key, found, table)
+                else:
+                    found.is_kept = False  # the settings changed meanwhile
+                return found
+        finally:
+            if not lock.locked():
+                self._locks.pop(key, None)
+
+    async def _keep(
+        self, key: tuple[str, bytes], found: _Indexed, table: CatalogSearchSettings
+    ) -> None:
+        most_bytes = table.kept_mb * 2**20
+        if found.size_bytes > most_bytes:
+            found.is_kept = False  # too large to be kept, so it ends with its request
+            return
+        self._kept[key] = found
+        while len(self._kept) > table.kept_lists or self._size_bytes() > most_bytes:
+            await self._drop_oldest()
+
+    def _size_bytes(self) -> int:
+        return sum(found.size_bytes for found in self._kept.values())
+
+    async def _drop_oldest(self) -> None:
+        _, found = self._kept.popitem(last=False)
+        found.is_kept = False
+        if not found.users:
+            await end(found.strategy)
+
+
+def _key_of(project: str, plan: bytes, tools: Sequence[object]) -> tuple[tuple[str, bytes], int]:
+    """What tells a list from others, and about how much memory its index takes."""
+    names = ("toolKey", "toolName", "serverName", "description")
+    read = dumps([[cast("Json", tool).get(name) or "" for name in names] for tool in tools])
+    digest = hashlib.sha256(plan + b"\0" + read).digest()
+    size = len(read) * _BYTES_PER_BYTE + len(json_array(tools)) * _BYTES_PER_TOOL
+    return (project, digest), size

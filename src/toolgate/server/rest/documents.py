@@ -1,0 +1,283 @@
+"""Documents in the REST door: asking them, and looking after collections."""
+
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, cast
+
+import anyio
+
+from toolgate.documents import (
+    Collection,
+    NewDocument,
+    RetrieveRequest,
+    Said,
+    convert,
+    search_type_of,
+)
+from toolgate.errors import ArgumentError, DocumentError
+from toolgate.gateway.gateway import Gateway
+from toolgate.types import Caller, Json, json_array, json_object
+
+__all__ = ["DOCUMENTS", "read_retrieve"]
+
+Answer = Callable[[Gateway, Caller, tuple[str, ...], Json], Awaitable[tuple[int, object]]]
+
+
+async def _retrieve(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
+    """`POST retrieve`: passages that answer a question."""
+    found = await gateway.retrieve(caller, read_retrieve(body))
+    return 200, {
+        **found.shown(),
+        "text": found.injected,
+        "for_user": found.for_user or None,
+        "took_ms": dict(found.took_ms),
+    }
+
+
+def read_retrieve(body: Json) -> RetrieveRequest:
+    """The question of a body.
+
+    Raises:
+        ArgumentError: A member is unknown, missing or wrong.
+    """
+    given = _read(
+        body,
+        question=str,
+        history=list,
+        collections=list,
+        top_k=int,
+        search_type=str,
+        score_threshold=float,
+        fetch_k=int,
+        lambda_mult=float,
+        rephrase=bool,
+        grade=bool,
+    )
+    if "question" not in given:
+        raise ArgumentError("Member 'question' is missing.", allowed="It is a text.")
+    search_type = given.get("search_type")
+    return RetrieveRequest(
+        question=given["question"],
+        history=tuple(_said(each) for each in given.get("history", ())),
+        collections=tuple(_text(each, "collections") for each in given.get("collections", ())),
+        top_k=given.get("top_k"),
+        search_type=None if search_type is None else search_type_of(search_type),
+        score_threshold=given.get("score_threshold"),
+        fetch_k=given.get("fetch_k"),
+        lambda_mult=given.get("lambda_mult"),
+        rephrase=given.get("rephrase"),
+        grade=given.get("grade"),
+    )
+
+
+async def _collections(
+    gateway: Gateway, caller: Caller, _names: tuple[str, ...], _body: Json
+) -> Any:
+    """`GET collections`: those that the caller may ask."""
+    found = await gateway.documents.collections(caller)
+    return 200, {"collections": [_shown(each) for each in found]}
+
+
+async def _save(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
+    """`POST collections`: make one, or change alias and description of one."""
+    given = _read(body, name=str, alias=str, description=str, model=str, metric=str, place=str)
+    if "name" not in given:
+        raise ArgumentError("Member 'name' is missing.", allowed="It is a text.")
+    made = await gateway.documents.make(caller, given.pop("name"), **given)
+    return 201, _shown(made)
+
+
+async def _delete(gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
+    """`DELETE collections/NAME`."""
+    return 200, _shown(await gateway.documents.delete(caller, names[0]))
+
+
+async def _reindex(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
+    """`POST collections/NAME/reindex`: vectors anew, also of another model, metric or place."""
+    given = _read(body, model=str, metric=str, place=str)
+    return 200, _shown(await gateway.documents.reindex(caller, names[0], **given))
+
+
+async def _settle(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
+    """`POST collections/NAME/settle`: prepare for being searched after much was added."""
+    _read(body)
+    await gateway.documents.settle(caller, names[0])
+    return 200, {"name": names[0]}
+
+
+async def _documents(gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
+    """`GET collections/NAME/documents`."""
+    return 200, {
+        "documents": [
+            {
+                "document_id": row.document_id,
+                "source": row.source,
+                "origin": row.origin,
+                "title": row.title,
+                "media_type": row.media_type,
+                "sha256": row.content_hash,
+                "is_current": is_current,
+                "size_bytes": row.size_bytes,
+                "passages": row.passages,
+                "added_at": row.added_at,
+            }
+            for row, is_current in await gateway.documents.documents(caller, names[0])
+        ]
+    }
+
+
+async def _add(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
+    """`POST collections/NAME/documents`: take one in, as `text` or as a file in `content`."""
+    given = _read(
+        body,
+        source=str,
+        origin=str,
+        title=str,
+        text=str,
+        content=str,
+        media_type=str,
+        sha256=str,
+        size_bytes=int,
+        has_pages=bool,
+    )
+    if "source" not in given or ("text" in given) == ("content" in given):
+        raise ArgumentError(
+            "A document needs a source, and a text or the content of a file.",
+            allowed='Allowed: {"source": PATH, "text": MARKDOWN}, or "content" in base64.',
+        )
+    if "content" in given:
+        document = await _converted(gateway, given)
+    else:
+        text: str = given["text"]
+        document = NewDocument(
+            source=given["source"],
+            origin=given.get("origin", ""),
+            title=given.get("title", ""),
+            text=text,
+            media_type=given.get("media_type", "text/markdown"),
+            sha256=given.get("sha256") or _hash(text.encode("utf-8", "surrogatepass")),
+            size_bytes=given.get("size_bytes", len(text)),
+            has_pages=given.get("has_pages", False),
+        )
+    added = await gateway.documents.add(caller, names[0], document)
+    return 200 if added.status == "unchanged" else 201, {
+        "source": added.source,
+        "status": added.status,
+        "passages": added.passages,
+    }
+
+
+async def _converted(gateway: Gateway, given: Json) -> NewDocument:
+    """A file as a document."""
+    settings = gateway.settings.documents
+    try:
+        data = base64.b64decode(given["content"], validate=True)
+    except ValueError as error:
+        raise ArgumentError("Member 'content' is not base64.", allowed="It is a file.") from error
+    if len(data) > settings.max_file_mb * 2**20:
+        raise DocumentError(
+            f"{given['source']} has {len(data) / 2**20:.0f} MB.",
+            allowed=f"Allowed: {settings.max_file_mb} MB (setting documents.max_file_mb).",
+            hint="Split it, or raise the limit.",
+        )
+    with anyio.fail_after(settings.convert_timeout_s):
+        found = await anyio.to_thread.run_sync(
+            lambda: convert(
+                given["source"],
+                data,
+                media_type=given.get("media_type", ""),
+                max_bytes=settings.max_text_mb * 2**20,
+            ),
+            abandon_on_cancel=True,
+        )
+    return NewDocument(
+        source=given["source"],
+        origin=given.get("origin", ""),
+        title=given.get("title") or found.title,
+        text=found.text,
+        media_type=found.media_type,
+        sha256=_hash(data),
+        size_bytes=len(data),
+        has_pages=found.has_pages,
+    )
+
+
+async def _remove(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
+    """`POST collections/NAME/remove`: documents by `sources`, `origins` or `documents` (ids)."""
+    given = _read(body, sources=list, origins=list, documents=list)
+    wanted = {key: [_text(each, key) for each in values] for key, values in given.items()}
+    gone = await gateway.documents.remove(caller, names[0], **wanted)
+    return 200, {"removed": [row.source for row in gone]}
+
+
+def _shown(each: Collection) -> Json:
+    return {
+        "name": each.name,
+        "alias": each.alias,
+        "description": each.description,
+        "model": each.model,
+        "metric": each.metric,
+        "place": each.place,
+        "documents": each.documents,
+        "passages": each.passages,
+        "updated_at": each.updated_at or None,
+        "problem": each.problem or None,
+    }
+
+
+def _said(value: object) -> Said:
+    entry = json_object(value)
+    role, text = entry.get("role"), entry.get("content")
+    if role not in {"user", "assistant"} or not isinstance(text, str):
+        raise ArgumentError(
+            "An entry of 'history' is none.",
+            allowed='Allowed: {"role": "user" or "assistant", "content": TEXT}.',
+        )
+    return Said(role=cast('Literal["user", "assistant"]', role), text=text)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"Member {name!r} must be a list of texts.")
+    return value
+
+
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _read(body: Json, **members: type) -> Json:
+    """The members that are there, after a check of all."""
+    unknown = sorted(body.keys() - members.keys())
+    if unknown:
+        raise ArgumentError(
+            f"Unknown member {unknown[0]!r:.60}.",
+            allowed=f"Allowed: {', '.join(members)}." if members else "No member is allowed here.",
+        )
+    found: Json = {name: value for name, value in body.items() if value is not None}
+    for name, value in found.items():
+        kind = members[name]
+        fits = isinstance(value, (int, float) if kind is float else kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            raise ArgumentError(f"Member {name!r} must be {_WORDS.get(kind, 'a list')}.")
+        if kind is list:
+            found[name] = json_array(value)
+    return found
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+DOCUMENTS: dict[tuple[str, str], Answer] = {
+    ("POST", "retrieve"): _retrieve,
+    ("GET", "collections"): _collections,
+    ("POST", "collections"): _save,
+    ("DELETE", "collections/*"): _delete,
+    ("POST", "collections/*/reindex"): _reindex,
+    ("POST", "collections/*/settle"): _settle,
+    ("GET", "collections/*/documents"): _documents,
+    ("POST", "collections/*/documents"): _add,
+    ("POST", "collections/*/remove"): _remove,
+}
+"""What answers, by method and path."""

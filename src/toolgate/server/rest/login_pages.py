@@ -1,0 +1,153 @@
+"""What a browser sees of a login at a server: the page that it begins with, and its end.
+
+Whoever opens an address that was made for somebody else must not log in for them: the page asks
+who sits there, and the answer of the authorization server is taken only from the same browser.
+"""
+
+import html
+import secrets
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from toolgate.errors import CredentialError, ToolgateError
+from toolgate.security.access import Admission, Shown
+from toolgate.security.credentials import (
+    CALLBACK,
+    DOCUMENT,
+    LOGIN_COOKIE,
+    PAGE,
+    Logins,
+    is_browser_mark,
+    shown_subject,
+)
+from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.messages import (
+    DisconnectedError,
+    Receive,
+    Scope,
+    Send,
+    TooLargeError,
+    read_body,
+    send_json,
+)
+from toolgate.types import Caller
+
+__all__ = ["LoginPages"]
+
+_MOST_BYTES = 64 * 2**10
+
+
+class LoginPages:
+    """Answers what lies under `/oauth/`."""
+
+    def __init__(self, logins: Logins, admission: Admission) -> None:
+        self._logins = logins
+        self._admission = admission
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        path: str = scope["path"]
+        try:
+            if path == DOCUMENT and (found := self._logins.document()) is not None:
+                await send_json(send, 200, found)
+            elif path == CALLBACK and scope["method"] == "GET":
+                await self._end(scope, send)
+            elif path.startswith(PAGE) and scope["method"] in {"GET", "POST"}:
+                await self._begin(scope, receive, send, path.removeprefix(PAGE))
+            else:
+                await _page(send, 404, "Nothing here", "There is nothing at this address.")
+        except CredentialError as error:
+            await _page(send, 401, "Not you", str(error))
+        except ToolgateError as error:
+            await _page(send, 400, "This did not work", str(error))
+        except TooLargeError:
+            await _page(send, 413, "Too much", "Nothing here takes so much.")
+        except DisconnectedError:
+            return
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send, ticket: str) -> None:
+        page = self._logins.page(ticket)
+        if scope["method"] == "GET" and self._admission.required:
+            await _page(
+                send,
+                200,
+                f"Log in at {page.server}",
+                f"Toolgate is to use the server {page.server} for {shown_subject(page.subject)}."
+                " Show that this is you: the token with which you use Toolgate.",
+                form=f"{scope.get('root_path', '')}/console/logins/begin?"
+                + urlencode({"ticket": ticket}),
+            )
+            return
+        caller = Caller()
+        if self._admission.required:
+            body = await read_body(scope, receive, max_bytes=_MOST_BYTES)
+            token = dict(parse_qsl(body.decode("latin-1"))).get("token", "")
+            peer = scope.get("client")
+            caller = await self._admission.admit(
+                Shown(authorization=f"Bearer {token}", address=str(peer[0]) if peer else "")
+            )
+        browser = _browser_of(scope) or secrets.token_urlsafe(32)
+        begun = await self._logins.begin_at(caller, page, browser=browser)
+        is_safe = self._logins.base.startswith("https://")
+        cookie = (
+            f"{LOGIN_COOKIE}={browser}; HttpOnly; SameSite=Lax; Path=/; Max-Age=3600"
+            f"{'; Secure' if is_safe else ''}"
+        )
+        await _send(
+            send,
+            303,
+            b"",
+            {"location": begun.url, "set-cookie": cookie},
+        )
+
+    async def _end(self, scope: Scope, send: Send) -> None:
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        view = await self._logins.finish(
+            state=query.get("state", ""),
+            code=query.get("code", ""),
+            error=query.get("error", ""),
+            iss=query.get("iss"),
+            browser=_browser_of(scope),
+        )
+        await _page(
+            send,
+            200,
+            f"Logged in at {view.server}",
+            f"Toolgate can use {view.server} for {shown_subject(view.subject)} now."
+            " You can close this window.",
+        )
+
+
+def _browser_of(scope: Scope) -> str:
+    """What only this browser knows, from its cookie; empty: nothing yet."""
+    try:
+        found = SimpleCookie(header(scope["headers"], b"cookie") or "").get(LOGIN_COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None and is_browser_mark(found.value) else ""
+
+
+async def _page(send: Send, status: int, title: str, text: str, *, form: str = "") -> None:
+    """Send a page; `form` asks for a token, and leads to this address who has shown it there."""
+    parts = [
+        "<!doctype html><html lang=en><head><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width'>",
+        f"<title>{html.escape(title)} - Toolgate</title></head><body><main>",
+        f"<h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>",
+    ]
+    if form:
+        parts.append(
+            "<form method=post><p><label>Token <input type=password name=token required"
+            " autocomplete=off></label></p><p><button>Go on</button></p></form>"
+            f"<p><a href='{html.escape(form)}'>Go on as who is logged in to the console</a></p>"
+        )
+    parts.append("</main></body></html>")
+    await _send(send, status, "".join(parts).encode(), {"content-type": "text/html; charset=utf-8"})
+
+
+async def _send(send: Send, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+    raw = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
+    raw.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,209 @@
+"""Files of other MCP clients: where servers stand in them, and their entries in our own keys."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from toolgate.settings.config_file import Document, KeyPath
+from toolgate.settings.variables import find_inputs, to_input_variable
+from toolgate.types import Json, json_object
+
+__all__ = ["SERVER_KEYS", "Translation", "project_folder", "server_tables", "translate"]
+
+SERVER_KEYS: tuple[KeyPath, ...] = (
+    ("mcpServers",),
+    ("servers",),
+    ("context_servers",),
+    ("mcp_servers",),
+    ("mcp", "servers"),
+    ("mcp", "mcpServers"),
+)
+"""Where servers stand: most clients, VS Code, Zed, Codex, older files of VS Code."""
+
+_PROJECT_FOLDERS = frozenset({
+    ".claude", ".cline", ".codex", ".cursor", ".gemini", ".roo", ".vscode", ".windsurf", ".zed",
+})  # fmt: skip
+
+_SAME = ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled",
+         "enabled")  # fmt: skip
+
+_HIDDEN_TOOLS = ("disabledTools", "disabled_tools", "excludeTools", "enabledTools",
+                 "enabled_tools", "includeTools")  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """An entry of another client in our own keys."""
+
+    config: Json
+    """Keys of `[server.NAME]`; variables are still variables."""
+
+    notices: tuple[str, ...] = ()
+    """What could not be taken over, for people."""
+
+
+def server_tables(document: Document, *, project: str = "") -> Iterator[tuple[KeyPath, Json]]:
+    """The tables of a document that hold servers by name, with their paths.
+
+    Args:
+        document: A file of any client.
+        project: For `~/.claude.json`: take the servers of this project instead of the user's.
+    """
+    if project:
+        path: KeyPath = ("projects", project, "mcpServers")
+        found = _at(document.root, path)
+        if found is not None:
+            yield path, found
+        return
+    any_found = False
+    for path in SERVER_KEYS:
+        found = _at(document.root, path)
+        if found is not None:
+            any_found = True
+            yield path, found
+    if not any_found and document.root and all(map(_looks_like_server, document.root.values())):
+        yield (), document.root
+
+
+def project_folder(path: Path, home: Path) -> Path | None:
+    """The folder of the project that a client's file belongs to; None for a user's own file."""
+    folder = path.parent
+    if path.name == ".mcp.json":
+        return None if folder == home else folder
+    if folder.name in _PROJECT_FOLDERS and folder.parent != home:
+        return folder.parent
+    return None
+
+
+def translate(entry: Json, path: Path) -> Translation:
+    """An entry of a client's file in our own keys; what only concerns that client is dropped."""
+    config: Json = {name: entry[name] for name in _SAME if entry.get(name) is not None}
+    notices: list[str] = []
+    _take_command(entry, config)
+    _take_address(entry, config)
+    _take_secrets(entry, config)
+    if isinstance(env_file := entry.get("envFile"), str):
+        config["env_file"] = env_file
+    if config.get("type") == "":
+        config.pop("type", None)
+    if entry.get("disabled") is not None and entry.get("enabled") is not None:
+        config["enabled"] = bool(entry["enabled"]) and not entry["disabled"]
+        config.pop("disabled", None)
+    timeout_s = _timeout_s(entry, path)
+    if timeout_s is not None:
+        config["timeout_s"] = timeout_s
+    if any(entry.get(name) for name in _HIDDEN_TOOLS):
+        notices.append("its list of allowed or hidden tools is not taken over")
+    for name in ("command", "args", "env", "cwd", "url", "headers", "env_file"):
+        if name in config:
+            config[name] = _rewritten(config[name], notices, bare=_expands_bare_names(path))
+    return Translation(config=config, notices=tuple(dict.fromkeys(notices)))
+
+
+def _at(root: Json, path: KeyPath) -> Json | None:
+    value: object = root
+    for part in path:
+        value = json_object(value).get(str(part))
+    return cast("Json", value) if isinstance(value, dict) else None
+
+
+def _looks_like_server(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    entry = cast("Json", value)
+    return any(
+        isinstance(entry.get(name), str) for name in ("command", "url", "httpUrl", "serverUrl")
+    )
+
+
+def _take_command(entry: Json, config: Json) -> None:
+    """Zed once wrote `command = {path, args, env}`, some write one list of words."""
+    command: object = entry.get("command")
+    if inner := json_object(entry.get("command")):
+        config["command"] = inner.get("path", "")
+        for name in ("args", "env"):
+            if inner.get(name) is not None:
+                config[name] = inner[name]
+    elif isinstance(command, list) and command:
+        words = cast("list[Any]", command)
+        rest: object = config.get("args")
+        config["command"] = words[0]
+        config["args"] = [*words[1:], *(cast("list[Any]", rest) if isinstance(rest, list) else [])]
+    if isinstance(config.get("env"), dict):
+        pairs = json_object(config["env"]).items()
+        config["env"] = {name: value for name, value in pairs if value is not None}
+    if not config.get("command"):
+        config.pop("command", None)
+    if "command" in config and config.get("url") == "":
+        config.pop("url")
+
+
+def _take_address(entry: Json, config: Json) -> None:
+    """Windsurf writes `serverUrl`, Gemini CLI `httpUrl` for streamable HTTP."""
+    for name in ("serverUrl", "httpUrl"):
+        if isinstance(entry.get(name), str) and entry[name]:
+            config["url"] = entry[name]
+            if name == "httpUrl":
+                config["type"] = "http"
+            return
+
+
+def _take_secrets(entry: Json, config: Json) -> None:
+    """Codex names variables in keys of their own."""
+    headers: Json = {}
+    for source in (config.get("headers"), entry.get("http_headers")):
+        if isinstance(source, dict):
+            headers.update(cast("Json", source))
+    if isinstance(by_variable := entry.get("env_http_headers"), dict):
+        pairs = cast("Json", by_variable).items()
+        headers.update({name: f"${{env:{variable}}}" for name, variable in pairs})
+    if isinstance(variable := entry.get("bearer_token_env_var"), str) and variable:
+        headers["Authorization"] = f"Bearer ${{env:{variable}}}"
+    if headers:
+        config["headers"] = {name: value for name, value in headers.items() if value is not None}
+    if isinstance(passed := entry.get("env_vars"), list):
+        own: object = config.get("env")
+        inherited: Json = {}
+        for item in cast("list[object]", passed):
+            name = cast("Json", item).get("name") if isinstance(item, dict) else item
+            if isinstance(name, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                inherited[name] = f"${{{name}:-}}"
+        config["env"] = {**inherited, **(cast("Json", own) if isinstance(own, dict) else {})}
+
+
+def _timeout_s(entry: Json, path: Path) -> float | None:
+    """The deadline of a call: Codex and Cline write seconds, the others milliseconds."""
+    for name, factor in (("tool_timeout_sec", 1.0), ("timeout", _timeout_unit_s(path))):
+        value: object = entry.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9:
+            return min(max(round(value * factor, 3), 0.001), 86_400.0)
+    return None
+
+
+def _timeout_unit_s(path: Path) -> float:
+    return 1.0 if path.name == "cline_mcp_settings.json" else 0.001
+
+
+def _expands_bare_names(path: Path) -> bool:
+    """Gemini CLI alone replaces `$NAME` without braces."""
+    return path.parent.name == ".gemini"
+
+
+def _rewritten(value: object, notices: list[str], *, bare: bool) -> object:
+    """The value with other clients' variables in our spelling."""
+    if isinstance(value, str):
+        for input_id in find_inputs(value):
+            variable = to_input_variable(input_id)
+            value = value.replace(f"${{input:{input_id}}}", f"${{env:{variable}}}")
+            notices.append(f"its input {input_id!r} is now ${{env:{variable}}}")
+        if bare:
+            value = re.sub(r"\$([A-Za-z_][A-Za-z0-9_]*)", r"${\1}", value)
+        return value
+    if isinstance(value, list):
+        return [_rewritten(one, notices, bare=bare) for one in cast("list[object]", value)]
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, object]", value).items()
+        return {name: _rewritten(one, notices, bare=bare) for name, one in pairs}
+    return value

@@ -1,0 +1,225 @@
+"""One configuration file as it was read: its text, its value, and where each key stands."""
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from toolgate.errors import SettingError
+from toolgate.settings import jsonc
+from toolgate.types import Json, json_object
+
+__all__ = [
+    "Document",
+    "KeyPath",
+    "key_of",
+    "parse_document",
+    "read_document",
+    "read_text",
+    "text_encoding",
+]
+
+KeyPath = tuple[str | int, ...]
+"""Names (and positions in lists) from the root of a document to a value."""
+
+_MAX_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A TOML or JSON file that could be parsed."""
+
+    path: Path
+    """Where it lies."""
+
+    text: str
+    """What stands in it."""
+
+    root: Json
+    """Its outermost table or object."""
+
+    is_toml: bool
+    """Whether it is TOML; JSON with comments otherwise."""
+
+    def place(self, path: KeyPath = ()) -> str:
+        """`FILE, line N` of a key, or of the nearest key around it that can be found."""
+        line = self.line(path)
+        return f"{self.path}, line {line}" if line else str(self.path)
+
+    def line(self, path: KeyPath) -> int:
+        """The line of a key, or of the nearest key around it; 0 when none can be found."""
+        return _toml_line(self.text, path) if self.is_toml else _json_line(self.text, path)
+
+    def error(
+        self, path: KeyPath, failed: str, *, allowed: str = "", hint: str = ""
+    ) -> SettingError:
+        """An error that names the file and the line of a key."""
+        error = SettingError(f"{self.place(path)}: {failed}", allowed=allowed, hint=hint)
+        error.at = (self.path, path)
+        return error
+
+
+def read_document(path: Path) -> Document:
+    """Read and parse a file; TOML by its suffix, else JSON with comments and trailing commas.
+
+    Raises:
+        SettingError: It cannot be read, is no text, or is malformed.
+    """
+    return parse_document(read_text(path), path)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, or in UTF-16, as Windows programs write it.
+
+    Raises:
+        SettingError: It cannot be read, is too large, or is no text.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise SettingError(
+                f"{path} is larger than {_MAX_BYTES // 2**20} MiB.",
+                hint="Name the configuration file itself.",
+            )
+        raw = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise SettingError(
+            f"{path} cannot be read: {reason}.",
+            hint="Correct the path, or make the file readable for this user.",
+        ) from error
+    try:
+        return raw.decode(text_encoding(raw))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - raw.rfind(b"\n", 0, error.start)
+        raise SettingError(
+            f"{path}, line {line}, column {column}: this is no text in UTF-8.",
+            hint="Save the file as UTF-8.",
+        ) from error
+
+
+def text_encoding(raw: bytes) -> str:
+    """The encoding that the first bytes of a text name or show; UTF-8 where they do neither."""
+    if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return "utf-16"
+    if raw[1:2] == b"\0" != raw[:1]:
+        return "utf-16-le"
+    if raw[:1] == b"\0" != raw[1:2]:
+        return "utf-16-be"
+    return "utf-8-sig" if raw[:3] == b"\xef\xbb\xbf" else "utf-8"
+
+
+def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Document:
+    """Parse the text of a file; an empty one has no keys. None goes by the suffix.
+
+    Raises:
+        SettingError: It is malformed, or its outermost value has no keys.
+    """
+    if is_toml is None:
+        is_toml = path.suffix.lower() == ".toml"
+    try:
+        root = tomllib.loads(text) if is_toml else jsonc.parse(text) if text.strip() else {}
+    except RecursionError as error:
+        raise SettingError(
+            f"{path} is nested too deeply to be read.", hint="Correct the file."
+        ) from error
+    except ValueError as error:
+        raise _malformed(path, text, error, is_toml=is_toml) from error
+    if not isinstance(root, dict):
+        raise SettingError(
+            f"{path} is no JSON object.", allowed='Expected: { "mcpServers": { … } }.'
+        )
+    return Document(path=path, text=text, root=cast("Json", root), is_toml=is_toml)
+
+
+def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> SettingError:
+    if isinstance(error, json.JSONDecodeError):
+        reason, line, column = error.msg, error.lineno, error.colno
+    else:
+        found = re.search(r"\(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
+        reason = str(error)[: found.start()].strip() if found else str(error)
+        if found and found[1]:
+            line, column = int(found[1]), int(found[2])
+        elif found:
+            line = text.rstrip("\n").count("\n") + 1
+            column = len(text.rstrip("\n").rpartition("\n")[2]) + 1
+        else:
+            line = column = 0
+    where = f"{path}, line {line}, column {column}" if line else str(path)
+    kind = "TOML" if is_toml else "JSON"
+    return SettingError(
+        f"{where}: this is no valid {kind}: {_sentence(reason)}.",
+        hint=f"Correct the {kind} there.",
+    )
+
+
+def _sentence(reason: str) -> str:
+    """A parser's reason as part of a sentence of ours."""
+    reason = reason.strip().rstrip(".")
+    return reason[:1].lower() + reason[1:]
+
+
+def _json_line(text: str, path: KeyPath) -> int:
+    try:
+        spans = jsonc.spans(text)
+    except (ValueError, IndexError):
+        return 0
+    for length in range(len(path), 0, -1):
+        if path[:length] in spans:
+            return text.count("\n", 0, spans[path[:length]].key_start) + 1
+    return 1 if text.strip() else 0
+
+
+def _toml_line(text: str, path: KeyPath) -> int:
+    """The line of the longest part of `path` that a header or a key names."""
+    wanted = tuple(str(part) for part in path)
+    table: tuple[str, ...] = ()
+    seen: Counter[tuple[str, ...]] = Counter()
+    best, best_length = 0, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = line.strip()
+        if bare.startswith("["):
+            key = key_of(bare.partition("]")[0].lstrip("[")) if "=" not in bare else ()
+            if not key:
+                continue
+            if bare.startswith("[["):
+                seen[key] += 1
+                key = (*key, str(seen[key] - 1))
+            table = here = key
+        else:
+            name, equals, _ = bare.partition("=")
+            key = key_of(name) if equals and not bare.startswith("#") else ()
+            if not key:
+                continue
+            here = (*table, *key)
+        length = _common(here, wanted)
+        if length > best_length and length == min(len(here), len(wanted)):
+            best, best_length = number, length
+    return best
+
+
+def key_of(text: str) -> tuple[str, ...]:
+    """The parts of a TOML key; empty if it is none."""
+    try:
+        table: Json = tomllib.loads(f"{text}=0")
+    except (ValueError, RecursionError):
+        return ()
+    parts: list[str] = []
+    while table:
+        name, value = next(iter(table.items()))
+        parts.append(name)
+        table = json_object(value)
+    return tuple(parts)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    length = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length

@@ -1,0 +1,369 @@
+"""Changes to configuration files that leave everything else as it stands, comments included.
+
+Texts are edited, never written anew from their values; each edit is read back and compared before
+it replaces the file.
+"""
+
+import contextlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from toolgate.errors import SettingError, UnknownServerError
+from toolgate.settings import loader
+from toolgate.settings.config_file import (
+    Document,
+    key_of,
+    parse_document,
+    read_text,
+    text_encoding,
+)
+from toolgate.settings.model import ServerTable
+from toolgate.settings.server_entries import server_name
+from toolgate.settings.table_reader import read_table
+from toolgate.types import Json, json_object
+
+__all__ = [
+    "add_server_to_file",
+    "migrate_text",
+    "remove_server_from_file",
+    "render_table",
+    "render_value",
+    "replace_file",
+    "set_import",
+    "switch_pack",
+    "without_table",
+    "write_text",
+]
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+_HEADER = "version = 1\n"
+
+
+def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None:
+    """Write a server to the end of a `toolgate.toml`; the file is made if there is none.
+
+    Args:
+        path: The file; a link is followed.
+        name: Name of the server.
+        config: Keys of `[server.NAME]`; variables are written as they are.
+
+    Raises:
+        SettingError: The file is malformed or cannot be written, the name stands there already, or
+            a key or value of `config` is wrong.
+    """
+    _check(name, config)
+    text = read_text(path) if path.exists() else _HEADER
+    root = parse_document(text, path, is_toml=True).root
+    servers = root.get("server", {})
+    if server_name(name) in map(server_name, json_object(servers)):
+        raise SettingError(
+            f"The server name {name!r} stands in {path} already.",
+            hint="Take another name, or change the server there.",
+        )
+    wanted = {**root, "server": {**cast("Json", servers), name: _plain(config)}}
+    gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+    replace_file(path, f"{text}{gap}{render_table(('server', name), config)}", wanted)
+
+
+def remove_server_from_file(path: Path, name: str) -> None:
+    """Take a server out of a `toolgate.toml`, with the comment lines right above it.
+
+    Raises:
+        UnknownServerError: The file has no such server.
+        SettingError: The file is malformed, cannot be written, or the server is written in a way
+            that only its owner can take apart.
+    """
+    text = read_text(path)
+    root = parse_document(text, path, is_toml=True).root
+    servers = json_object(root.get("server"))
+    # A server may be called by the name that Toolgate gave it.
+    written = next((one for one in servers if name in {one, server_name(one)}), None)
+    if written is None:
+        raise UnknownServerError(
+            f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
+        )
+    left = {other: config for other, config in servers.items() if other != written}
+    wanted = {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
+    replace_file(path, without_table(text, ("server", written)), wanted)
+
+
+def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
+    """A table and its inner table `tools` as text; other inner tables stand on one line."""
+    name = ".".join(map(_key, path))
+    lines = [f"[{name}]"]
+    for key, value in config.items():
+        if key != "tools" and value is not None:
+            lines.append(f"{_key(key)} = {render_value(value)}")
+    for tool, table in config.get("tools", {}).items():
+        lines += ["", f"[{name}.tools.{_key(tool)}]"]
+        lines += [f"{_key(key)} = {render_value(value)}" for key, value in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def render_value(value: object) -> str:
+    """A value as TOML on one line."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case str():
+            # A JSON string is a TOML string, except that TOML wants DEL escaped.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            pairs = cast("Mapping[str, object]", value).items()
+            inside = ", ".join(f"{_key(key)} = {render_value(one)}" for key, one in pairs)
+            return f"{{ {inside} }}" if inside else "{}"
+        case _:
+            return f"[{', '.join(map(render_value, cast('Sequence[object]', value)))}]"
+
+
+def set_import(text: str, path: Path, values: Sequence[object]) -> str:
+    """The text of a `toolgate.toml` with `import` set to these values.
+
+    Raises:
+        SettingError: It is malformed, or `import` is written in a way that cannot be replaced.
+    """
+    document = parse_document(text, path, is_toml=True)
+    lines = text.splitlines(keepends=True)
+    inside = "".join(f"  {render_value(value)},\n" for value in values)
+    new = f"import = [\n{inside}]\n"
+    if "import" not in document.root:
+        at = _first_table(lines)
+        before = "".join(lines[:at])
+        after = f"\n{''.join(lines[at:])}" if lines[at:] else ""
+        gap = "" if not before or before.endswith("\n") else "\n"
+        text = f"{before}{gap}{new}{after}"
+    else:
+        first = document.line(("import",)) - 1
+        last = first
+        while last < len(lines) and not _is_whole("".join(lines[first : last + 1])):
+            last += 1
+        text = "".join([*lines[:first], new, *lines[last + 1 :]])
+    wanted = {**document.root, "import": tomllib.loads(new)["import"]}
+    if parse_document(text, path, is_toml=True).root != wanted:
+        raise SettingError(
+            f"{path}: import is written in a way that cannot be replaced.",
+            hint=f"Write there by hand: {new}",
+        )
+    return text
+
+
+def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
+    """Use a pack or use it no longer: in `[packs] enable` and `disable` of a `toolgate.toml`.
+
+    Args:
+        path: The file; it is made if there is none.
+        name: Name of the pack.
+        on: Whether it is used from now on.
+        by_default: Whether it is used when neither list names it.
+
+    Gives:
+        Whether anything had to be changed.
+
+    Raises:
+        SettingError: The file is malformed, cannot be written, or the lists are written in a way
+            that only their owner can change.
+    """
+    text = read_text(path) if path.exists() else _HEADER
+    root = parse_document(text, path, is_toml=True).root
+    packs = json_object(root.get("packs"))
+    changed = text
+    wanted_packs = dict(packs)
+    for key, belongs in (("enable", on and not by_default), ("disable", by_default and not on)):
+        before = cast("list[object]", packs.get(key, []))
+        after = [*(each for each in before if each != name), *([name] if belongs else [])]
+        if after == before or (not after and key not in packs):
+            continue
+        changed = _with_list(changed, "packs", key, after)
+        wanted_packs[key] = after
+    if changed != text:
+        replace_file(path, changed, {**root, "packs": wanted_packs})
+    return changed != text
+
+
+def _with_list(text: str, table: str, key: str, values: Sequence[object]) -> str:
+    """The text with a list of a table set; a list over several lines becomes one line."""
+    lines = text.splitlines(keepends=True)
+    new = f"{key} = {render_value(values)}\n"
+    head = next((at for at, line in enumerate(lines) if _is_head(line, table)), None)
+    if head is None:
+        gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{gap}[{table}]\n{new}"
+    for first in range(head + 1, len(lines)):
+        if lines[first].lstrip().startswith("["):
+            break
+        if re.match(rf"\s*{re.escape(key)}\s*=", lines[first]):
+            last = first
+            while last + 1 < len(lines) and not _is_whole("".join(lines[first : last + 1])):
+                last += 1
+            return "".join([*lines[:first], new, *lines[last + 1 :]])
+    if not lines[head].endswith("\n"):
+        lines[head] += "\n"
+    return "".join([*lines[: head + 1], new, *lines[head + 1 :]])
+
+
+def _is_head(line: str, table: str) -> bool:
+    return line.partition("#")[0].strip() == f"[{table}]"
+
+
+def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
+    """A `toolgate.toml` with new names in place of old ones, and a sentence for each change.
+
+    Raises:
+        SettingError: It is malformed, or an old name stands where only its owner can change it.
+    """
+    document = parse_document(text, path, is_toml=True)
+    changes: list[str] = []
+    for renamed in loader.RENAMED:
+        for found in loader.matches(document.root, renamed.old):
+            line = parse_document(text, path, is_toml=True).line(found)
+            lines = text.splitlines(keepends=True)
+            if renamed.table is not None:
+                text = _moved(lines, line, found, renamed)
+                changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}, at the top")
+                continue
+            old = re.compile(rf"(?<![A-Za-z0-9_-]){re.escape(found[-1])}(?![A-Za-z0-9_-])")
+            lines[line - 1] = old.sub(renamed.new, lines[line - 1], count=1)
+            text = "".join(lines)
+            changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}")
+    root = parse_document(text, path, is_toml=True).root
+    if any(loader.matches(root, renamed.old) for renamed in loader.RENAMED):
+        raise SettingError(
+            f"{path}: an old name stands where it cannot be changed by itself.",
+            hint="Change it by hand; toolgate config check names it.",
+        )
+    return text, changes
+
+
+def _moved(lines: list[str], number: int, found: tuple[str, ...], renamed: loader.Renamed) -> str:
+    """The text with a line moved to the top of the file under its new name.
+
+    What only its owner can move stays as it is: an inline table, or a table below the top.
+    """
+    name, equals, value = lines[number - 1].partition("=")
+    if renamed.table or not equals or key_of(name)[-1:] != found[-1:]:
+        return "".join(lines)
+    left = [*lines[: number - 1], *lines[number:]]
+    at = _first_table(left)
+    while at and not left[at - 1].strip():
+        at -= 1
+    line = f"{renamed.new} ={value.rstrip()}\n"
+    return "".join([*left[:at], line, *([] if left[at : at + 1] == ["\n"] else ["\n"]), *left[at:]])
+
+
+def _first_table(lines: Sequence[str]) -> int:
+    """Where the first table begins, with the comments right above it; the end if there is none."""
+    heads = (at for at, line in enumerate(lines) if line.lstrip().startswith("["))
+    at = next(heads, len(lines))
+    while at and lines[at - 1].lstrip().startswith("#"):
+        at -= 1
+    return at
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file as a whole or not at all.
+
+    Its mode and encoding stay; a new one is in UTF-8 and for its owner alone. A link is followed.
+
+    Raises:
+        SettingError: The folder or the file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        encoding = text_encoding(target.read_bytes()[:3]) if target.exists() else "utf-8"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode(encoding))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.chmod(mode)
+        draft.replace(target)
+    except (OSError, ValueError) as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise SettingError(
+            f"{path} cannot be written: {reason}.",
+            hint="Make the file and its folder writable for this user.",
+        ) from error
+
+
+def _check(name: str, config: Mapping[str, Any]) -> None:
+    document = Document(path=Path(f"server {name!r}"), text="", root={}, is_toml=False)
+    read_table(ServerTable, dict(config), document)
+
+
+def _plain(config: Mapping[str, Any]) -> Json:
+    """The table as TOML gives it back."""
+    return tomllib.loads(render_table(("server", "x"), config))["server"]["x"]
+
+
+def replace_file(path: Path, text: str, wanted: Json) -> None:
+    """Write a TOML text, if it says what is wanted.
+
+    Raises:
+        SettingError: It does not, or it cannot be written.
+    """
+    try:
+        fits = tomllib.loads(text) == wanted
+    except ValueError:
+        fits = False
+    if not fits:
+        raise SettingError(
+            f"{path} is written in a way that cannot be changed without touching the rest.",
+            hint="Change it there by hand.",
+        )
+    write_text(path, text)
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def without_table(text: str, path: tuple[str, ...]) -> str:
+    """The text without the lines of a table, its inner tables, and the comments right above.
+
+    Comments that open the file stay, since they speak of all of it.
+    """
+    kept: list[str] = []
+    held: list[str] = []  # blank lines and comments inside that may belong to the table after it
+    inside = False
+    for line in text.splitlines(keepends=True):
+        bare = line.strip()
+        header = key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
+        if header and header[: len(path)] == path:
+            above = len(kept)
+            while above and kept[above - 1].lstrip().startswith("#"):
+                above -= 1
+            kept = kept[:above] if above else kept
+            inside, held = True, []
+        elif header and inside:
+            inside = False
+            if held and not held[0].strip() and not (kept and kept[-1].strip()):
+                held = held[1:]
+            kept += held
+        elif inside:
+            held = [*held, line] if bare.startswith("#") else [line] if not bare else []
+        if not inside:
+            kept.append(line)
+    while inside and kept and not kept[-1].strip():
+        kept.pop()
+    return "".join(kept)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else render_value(name)

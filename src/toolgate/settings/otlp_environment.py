@@ -1,0 +1,138 @@
+"""What the variables of OpenTelemetry say about sending spans.
+
+The ones that its own libraries read, by the same rules: that of traces counts before the one for
+everything. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+from toolgate.settings.folders import current_environment
+
+__all__ = ["OtlpVariables", "otlp_variables", "service_attributes"]
+
+log = logging.getLogger(__name__)
+
+Compression = Literal["", "gzip", "deflate"]
+
+_MOST_S = 60.0
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtlpVariables:
+    """Where and how spans are sent, besides the address."""
+
+    resource: Mapping[str, str]
+    """What is said of this process: `service_attributes`."""
+
+    headers: Mapping[str, str]
+    """Further headers of each request."""
+
+    timeout_s: float
+    """Seconds that sending a batch may take, with all that is tried again: the variable is read in
+    seconds, as the library for Python reads it, at most 60."""
+
+    compression: Compression
+    """Of the bodies; empty: none."""
+
+    ca: str
+    """File with authorities that are believed; empty: those of the system."""
+
+    cert: str
+    """File with a certificate of our own."""
+
+    key: str
+    """File with its key."""
+
+    queue: int
+    """Spans that wait at most."""
+
+    batch: int
+    """Spans of one request at most."""
+
+    delay_s: float
+    """Seconds from one request to the next, unless a batch is full before."""
+
+
+def otlp_variables(environ: Mapping[str, str] | None = None) -> OtlpVariables:
+    """What the variables say; where they say what cannot be used, the log tells so."""
+    known = current_environment() if environ is None else environ
+
+    def said(name: str) -> str:
+        found = known.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or known.get(
+            f"OTEL_EXPORTER_OTLP_{name}", ""
+        )
+        return found.strip()
+
+    def number(name: str, default: float) -> float:
+        text = known.get(name, "").strip()
+        try:
+            found = float(text or default)
+        except ValueError:
+            found = -1.0
+        if 0 < found < 1e9:
+            return found
+        log.warning("variable cannot be used", extra={"variable": name, "value": text})
+        return default
+
+    protocol = said("PROTOCOL")
+    if protocol not in {"", "http/json"}:
+        log.warning("spans are sent as OTLP over HTTP in JSON", extra={"asked_for": protocol})
+    timeout = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"
+    if not known.get(timeout):
+        timeout = "OTEL_EXPORTER_OTLP_TIMEOUT"
+    queue = max(1, int(number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048)))
+    return OtlpVariables(
+        resource=service_attributes(known),
+        headers={
+            name.lower(): value
+            for name, value in _pairs(said("HEADERS"), "OTEL_EXPORTER_OTLP_HEADERS")
+            if _NAME.fullmatch(name) and _VALUE.fullmatch(value)
+        },
+        timeout_s=min(_MOST_S, number(timeout, 10.0)),
+        compression=_compression(said("COMPRESSION")),
+        ca=said("CERTIFICATE"),
+        cert=said("CLIENT_CERTIFICATE"),
+        key=said("CLIENT_KEY"),
+        queue=queue,
+        batch=min(queue, max(1, int(number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)))),
+        delay_s=number("OTEL_BSP_SCHEDULE_DELAY", 5_000) / 1000,
+    )
+
+
+def service_attributes(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Attributes of this process, `service.name` among them: `toolgate`, unless another is said."""
+    known = current_environment() if environ is None else environ
+    given = dict(_pairs(known.get("OTEL_RESOURCE_ATTRIBUTES", ""), "OTEL_RESOURCE_ATTRIBUTES"))
+    name = known.get("OTEL_SERVICE_NAME") or given.get("service.name") or "toolgate"
+    return given | {"service.name": name}
+
+
+def _compression(text: str) -> Compression:
+    match text.lower():
+        case "gzip" | "deflate" as found:
+            return found
+        case "" | "none":
+            return ""
+        case _:
+            log.warning("compression is not known; none is used", extra={"compression": text})
+            return ""
+
+
+def _pairs(text: str, variable: str) -> list[tuple[str, str]]:
+    """`key=value,key=value`, the values as in addresses (`%20`)."""
+    found: list[tuple[str, str]] = []
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if equals and key.strip():
+            found.append((unquote(key).strip(), unquote(value).strip()))
+        elif part.strip():
+            # Never the part itself: it may be a piece of a secret.
+            log.warning("part of a variable cannot be used", extra={"variable": variable})
+    return found

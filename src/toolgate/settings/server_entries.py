@@ -1,0 +1,539 @@
+"""A server as it is written becomes a `ServerSpec`: names, kinds, variables, what is shown."""
+
+import hashlib
+import re
+import shlex
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import cast
+from urllib.parse import urlsplit, urlunsplit
+
+from toolgate.errors import SettingError
+from toolgate.settings.config_file import Document, KeyPath
+from toolgate.settings.folders import expand_home
+from toolgate.settings.model import CredentialTable, ServerTable
+from toolgate.settings.table_reader import dotted, read_table
+from toolgate.settings.variables import Missing, Scope, is_reference
+from toolgate.settings.variables import replace as fill
+from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerKind, ServerSpec
+
+__all__ = ["Place", "is_toolgate", "missing_problem", "read_server", "redact", "server_name"]
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+
+_KINDS: Mapping[str, ServerKind] = {
+    "": "stdio",
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamablehttp": "http",
+    "remote": "http",
+    "sse": "sse",
+}
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+_RUNNERS = frozenset({
+    "uvx", "uv", "pipx", "npx", "bunx", "pnpm", "pnpx", "yarn", "bun", "python", "py", "env", "cmd",
+    "sh", "bash", "zsh", "docker", "podman", "wsl", "mise", "poetry", "hatch",
+})  # fmt: skip
+
+_PACKAGE = re.compile(r"(?:.*/)?toolgate(?:-mcp)?(?:\[[^\]]*\])?(?:\s*[=@<>~!:].*)?")
+
+_SECRET_FLAG = re.compile(
+    r"(?i)(?:^|[-_])(?:key|token|secret|password|passwd|pat|auth|bearer|header|credential)s?$"
+)
+
+_SECRET_VALUE = re.compile(
+    r"(?i)^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abp]-|AKIA|eyJ|Bearer |Basic )|://[^/@\s]+@"
+)
+
+_HIDDEN = "***"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where servers are written, and what their values are relative to."""
+
+    document: Document
+    """Named in errors, with the line."""
+
+    path: KeyPath
+    """The table of the server."""
+
+    folder: Path
+    """What relative paths belong to."""
+
+    scope: Scope
+    """What variables stand for."""
+
+
+def server_name(original: str) -> str:
+    """A name that tool keys can carry: the original if it fits, else cut and ended by its hash.
+
+    Depends on nothing but the original, so that another server never changes it.
+    """
+    if _NAME.fullmatch(original) and "__" not in original:
+        return original
+    ascii_only = unicodedata.normalize("NFKD", original).encode("ascii", "ignore").decode()
+    words = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_.-]+", "-", ascii_only)).strip("-_.")
+    digest = hashlib.sha256(original.encode(errors="surrogatepass")).hexdigest()[:6]
+    return f"{words[:25].strip('-_.') or 'server'}-{digest}"
+
+
+def read_server(
+    name: str, config: object, place: Place, *, environment: Mapping[str, str]
+) -> ServerSpec:
+    """The server that a table with our own keys describes.
+
+    A variable that is missing stops only this server: it comes back disabled, with its `problem`.
+
+    Args:
+        name: As its owner wrote it.
+        config: The table.
+        place: Where it stands.
+        environment: Variables from its `env_file`; `env` wins.
+
+    Raises:
+        SettingError: A key is unknown, a value is wrong, or it is not clear how to reach it.
+    """
+    table = read_table(ServerTable, config, place.document, place.path)
+    given = cast("Json", config)
+    kind = _kind(table, place)
+    enabled = table.enabled and not table.disabled
+    problem = ""
+    credentials = CredentialSpec()
+    try:
+        options = _options(kind, table, place, environment)
+        credentials = _credentials(kind, table.credentials, place)
+    except Missing as missing:
+        options = {}
+        if enabled:
+            problem = missing_problem(name, missing.name, place)
+    tool_timeouts_s = {
+        tool: one.timeout_s for tool, one in table.tools.items() if one.timeout_s is not None
+    }
+    max_timeout_s = table.max_timeout_s
+    if "max_timeout_s" not in given:
+        max_timeout_s = max(max_timeout_s, table.timeout_s, *tool_timeouts_s.values(), 0)
+    elif max_timeout_s < table.timeout_s:
+        raise place.document.error(
+            (*place.path, "max_timeout_s"),
+            f"max_timeout_s of server {name!r} is {max_timeout_s:g}, less than its timeout_s.",
+            allowed=f"Allowed: {table.timeout_s:g} or more.",
+        )
+    mapped = server_name(name)
+    return ServerSpec(
+        name=mapped,
+        kind=kind,
+        options=options,
+        title=table.title or ("" if mapped == name else name),
+        enabled=enabled and not problem,
+        timeout_s=table.timeout_s,
+        max_timeout_s=max_timeout_s,
+        tool_timeouts_s=tool_timeouts_s,
+        pinned=table.pinned,
+        trust=table.trust,
+        max_message_bytes=table.max_message_bytes,
+        era=table.era,
+        project_id=table.project or DEFAULT_PROJECT,
+        tool_permissions=table.tool_permissions,
+        audit=table.audit,
+        credentials=credentials,
+        source=str(place.document.path),
+        problem=problem,
+    )
+
+
+def is_toolgate(config: Mapping[str, object], *, port: int = 7420) -> bool:
+    """Whether an entry starts or reaches Toolgate itself, which must not stand behind itself."""
+    url = config.get("url") or config.get("serverUrl") or config.get("httpUrl")
+    if isinstance(url, str) and _is_own_url(url, port):
+        return True
+    command = config.get("command")
+    args = config.get("args")
+    words = [command] if isinstance(command, str) else []
+    if isinstance(command, list):
+        words = [str(part) for part in cast("list[object]", command)]
+    if isinstance(args, list):
+        words += [str(part) for part in cast("list[object]", args)]
+    return _starts_toolgate(words, port)
+
+
+def redact(config: Mapping[str, object]) -> Json:
+    """A server's configuration as it may be shown: references to variables stay, values do not."""
+    shown: Json = dict(config)
+    for name in ("env", "headers", "http_headers", "environment"):
+        values = shown.get(name)
+        if isinstance(values, Mapping):
+            pairs = cast("Mapping[str, object]", values).items()
+            shown[name] = {key: _hide(value) for key, value in pairs}
+    credentials = shown.get("credentials")
+    if isinstance(credentials, Mapping):
+        table = cast("Mapping[str, object]", credentials)
+        hidden = {"client_secret"} & table.keys()
+        shown["credentials"] = {**table, **{name: _hide(table[name]) for name in hidden}}
+    if isinstance(shown.get("proxy"), str):
+        shown["proxy"] = _hide_in_url(shown["proxy"])
+    args = shown.get("args")
+    if isinstance(args, Sequence) and not isinstance(args, str):
+        shown["args"] = _hide_arguments([str(part) for part in cast("Sequence[object]", args)])
+    for name in ("url", "serverUrl", "httpUrl"):
+        if isinstance(shown.get(name), str):
+            shown[name] = _hide_in_url(shown[name])
+    return shown
+
+
+def _kind(table: ServerTable, place: Place) -> ServerKind:
+    ways = [name for name in ("command", "url", "python") if getattr(table, name)]
+    if len(ways) != 1:
+        came = f"has {' and '.join(ways)}" if ways else "has no command, url or python"
+        raise place.document.error(
+            place.path,
+            f"{dotted(place.path)} {came}.",
+            allowed="Expected: one of command (a program), url (an address), python (an object).",
+            hint="Add what is missing, or remove the server." if not ways else "Remove the others.",
+        )
+    if ways == ["python"]:
+        return "inprocess"
+    written = table.type or table.transport
+    key = "type" if table.type else "transport"
+    kind = _KINDS.get(written.strip().lower())
+    if kind is None:
+        raise place.document.error(
+            (*place.path, key),
+            f"{key} of {dotted(place.path)} is {written[:40]!r}.",
+            allowed="Allowed: stdio, http, sse.",
+            hint="Correct or remove it.",
+        )
+    if ways == ["command"]:
+        if kind != "stdio":
+            raise _contradiction(place, key, written, "command", "url")
+        return "stdio"
+    if written and kind == "stdio":
+        raise _contradiction(place, key, written, "url", "command")
+    if not written:
+        path = re.split(r"[?#]", _without_variables(table.url))[0]
+        return "sse" if path.rstrip("/").endswith("/sse") else "http"
+    return kind
+
+
+def _contradiction(place: Place, key: str, written: str, has: str, lacks: str) -> SettingError:
+    return place.document.error(
+        (*place.path, key),
+        f"{dotted(place.path)} has a {has}, but its {key} is {written[:40]!r}.",
+        hint=f"Remove {key}, or write a {lacks} in place of the {has}.",
+    )
+
+
+def _options(
+    kind: ServerKind, table: ServerTable, place: Place, environment: Mapping[str, str]
+) -> Json:
+    if kind == "inprocess":
+        return {"target": _target(table.python, place)}
+    if kind == "stdio":
+        return _program(table, place, environment)
+    url = _filled(table.url, "url", place)
+    headers = {
+        name: _filled(_as_text(value), f"headers.{name}", place)
+        for name, value in table.headers.items()
+    }
+    _check_url(url, place)
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            raise place.document.error(
+                (*place.path, "headers", name),
+                f"the header {name!r} of {dotted(place.path)} has a name or value that HTTP does "
+                "not allow.",
+                hint="Remove line breaks and other control characters.",
+            )
+    return {"url": url, "headers": headers, **_way(table, place)}
+
+
+def _way(table: ServerTable, place: Place) -> Json:
+    """Certificates and proxy, as far as they are set."""
+    environ = place.scope.environ
+    found: Json = {
+        name: str(place.folder / expand_home(_filled(path, f"tls.{name}", place), environ))
+        for name in ("ca", "cert", "key")
+        if (path := getattr(table.tls, name))
+    }
+    if proxy := _filled(table.proxy, "proxy", place):
+        if proxy != "none" and not re.match(r"https?://[^/\s]", proxy):
+            raise place.document.error(
+                (*place.path, "proxy"),
+                f"proxy of {dotted(place.path)} is no address of a proxy.",
+                allowed='Expected: "http://HOST:PORT", or "none".',
+            )
+        found["proxy"] = proxy
+    return found
+
+
+def _credentials(kind: ServerKind, table: CredentialTable, place: Place) -> CredentialSpec:
+    """What is shown to it beside what stands in its options."""
+    path = (*place.path, "credentials")
+    over_http = kind in {"http", "sse"}
+    if table.type != "stored" and not over_http:
+        raise place.document.error(
+            (*path, "type"),
+            f"{dotted(path)} says {table.type!r}, and the server has no url.",
+            allowed='Allowed for it: "stored".',
+            hint="Give variables of its process instead: toolgate credentials set.",
+        )
+    if table.type == "token_exchange" and table.per != "user":
+        table = replace(table, per="user")
+    texts = {
+        name: _filled(getattr(table, name), name, replace(place, path=path))
+        for name in ("client_id", "client_secret", "issuer", "token_url", "audience")
+    }
+    for name in ("issuer", "token_url"):
+        if texts[name]:
+            _check_url(texts[name], replace(place, path=path), name)
+    if table.type in {"client_credentials", "token_exchange"} and not texts["client_id"]:
+        raise place.document.error(
+            path,
+            f"{dotted(path)} has no client_id, which {table.type} needs.",
+            hint="Register a client at the authorization server, and write its id and secret here.",
+        )
+    for name in table.headers:
+        if not _HEADER_NAME.fullmatch(name) or not over_http:
+            raise place.document.error(
+                (*path, "headers"),
+                f"{dotted(path)} names the header {name[:60]!r}, which cannot be sent.",
+                hint="Correct or remove it." if over_http else "Name variables in env instead.",
+            )
+    for name in table.env:
+        if not name or "=" in name or "\0" in name or kind != "stdio":
+            raise place.document.error(
+                (*path, "env"),
+                f"{dotted(path)} names the variable {name[:60]!r}, which cannot be set.",
+                hint="Name headers instead." if over_http else "Correct or remove it.",
+            )
+    return CredentialSpec(
+        type=table.type,
+        per=table.per,
+        scopes=table.scopes,
+        headers=table.headers,
+        env=table.env,
+        **texts,
+    )
+
+
+def _program(table: ServerTable, place: Place, environment: Mapping[str, str]) -> Json:
+    environ = place.scope.environ
+    command = expand_home(_filled(table.command, "command", place), environ)
+    if command.startswith(("./", "../", ".\\", "..\\")):
+        command = str(place.folder / command)
+    options: Json = {
+        "command": command,
+        "args": [
+            expand_home(_filled(_as_text(part), "args", place), environ) for part in table.args
+        ],
+        "env": dict(environment),
+    }
+    for name, value in table.env.items():
+        text = _as_text(value)
+        filled = _filled(text, f"env.{name}", place)
+        if not name or "=" in name or "\0" in name:
+            raise place.document.error(
+                (*place.path, "env"),
+                f"{name!r} cannot be the name of a variable.",
+                allowed="Expected: letters, digits and underscores.",
+            )
+        if filled or not _is_optional(text):
+            options["env"][name] = filled
+    if table.cwd:
+        cwd = expand_home(_filled(table.cwd, "cwd", place), environ)
+        options["cwd"] = str(place.folder / cwd)
+    return options
+
+
+def _target(python: str, place: Place) -> str:
+    module, colon, attribute = python.partition(":")
+    names = [*module.split("."), *attribute.split(".")]
+    if colon and all(name.isidentifier() for name in names):
+        return python
+    raise place.document.error(
+        (*place.path, "python"),
+        f"python of {dotted(place.path)} is {python[:60]!r}.",
+        allowed='Expected: "module:attribute", such as "my_tools.server:mcp".',
+    )
+
+
+def _check_url(url: str, place: Place, key: str = "url") -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not url.isprintable() or " " in url:
+        raise place.document.error(
+            (*place.path, key),
+            f"{key} of {dotted(place.path)} is no address of a server.",
+            allowed="Expected: http://HOST[:PORT]/PATH or https://…",
+            hint="Correct it.",
+        )
+
+
+def _filled(text: str, key: str, place: Place) -> str:
+    """The text with its variables; refuses what no process and no header can carry."""
+    filled = fill(text, place.scope)
+    if "\0" in filled or not _is_encodable(filled):
+        raise place.document.error(
+            (*place.path, *key.split(".", 1)),
+            f"{dotted(place.path)}.{key} contains a character that cannot be passed on.",
+            hint="Remove NUL characters and half characters (\\ud800 to \\udfff).",
+        )
+    return filled
+
+
+def missing_problem(name: str, variable: str, place: Place) -> str:
+    """Why a server is disabled whose variable has no value."""
+    where = place.document.place(place.path)
+    if variable.startswith("${"):
+        return (
+            f"{where}: server {name!r} uses {variable}, which only its editor can fill in. "
+            "Write the value in its place, or disable the server."
+        )
+    if variable.startswith("workspaceFolder"):
+        return (
+            f"{where}: server {name!r} uses ${{{variable}}}, and no folder is open here. "
+            "Write the folder in its place, or disable the server."
+        )
+    return (
+        f"{where}: server {name!r} needs the variable {variable}, which is not set. "
+        f"Set {variable} in the environment of Toolgate, write ${{{variable}:-DEFAULT}}, "
+        "or disable the server."
+    )
+
+
+def _without_variables(text: str) -> str:
+    return re.sub(r"\$\{[^}]*\}", "x", text)
+
+
+def _is_optional(text: str) -> bool:
+    return re.fullmatch(r"\$\{[^}:]+:-\}|\$\{env:[^}:]+:-\}", text) is not None
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_text(value: float | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else f"{value:.15g}"
+
+
+def _is_own_url(url: str, port: int) -> bool:
+    try:
+        parts = urlsplit(url)
+        here = parts.hostname in {"127.0.0.1", "localhost", "::1", "0.0.0.0"}  # noqa: S104
+        return here and parts.port == port and parts.path.rstrip("/") in {"", "/mcp"}
+    except ValueError:
+        return False
+
+
+def _starts_toolgate(words: Sequence[str], port: int) -> bool:
+    if not words:
+        return False
+    program = _program_name(words[0])
+    if program in {"toolgate", "toolgate-mcp"}:
+        return True
+    if re.sub(r"[\d.]+$", "", program) not in _RUNNERS and program != "mcp-remote":
+        return False
+    rest = list(words[1:])
+    if program in {"sh", "bash", "zsh"} and len(rest) >= 2 and rest[0].endswith("c"):
+        try:
+            return _starts_toolgate(shlex.split(rest[1].removeprefix("exec ")), port)
+        except ValueError:
+            return False
+    return _runs_toolgate(rest, port)
+
+
+_TAKES_VALUE = frozenset({
+    "--with", "--python", "-p", "--directory", "--project", "--index-url", "--extra-index-url",
+    "--index", "--default-index", "--env-file", "--with-requirements", "-e", "--env", "-v",
+    "--volume", "--name", "--network", "-w", "--workdir", "-u", "--user", "--with-editable",
+    "--cache-dir", "--find-links", "-f", "--pip-args", "--package-dir", "--refresh-package",
+})  # fmt: skip
+
+_PASSED_OVER = frozenset({
+    "tool", "run", "x", "exec", "dlx", "/c", "/C", "/d", "/s", "--", "cmd", "npx", "uvx", "uv",
+    "pipx", "env",
+})  # fmt: skip
+
+
+def _runs_toolgate(words: Sequence[str], port: int) -> bool:
+    """Whether the arguments of a runner name Toolgate as the thing to run."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in {"--from", "--spec", "--package", "-m"} and at + 1 < len(words):
+            if _PACKAGE.fullmatch(words[at + 1]):
+                return True
+            if word == "-m":
+                return False
+            at += 2
+        elif word in _TAKES_VALUE:
+            at += 2
+        elif word.startswith(("--from=", "--spec=", "--package=")):
+            if _PACKAGE.fullmatch(word.partition("=")[2]):
+                return True
+            at += 1
+        elif word.startswith("-") or word in _PASSED_OVER or re.fullmatch(r"\w+=.*", word):
+            at += 1
+        elif word.startswith("mcp-remote"):
+            return any(_is_own_url(later, port) for later in words[at + 1 :])
+        else:
+            return _PACKAGE.fullmatch(_program_name(word) if "\\" in word else word) is not None
+    return False
+
+
+def _program_name(command: str) -> str:
+    name = PureWindowsPath(command).name if "\\" in command else PurePosixPath(command).name
+    return re.sub(r"(?i)\.(?:exe|cmd|bat|ps1)$", "", name).lower()
+
+
+def _hide(value: object) -> str:
+    text = str(value)
+    return text if is_reference(text) or not text else _HIDDEN
+
+
+def _hide_arguments(args: list[str]) -> list[str]:
+    shown: list[str] = []
+    after_flag = False
+    for part in args:
+        flag, equals, value = part.partition("=")
+        if after_flag and not part.startswith("-"):
+            shown.append(_hide(part))
+        elif equals and value and (_SECRET_FLAG.search(flag) or _SECRET_VALUE.search(value)):
+            shown.append(f"{flag}={_hide(value)}")
+        elif _SECRET_VALUE.search(part) and not is_reference(part):
+            shown.append(_hide_in_url(part) if "://" in part else _HIDDEN)
+        else:
+            shown.append(_hide_in_url(part) if "://" in part else part)
+        after_flag = part.startswith("-") and not equals and bool(_SECRET_FLAG.search(part))
+    return shown
+
+
+def _hide_in_url(url: str) -> str:
+    """The address without user, password and the values of its query."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return _HIDDEN
+    netloc = f"{_HIDDEN}@{host}" if "@" in parts.netloc else host
+    query = re.sub(
+        r"=([^&]*)", lambda found: f"={_hide(found[1])}" if found[1] else "=", parts.query
+    )
+    return urlunsplit((parts.scheme, netloc, parts.path, query, parts.fragment))

@@ -1,0 +1,1 @@
+"""What a database needs around its tables: files, schema version, backups, deadlines."""

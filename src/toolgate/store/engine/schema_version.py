@@ -1,0 +1,117 @@
+"""Which schema a database has, and how it gets the present one.
+
+A new database gets its tables straight from `_tables`; Alembic is imported only when an older one
+has to be brought forward, so that serving never pays for it.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection, insert, inspect, select
+
+from toolgate import __version__
+from toolgate.base.ids import utc_now
+from toolgate.errors import StoreVersionError
+from toolgate.store.engine import tables as _tables
+from toolgate.types import DEFAULT_PROJECT
+
+__all__ = ["Standing", "create", "faults", "look", "migrate", "refuse_unless_upgradable"]
+
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What schema a database has, compared with this program's."""
+
+    kind: Literal["empty", "current", "old", "newer", "foreign"]
+    """`empty`: none of our tables. `foreign`: tables of our names that we did not make."""
+
+    found: str | None = None
+    """Revision of the database; None where it has none."""
+
+
+def look(connection: Connection) -> Standing:
+    """The standing of a database; reads two small things and changes nothing."""
+    present = set(inspect(connection).get_table_names())
+    if _tables.VERSION_TABLE not in present:
+        taken = present & set(_tables.metadata.tables)
+        return Standing(kind="foreign" if taken else "empty")
+    found = connection.execute(select(_tables.versions.c.version_num)).scalar()
+    if found is None:
+        return Standing(kind="foreign")
+    if found == _tables.REVISIONS[-1]:
+        return Standing(kind="current", found=found)
+    return Standing(kind="old" if found in _tables.REVISIONS else "newer", found=found)
+
+
+def refuse_unless_upgradable(standing: Standing, url: str) -> None:
+    """Raise for a database that this program must not touch.
+
+    Raises:
+        StoreVersionError: Its schema is newer, or its tables are not ours.
+    """
+    if standing.kind == "newer":
+        raise StoreVersionError(
+            f"The store {url} has schema {standing.found!r}, which a newer Toolgate made.",
+            allowed=f"Toolgate {__version__} knows schemas up to {_tables.REVISIONS[-1]!r}.",
+            hint="Install the newer version, or restore a backup with toolgate db restore FILE.",
+        )
+    if standing.kind == "foreign":
+        raise StoreVersionError(
+            f"The database {url} has tables of another program under names that Toolgate uses.",
+            hint="Set store.url to a database of its own.",
+        )
+
+
+def faults(connection: Connection, standing: Standing) -> list[str]:
+    """What is wrong with the schema, one sentence each."""
+    if standing.kind == "empty":
+        return ["It has no tables yet; they are made when Toolgate starts."]
+    if standing.kind == "foreign":
+        return ["It has tables of another program under names that Toolgate uses."]
+    present = _tables.REVISIONS[-1]
+    if standing.kind == "newer":
+        return [f"Its schema is {standing.found!r}; this Toolgate knows up to {present!r}."]
+    if standing.kind == "old":
+        return [f"Its schema is {standing.found!r}; toolgate db upgrade brings it to {present!r}."]
+    inspector = inspect(connection)
+    columns = {
+        name: {column["name"] for column in inspector.get_columns(name)}
+        for name in inspector.get_table_names()
+    }
+    missing = [
+        f"{table.name}.{column.name}" if table.name in columns else table.name
+        for table in _tables.metadata.sorted_tables
+        for column in table.columns
+        if column.name not in columns.get(table.name, ())
+    ]
+    return [f"{name} is missing." for name in dict.fromkeys(missing)]
+
+
+def create(connection: Connection) -> None:
+    """Make all tables in an empty database, and the default project."""
+    _tables.metadata.create_all(connection, checkfirst=False)
+    _tables.versions.create(connection, checkfirst=False)
+    connection.execute(insert(_tables.versions), {"version_num": _tables.REVISIONS[-1]})
+    connection.execute(
+        insert(_tables.projects), {"project_id": DEFAULT_PROJECT, "created_at": utc_now()}
+    )
+
+
+def migrate(connection: Connection, *, to: str = "") -> None:
+    """Bring an older (or empty) database forward, within the connection's transaction.
+
+    Args:
+        connection: In a transaction that keeps others from migrating at the same time.
+        to: Revision to stop at; empty means the present one.
+    """
+    # Alembic is large and almost never needed, and every command reads this module.
+    command = import_module("alembic.command")
+    config = import_module("alembic.config").Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, to or _tables.REVISIONS[-1])

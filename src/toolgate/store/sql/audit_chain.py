@@ -1,0 +1,191 @@
+"""The chain of the audit, in SQL: each record is written with a hash over it and the one before.
+
+`audit_state` has one row: the end of the chain, which every writer of this database takes in turn,
+and where it begins since older records were removed.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Row, Table, delete, func, select, update
+
+from toolgate.store.base import AuditAnchor, AuditEnds, AuditLink
+from toolgate.store.engine import tables
+
+__all__ = [
+    "anchors",
+    "cut",
+    "ends",
+    "following",
+    "kept_bytes",
+    "last_doomed",
+    "linked",
+    "links",
+    "save_anchor",
+]
+
+CHAINED: Final = (
+    "record_id",
+    "at",
+    "action",
+    "phase",
+    "parent_id",
+    "project_id",
+    "caller_id",
+    "client",
+    "conversation",
+    "request_id",
+    "server",
+    "target",
+    "digest",
+    "query",
+    "status",
+    "duration_ms",
+    "request_bytes",
+    "response_bytes",
+    "arguments_sha256",
+    "response_sha256",
+    "detail",
+)
+"""What the hash covers, in this order, for ever: a new column needs a new kind of record."""
+
+_DURATION: Final = CHAINED.index("duration_ms")
+
+_BEGINNING: Final[Mapping[str, Any]] = {
+    "state_id": 1,
+    "seq": 0,
+    "chain": "",
+    "removed_seq": 0,
+    "removed_chain": "",
+}
+
+
+def following(before: str, content: bytes) -> str:
+    """The hash of a record: SHA-256, in hex, over that of the one before and the record."""
+    return hashlib.sha256(before.encode() + content).hexdigest()
+
+
+def linked(
+    connection: Connection, insert: Callable[[Table], Any], rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows that are not there yet, with their places in the chain, whose end is moved.
+
+    Whoever else writes waits for the end of the transaction.
+    """
+    state, audit = tables.audit_state, tables.audit
+    wanted = select(state.c.seq, state.c.chain).with_for_update()
+    end = connection.execute(wanted).first()
+    if end is None:  # nothing was ever written, unless another process is doing it now
+        connection.execute(insert(state).on_conflict_do_nothing(), _BEGINNING)
+        end = connection.execute(wanted).one()
+    seq, chain = end
+    ids = [row["record_id"] for row in rows]
+    known = select(audit.c.record_id).where(audit.c.record_id.in_(ids))
+    there = set(connection.execute(known).scalars())
+    new: list[dict[str, Any]] = []
+    for row in rows:
+        if row["record_id"] in there:
+            continue
+        there.add(row["record_id"])
+        seq, chain = seq + 1, following(chain, _content(row))
+        new.append(row | {"seq": seq, "chain": chain})
+    if new:
+        connection.execute(update(state).values(seq=seq, chain=chain))
+    return new
+
+
+def ends(connection: Connection) -> AuditEnds:
+    """Where the chain begins and ends."""
+    state = tables.audit_state
+    row = connection.execute(select(state)).mappings().first() or _BEGINNING
+    unchained = select(func.count()).select_from(tables.audit).where(tables.audit.c.seq.is_(None))
+    return AuditEnds(
+        removed_through=row["removed_seq"],
+        removed_chain=row["removed_chain"],
+        last=row["seq"],
+        last_chain=row["chain"],
+        unchained=connection.execute(unchained).scalar_one(),
+    )
+
+
+def links(connection: Connection, after: int, limit: int) -> list[AuditLink]:
+    """Records in the order of the chain."""
+    audit = tables.audit
+    columns = [audit.c.seq, audit.c.chain, *(audit.c[name] for name in CHAINED)]
+    wanted = select(*columns).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
+    return [_link(row) for row in connection.execute(wanted)]
+
+
+def kept_bytes(connection: Connection) -> int:
+    """About how large the audit is."""
+    size = func.coalesce(func.sum(tables.audit.c.size_bytes), 0)
+    return int(connection.execute(select(size)).scalar_one())
+
+
+def last_doomed(connection: Connection, *, oldest: str, max_bytes: int) -> tuple[int, str] | None:
+    """Number and hash of the last record that is too old or too much, as all before it are."""
+    audit = tables.audit
+    young = select(func.min(audit.c.seq)).where(audit.c.at >= oldest)
+    keep_from: int | None = connection.execute(young).scalar_one()
+    through = ends(connection).last if keep_from is None else keep_from - 1
+    excess = kept_bytes(connection) - max_bytes
+    if excess > 0:
+        sizes = select(audit.c.seq, audit.c.size_bytes).where(audit.c.seq.is_not(None))
+        for seq, size_bytes in connection.execute(sizes.order_by(audit.c.seq)):
+            if excess <= 0:
+                break
+            through, excess = max(through, seq), excess - size_bytes
+    wanted = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)
+    last = connection.execute(wanted.order_by(audit.c.seq.desc()).limit(1)).first()
+    return None if last is None else (last.seq, last.chain)
+
+
+def cut(connection: Connection, through: int, limit: int) -> int:
+    """Remove some of the records up to a number, the oldest first; gives how many.
+
+    What was signed about them goes along, but for the end of what is removed.
+    """
+    state, audit = tables.audit_state, tables.audit
+    doomed = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)
+    rows = connection.execute(doomed.order_by(audit.c.seq).limit(limit)).all()
+    if not rows:
+        return 0
+    last = rows[-1]
+    connection.execute(update(state).values(removed_seq=last.seq, removed_chain=last.chain))
+    connection.execute(delete(audit).where(audit.c.seq <= last.seq))
+    signed = tables.audit_anchors
+    connection.execute(delete(signed).where(signed.c.seq < last.seq))
+    return len(rows)
+
+
+def save_anchor(
+    connection: Connection, insert: Callable[[Table], Any], anchor: AuditAnchor
+) -> None:
+    """Keep a signed place of the chain; one that is there stays."""
+    statement = insert(tables.audit_anchors).on_conflict_do_nothing()
+    connection.execute(statement, vars(anchor))
+
+
+def anchors(connection: Connection) -> list[AuditAnchor]:
+    """All signed places, in the order of the chain."""
+    table = tables.audit_anchors
+    rows = connection.execute(select(table).order_by(table.c.seq)).mappings()
+    return [AuditAnchor(**row) for row in rows]
+
+
+def _content(row: Mapping[str, Any]) -> bytes:
+    return _bytes([row[name] for name in CHAINED])
+
+
+def _link(row: Row[Any]) -> AuditLink:
+    seq, chain, *values = tuple(row)
+    record_id, at = values[:2]
+    return AuditLink(seq=seq, chain=chain, record_id=record_id, at=at, content=_bytes(values))
+
+
+def _bytes(values: list[Any]) -> bytes:
+    if values[_DURATION] is not None:
+        values[_DURATION] = float(values[_DURATION])  # as databases give it back
+    return orjson.dumps(values)

@@ -1,0 +1,214 @@
+"""The audit as people look at it, in SQL: calls by minute, and what belongs to one record."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Integer, case, cast, func, literal, select
+from sqlalchemy.dialects.postgresql import JSONB
+
+from toolgate.base.ids import utc_text
+from toolgate.errors import StoreError
+from toolgate.store.engine import tables
+from toolgate.store.engine.text import keepable, kept
+from toolgate.store.records.audit_views import ConversationCost, MinuteCount, ToolUse
+from toolgate.store.sql import row_mapping
+from toolgate.types import AuditRecord
+
+__all__ = ["FINE", "SqlAuditViews"]
+
+T = TypeVar("T")
+
+FINE = ("ok", "input_required")
+"""How calls end that did not fail."""
+
+_WITHIN = timedelta(hours=1)
+_MOST = 400
+_STEPS = 4
+
+
+class SqlAuditViews:
+    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def audit_minutes(self, since: str) -> list[MinuteCount]:
+        """Calls of each minute from a moment on, without those that had none."""
+        table = tables.audit
+        minute = func.substr(table.c.at, 1, 16)
+        failed = func.sum(case((table.c.status.in_(FINE), 0), else_=1))
+        wanted = (
+            select(minute, func.count(), failed)
+            .where(table.c.at >= since, table.c.action == "call", table.c.phase == "outcome")
+            .group_by(minute)
+            .order_by(minute)
+        )
+        return await self._read(
+            lambda opened: [
+                MinuteCount(minute=at, calls=int(calls), errors=int(errors))
+                for at, calls, errors in opened.execute(wanted)
+            ]
+        )
+
+    async def audit_size(self, since: str, *, most: int) -> int:
+        """How many records there are from a moment on; counted up to `most`."""
+        some = select(literal(1)).where(tables.audit.c.at >= since).limit(most)
+        wanted = select(func.count()).select_from(some.subquery())
+        return await self._read(lambda opened: int(opened.execute(wanted).scalar_one()))
+
+    async def conversation_costs(
+        self, since: str, *, project_id: str | None = None, limit: int = 200
+    ) -> list[ConversationCost]:
+        """What conversations cost from a moment on, the last heard of first."""
+        return await self._read(lambda opened: _costs(opened, since, project_id, limit))
+
+    async def tool_uses(
+        self, since: str, *, project_id: str | None = None, tool: str | None = None
+    ) -> list[ToolUse]:
+        """How much tools were used from a moment on, the most used first."""
+        return await self._read(lambda opened: _uses(opened, since, project_id, tool))
+
+    async def audit_chain(self, record_id: str) -> list[AuditRecord]:
+        """A record with all that it belongs to, oldest first."""
+        return await self._read(lambda opened: _chain_of(opened, record_id))
+
+
+def _costs(
+    opened: Connection, since: str, project_id: str | None, limit: int
+) -> list[ConversationCost]:
+    table = tables.audit
+    if opened.dialect.name == "sqlite":
+        tokens: ColumnElement[Any] = func.json_extract(table.c.detail, "$.tokens")
+    else:
+        tokens = cast(cast(table.c.detail, JSONB)["tokens"].astext, Integer)
+    is_call = table.c.action == "call"
+    is_search = table.c.action.in_(("discover", "describe"))
+    # What a model is sent in a turn of a chat is known, menu and all: it is no estimate of this.
+    is_turn = table.c.action == "turn"
+    called = case((is_call, table.c.target + func.coalesce(table.c.arguments_sha256, "")))
+    calls = func.sum(case((is_call, 1), else_=0))
+    last = func.max(table.c.at)
+    who = (table.c.project_id, table.c.caller_id, table.c.client, table.c.conversation)
+    wanted = (
+        select(
+            *who,
+            calls.label("calls"),
+            func.sum(case((is_call & table.c.status.not_in(FINE), 1), else_=0)).label("failed"),
+            (calls - func.count(called.distinct())).label("repeats"),
+            func.sum(case((is_search, 1), else_=0)).label("searches"),
+            func.coalesce(func.sum(case((is_search, tokens))), 0).label("search_tokens"),
+            func.coalesce(func.sum(table.c.request_bytes), 0).label("request_bytes"),
+            func.coalesce(func.sum(table.c.response_bytes), 0).label("response_bytes"),
+            last.label("last_at"),
+        )
+        .where(table.c.at >= since, table.c.phase == "outcome", is_call | is_search | is_turn)
+        .group_by(*who)
+        .having(func.sum(case((is_turn, 1), else_=0)) == 0)
+        .order_by(last.desc())
+        .limit(limit)
+    )
+    if project_id is not None:
+        wanted = wanted.where(table.c.project_id == keepable(project_id))
+    return [
+        ConversationCost(
+            project_id=kept(row.project_id),
+            caller_id=kept(row.caller_id),
+            client=kept(row.client),
+            conversation=kept(row.conversation),
+            calls=int(row.calls),
+            failed=int(row.failed),
+            repeats=int(row.repeats),
+            searches=int(row.searches),
+            search_tokens=int(row.search_tokens),
+            request_bytes=int(row.request_bytes),
+            response_bytes=int(row.response_bytes),
+            last_at=row.last_at,
+        )
+        for row in opened.execute(wanted)
+    ]
+
+
+def _uses(
+    opened: Connection, since: str, project_id: str | None, tool: str | None
+) -> list[ToolUse]:
+    table = tables.audit
+    calls = func.count()
+    wanted = (
+        select(
+            table.c.project_id,
+            table.c.target,
+            calls.label("calls"),
+            func.sum(case((table.c.status.in_(FINE), 0), else_=1)).label("failed"),
+            func.coalesce(func.avg(table.c.duration_ms), 0.0).label("mean_ms"),
+            func.max(table.c.at).label("last_at"),
+        )
+        .where(
+            table.c.at >= since,
+            table.c.action == "call",
+            tables.audit_outcome(),  # written out: databases then know of their index
+            table.c.server.is_not(None),
+        )
+        .group_by(table.c.project_id, table.c.target)
+        .order_by(calls.desc(), table.c.target)
+    )
+    if project_id is not None:
+        wanted = wanted.where(table.c.project_id == keepable(project_id))
+    if tool is not None:
+        wanted = wanted.where(table.c.target == keepable(tool))
+    return [
+        ToolUse(
+            project_id=kept(row.project_id),
+            tool=kept(row.target or ""),
+            calls=int(row.calls),
+            failed=int(row.failed),
+            mean_ms=float(row.mean_ms),
+            last_at=row.last_at,
+        )
+        for row in opened.execute(wanted)
+    ]
+
+
+def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:
+    first = _record(opened, record_id)
+    for _ in range(_STEPS):
+        above = _record(opened, first.parent_id) if first and first.parent_id else None
+        if above is None:
+            break
+        first = above
+    if first is None:
+        return []
+    table = tables.audit
+    # What belongs to a record comes soon after it in the same conversation: found by time, so
+    # that no index has to be kept for the few times that somebody looks.
+    wanted = (
+        select(table)
+        .where(
+            table.c.at >= first.at,
+            table.c.at <= _later(first.at),
+            table.c.conversation == keepable(first.conversation),
+            table.c.parent_id.is_not(None),
+        )
+        .order_by(table.c.at, table.c.record_id)
+        .limit(_MOST)
+    )
+    found = {first.record_id: first}
+    for row in opened.execute(wanted).mappings():
+        record = row_mapping.audit_from(row)
+        if record.parent_id in found:
+            found[record.record_id] = record
+    return list(found.values())
+
+
+def _record(opened: Connection, record_id: str) -> AuditRecord | None:
+    table = tables.audit
+    wanted = select(table).where(table.c.record_id == keepable(record_id))
+    row = opened.execute(wanted).mappings().first()
+    return None if row is None else row_mapping.audit_from(row)
+
+
+def _later(at: str) -> str:
+    try:
+        return utc_text(datetime.fromisoformat(at) + _WITHIN)
+    except (ValueError, OverflowError) as error:
+        raise StoreError(f"The audit has the time {at[:40]!r}, which is none.") from error

@@ -1,0 +1,617 @@
+"""Collections of documents, their passages and the words in them, in plain SQL over the driver.
+
+Passages go in and out by the thousand, so SQLAlchemy's preparation of each is left out. What finds
+a passage by a word depends on the database and is made here and not by a migration, since it only
+repeats what stands in `passages`: in SQLite a table of FTS5 that triggers keep up, in PostgreSQL a
+GIN index. The words of a passage are as the caller made them, separated by blanks; before them the
+store writes a word of the collection, so that the words of others are never counted.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from toolgate.base.ids import utc_now
+from toolgate.store.base import SqlAccess
+from toolgate.store.engine.text import keepable, kept
+
+__all__ = [
+    "DocumentRows",
+    "PassageSource",
+    "StoredCollection",
+    "StoredDocument",
+    "StoredPassage",
+    "WordCounts",
+]
+
+T = TypeVar("T")
+
+_AT_ONCE = 500
+"""Values in one statement; SQLite allows 32,766."""
+
+_LOCK = 0x746F6F6C646F6373
+"""Key of the advisory lock under which the index of words is made: `tooldocs` in ASCII."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredCollection:
+    """Documents that are searched together."""
+
+    collection_id: str
+    """Opaque; letters and digits."""
+
+    project_id: str
+    """The tenant."""
+
+    name: str
+    """Unique within a project without case."""
+
+    alias: str = ""
+    """Another name for people."""
+
+    description: str = ""
+    """What is in it."""
+
+    model: str
+    """The embedding model by its name in the settings."""
+
+    model_identity: str
+    """What the model was when the collection was filled."""
+
+    dim: int
+    """Numbers of a vector."""
+
+    metric: str
+    """`cosine`, `euclidean` or `dot`."""
+
+    place: str
+    """Where its vectors are: a file name in `passages/`."""
+
+    shelf_id: str
+    """Which vectors are its own now."""
+
+    version: int = 0
+    """Grows with each change of its documents."""
+
+    updated_at: str = ""
+    """UTC, ISO 8601."""
+
+    documents: int = 0
+    """How many it has; counted when it is read."""
+
+    passages: int = 0
+    """How many pieces they have; counted when it is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredDocument:
+    """A document that was taken in."""
+
+    document_id: str
+    """Opaque; letters and digits."""
+
+    collection_id: str
+    """Where it belongs."""
+
+    source: str
+    """Its path within what was added, or its address."""
+
+    origin: str = ""
+    """What was added and brought it: a folder, a file or an address, in full."""
+
+    title: str = ""
+    """What it calls itself."""
+
+    media_type: str = ""
+    """Of the file that it was."""
+
+    content_hash: str = ""
+    """Of the file that it was, and of all that decides how it is cut."""
+
+    size_bytes: int = 0
+    """Of the file that it was."""
+
+    passages: int = 0
+    """Into how many pieces it is cut."""
+
+    added_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredPassage:
+    """A piece of a document."""
+
+    passage_id: int
+    """Its number, below 2**62."""
+
+    ordinal: int
+    """Its place in the document, from 0 on."""
+
+    text: str
+    """What stands there."""
+
+    heading: str = ""
+    """The headings above it."""
+
+    page: int | None = None
+    """Its page, from 1 on."""
+
+    words: str = ""
+    """What it is found by: words separated by blanks, each as often as it stands there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageSource:
+    """A piece with the document that it is of."""
+
+    passage: StoredPassage
+    """The piece."""
+
+    document_id: str
+    """Its document."""
+
+    source: str
+    """Where that came from."""
+
+    title: str
+    """What that calls itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordCounts:
+    """What is needed to weigh words."""
+
+    passages: int
+    """Passages of the collection."""
+
+    words: int
+    """Words of all of them together."""
+
+    having: Mapping[str, int]
+    """Passages that have a word, by word."""
+
+
+class DocumentRows:
+    """Documents in a store."""
+
+    def __init__(self, store: SqlAccess, kind: Literal["sqlite", "postgres"]) -> None:
+        """Make the way into a store of a kind; nothing is read yet."""
+        self._store = store
+        self._is_sqlite = kind == "sqlite"
+        self._is_prepared = False
+
+    # Collections
+
+    async def collections(self, project_id: str, *, counted: bool = True) -> list[StoredCollection]:
+        """The collections of a project, by name.
+
+        Args:
+            project_id: The tenant.
+            counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
+        """
+        any_passage = "SELECT 1 FROM passages p WHERE p.collection_id = c.collection_id LIMIT 1"
+        uncounted = f"0, (SELECT count(*) FROM ({any_passage}) x)"  # noqa: S608 - of ours
+        counts = (
+            "(SELECT count(*) FROM documents d WHERE d.collection_id = c.collection_id),"
+            " (SELECT coalesce(sum(d.passages), 0) FROM documents d"
+            " WHERE d.collection_id = c.collection_id)"
+        )
+
+        def work(driver: Any) -> list[StoredCollection]:
+            found = self._rows(
+                driver,
+                f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
+                " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
+                (keepable(project_id),),
+            )
+            return [_collection(row) for row in found]
+
+        return await self._store.reading(work)
+
+    async def save_collection(self, row: StoredCollection) -> bool:
+        """Insert, or replace the one with this id; False when another one has its name."""
+        values = (
+            row.collection_id,
+            keepable(row.project_id),
+            keepable(row.name),
+            _key(row.name),
+            keepable(row.alias),
+            keepable(row.description),
+            keepable(row.model),
+            keepable(row.model_identity),
+            row.dim,
+            row.metric,
+            row.place,
+            row.shelf_id,
+            row.version,
+            utc_now(),
+        )
+
+        def work(driver: Any) -> bool:
+            taken = self._rows(
+                driver,
+                "SELECT 1 FROM document_collections"
+                " WHERE project_id = ? AND name_key = ? AND collection_id <> ?",
+                (keepable(row.project_id), _key(row.name), row.collection_id),
+            )
+            if taken:
+                return False
+            changed = ", ".join(f"{name} = excluded.{name}" for name in (*_CHANGING, "updated_at"))
+            self._run(
+                driver,
+                "INSERT INTO document_collections"  # noqa: S608 - names of ours
+                " (collection_id, project_id, name, name_key,"
+                " alias, description, model, model_identity, dim, metric, place, shelf_id, version,"
+                f" updated_at) VALUES ({_places(values)})"
+                f" ON CONFLICT (collection_id) DO UPDATE SET {changed}",
+                values,
+            )
+            return True
+
+        return await self._store.writing(work)
+
+    async def delete_collection(self, collection_id: str) -> None:
+        """Remove a collection with all that is in it."""
+
+        def work(driver: Any) -> None:
+            # By hand, since a cascade looks for each passage by itself.
+            for table in ("passage_vectors", "passages", "documents", "document_collections"):
+                statement = f"DELETE FROM {table} WHERE collection_id = ?"  # noqa: S608
+                self._run(driver, statement, (collection_id,))
+
+        await self.prepare()
+        await self._store.writing(work)
+
+    # Documents
+
+    async def documents(self, collection_id: str) -> list[StoredDocument]:
+        """The documents of a collection, by origin and source."""
+
+        def work(driver: Any) -> list[StoredDocument]:
+            found = self._rows(
+                driver,
+                f"SELECT {_DOCUMENT} FROM documents WHERE collection_id = ?"  # noqa: S608
+                " ORDER BY origin, source",
+                (collection_id,),
+            )
+            return [_document(row) for row in found]
+
+        return await self._store.reading(work)
+
+    async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
+        """The document of an origin and a source; None: there is none."""
+
+        def work(driver: Any) -> StoredDocument | None:
+            found = self._rows(
+                driver,
+                f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
+                " WHERE collection_id = ? AND origin = ? AND source = ?",
+                (collection_id, keepable(origin), keepable(source)),
+            )
+            return _document(found[0]) if found else None
+
+        return await self._store.reading(work)
+
+    async def replace_document(
+        self, document: StoredDocument, passages: Sequence[StoredPassage]
+    ) -> list[str]:
+        """Put a document in the place of those with its origin and source.
+
+        Gives:
+            The ids of the documents that it replaced.
+        """
+        await self.prepare()
+        collection_id = document.collection_id
+        mark = _mark(collection_id)
+
+        def work(driver: Any) -> list[str]:
+            here = (collection_id, keepable(document.origin), keepable(document.source))
+            gone = [
+                row[0]
+                for row in self._rows(
+                    driver,
+                    "SELECT document_id FROM documents"
+                    " WHERE collection_id = ? AND origin = ? AND source = ?",
+                    here,
+                )
+            ]
+            self._remove(driver, gone)
+            values = (
+                document.document_id,
+                *here,
+                keepable(document.title),
+                document.media_type,
+                document.content_hash,
+                document.size_bytes,
+                len(passages),
+                utc_now(),
+            )
+            self._run(
+                driver,
+                "INSERT INTO documents"  # noqa: S608 - question marks only
+                " (document_id, collection_id, origin, source, title,"
+                f" media_type, content_hash, size_bytes, passages, added_at)"
+                f" VALUES ({_places(values)})",
+                values,
+            )
+            rows = [
+                (
+                    each.passage_id,
+                    collection_id,
+                    document.document_id,
+                    each.ordinal,
+                    keepable(each.heading),
+                    each.page,
+                    keepable(each.text),
+                    f"{mark} {each.words}",
+                    each.words.count(" ") + 1 if each.words else 0,
+                )
+                for each in passages
+            ]
+            if rows:
+                cursor = driver.cursor()
+                cursor.executemany(
+                    self._said(
+                        "INSERT INTO passages"  # noqa: S608 - question marks only
+                        " (passage_id, collection_id, document_id, ordinal,"
+                        f" heading, page, text, words, length) VALUES ({_places(rows[0])})"
+                    ),
+                    rows,
+                )
+                cursor.close()
+            self._changed(driver, collection_id)
+            return gone
+
+        return await self._store.writing(work)
+
+    async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:
+        """Remove documents; gives how many there were."""
+        await self.prepare()
+
+        def work(driver: Any) -> int:
+            removed = self._remove(driver, list(documents))
+            if removed:
+                self._changed(driver, collection_id)
+            return removed
+
+        return await self._store.writing(work)
+
+    # Passages
+
+    async def passages(self, numbers: Sequence[int]) -> dict[int, PassageSource]:
+        """Passages by number, as far as they are there."""
+
+        def work(driver: Any) -> dict[int, PassageSource]:
+            found: dict[int, PassageSource] = {}
+            for part in _parts(list(numbers)):
+                statement = (
+                    "SELECT p.passage_id, p.ordinal, p.text, p.heading, p.page,"  # noqa: S608
+                    " p.document_id, d.source, d.title FROM passages p"
+                    " JOIN documents d ON d.document_id = p.document_id"
+                    f" WHERE p.passage_id IN ({_places(part)})"
+                )
+                for row in self._rows(driver, statement, part):
+                    found[row[0]] = PassageSource(
+                        passage=_passage(row),
+                        document_id=row[5],
+                        source=kept(row[6]),
+                        title=kept(row[7]),
+                    )
+            return found
+
+        return await self._store.reading(work)
+
+    async def pages_of(
+        self, collection_id: str, *, after: int, limit: int
+    ) -> list[tuple[str, StoredPassage]]:
+        """Passages of a collection in the order of their numbers, each with its document.
+
+        Args:
+            collection_id: Which.
+            after: The number that they begin behind; -1: from the first on.
+            limit: How many.
+        """
+
+        def work(driver: Any) -> list[tuple[str, StoredPassage]]:
+            rows = self._rows(
+                driver,
+                "SELECT passage_id, ordinal, text, heading, page, document_id FROM passages"
+                " WHERE collection_id = ? AND passage_id > ? ORDER BY passage_id LIMIT ?",
+                (collection_id, after, limit),
+            )
+            return [(row[5], _passage(row)) for row in rows]
+
+        return await self._store.reading(work)
+
+    # Words
+
+    async def counts(self, collection_id: str, words: Sequence[str]) -> WordCounts:
+        """How often words are in a collection."""
+        await self.prepare()
+
+        def work(driver: Any) -> WordCounts:
+            [[passages, length]] = self._rows(
+                driver,
+                "SELECT count(*), coalesce(sum(length), 0) FROM passages WHERE collection_id = ?",
+                (collection_id,),
+            )
+            having = {word: self._having(driver, collection_id, word) for word in words}
+            return WordCounts(passages=passages, words=int(length), having=having)
+
+        return await self._store.reading(work)
+
+    async def with_word(
+        self, collection_id: str, word: str, *, limit: int
+    ) -> list[tuple[int, str, str]]:
+        """Passages that have a word: number, document and all words."""
+        await self.prepare()
+        wanted = _fts(collection_id, word) if self._is_sqlite else [_mark(collection_id), word]
+        statement = (
+            "SELECT p.passage_id, p.document_id, p.words FROM passage_words w"
+            " JOIN passages p ON p.passage_id = w.rowid"
+            " WHERE w.words MATCH ? LIMIT ?"
+            if self._is_sqlite
+            else "SELECT passage_id, document_id, words FROM passages"
+            " WHERE string_to_array(words, ' ') @> ?::text[] LIMIT ?"
+        )
+
+        def work(driver: Any) -> list[tuple[int, str, str]]:
+            found = self._rows(driver, statement, (wanted, limit))
+            return [(row[0], row[1], row[2].partition(" ")[2]) for row in found]
+
+        return await self._store.reading(work)
+
+    async def prepare(self) -> None:
+        """Make what finds passages by words, where it is not there yet."""
+        if not self._is_prepared:
+            await self._store.writing(
+                self._prepare_sqlite if self._is_sqlite else self._prepare_postgres
+            )
+            self._is_prepared = True
+
+    def _prepare_sqlite(self, driver: Any) -> None:
+        if self._rows(driver, "SELECT 1 FROM sqlite_master WHERE name = 'passage_words'"):
+            return
+        driver.execute(
+            "CREATE VIRTUAL TABLE passage_words USING fts5(words, content = 'passages',"
+            " content_rowid = 'passage_id', tokenize = 'unicode61 remove_diacritics 0',"
+            " columnsize = 0)"
+        )
+        driver.execute(
+            "CREATE TRIGGER passages_added AFTER INSERT ON passages BEGIN"
+            " INSERT INTO passage_words (rowid, words) VALUES (new.passage_id, new.words); END"
+        )
+        driver.execute(
+            "CREATE TRIGGER passages_removed AFTER DELETE ON passages BEGIN"
+            " INSERT INTO passage_words (passage_words, rowid, words)"
+            " VALUES ('delete', old.passage_id, old.words); END"
+        )
+        # What a restored backup or another gateway has written before.
+        driver.execute("INSERT INTO passage_words (passage_words) VALUES ('rebuild')")
+
+    def _prepare_postgres(self, driver: Any) -> None:
+        driver.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        driver.execute(
+            "CREATE INDEX IF NOT EXISTS passages_by_word ON passages"
+            " USING gin (string_to_array(words, ' '))"
+        )
+
+    def _having(self, driver: Any, collection_id: str, word: str) -> int:
+        if self._is_sqlite:
+            statement = "SELECT count(*) FROM passage_words WHERE words MATCH ?"
+            return int(self._rows(driver, statement, (_fts(collection_id, word),))[0][0])
+        statement = "SELECT count(*) FROM passages WHERE string_to_array(words, ' ') @> ?::text[]"
+        return int(self._rows(driver, statement, ([_mark(collection_id), word],))[0][0])
+
+    # The driver
+
+    def _remove(self, driver: Any, documents: Sequence[str]) -> int:
+        removed = 0
+        for part in _parts(list(documents)):
+            for table in ("passage_vectors", "passages", "documents"):
+                statement = f"DELETE FROM {table} WHERE document_id IN ({_places(part)})"  # noqa: S608
+                removed_here = self._run(driver, statement, part)
+            removed += removed_here
+        return removed
+
+    def _changed(self, driver: Any, collection_id: str) -> None:
+        self._run(
+            driver,
+            "UPDATE document_collections SET version = version + 1, updated_at = ?"
+            " WHERE collection_id = ?",
+            (utc_now(), collection_id),
+        )
+
+    def _said(self, statement: str) -> str:
+        return statement if self._is_sqlite else statement.replace("?", "%s")
+
+    def _run(self, driver: Any, statement: str, values: Sequence[object]) -> int:
+        return driver.execute(self._said(statement), tuple(values)).rowcount
+
+    def _rows(
+        self, driver: Any, statement: str, values: Sequence[object] = ()
+    ) -> list[tuple[Any, ...]]:
+        return driver.execute(self._said(statement), tuple(values)).fetchall()
+
+
+_CHANGING = (
+    *("name", "name_key", "alias", "description", "model", "model_identity"),
+    *("dim", "metric", "place", "shelf_id"),
+)
+_COLLECTION = (
+    "collection_id, project_id, name, alias, description, model, model_identity, dim, metric,"
+    " place, shelf_id, version, updated_at"
+)
+_DOCUMENT = (
+    "document_id, collection_id, origin, source, title, media_type, content_hash, size_bytes,"
+    " passages, added_at"
+)
+
+
+def _collection(row: Sequence[Any]) -> StoredCollection:
+    return StoredCollection(
+        collection_id=row[0],
+        project_id=kept(row[1]),
+        name=kept(row[2]),
+        alias=kept(row[3]),
+        description=kept(row[4]),
+        model=kept(row[5]),
+        model_identity=kept(row[6]),
+        dim=row[7],
+        metric=row[8],
+        place=row[9],
+        shelf_id=row[10],
+        version=row[11],
+        updated_at=row[12],
+        documents=int(row[13]),
+        passages=int(row[14]),
+    )
+
+
+def _document(row: Sequence[Any]) -> StoredDocument:
+    return StoredDocument(
+        document_id=row[0],
+        collection_id=row[1],
+        origin=kept(row[2]),
+        source=kept(row[3]),
+        title=kept(row[4]),
+        media_type=row[5],
+        content_hash=row[6],
+        size_bytes=row[7],
+        passages=row[8],
+        added_at=row[9],
+    )
+
+
+def _passage(row: Sequence[Any]) -> StoredPassage:
+    return StoredPassage(
+        passage_id=row[0], ordinal=row[1], text=kept(row[2]), heading=kept(row[3]), page=row[4]
+    )
+
+
+def _key(name: str) -> str:
+    return keepable(name.casefold())
+
+
+def _mark(collection_id: str) -> str:
+    """The word of a collection, which no text has by chance."""
+    return f"collection{collection_id}"
+
+
+def _fts(collection_id: str, word: str) -> str:
+    """A query of FTS5; a word that is none of ours finds nothing."""
+    pure = word if _WORD.fullmatch(word) else "x" * 64
+    return f'"{_mark(collection_id)}" AND "{pure}"'
+
+
+def _places(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for at in range(0, len(values), _AT_ONCE):
+        yield values[at : at + _AT_ONCE]

@@ -1,0 +1,301 @@
+"""Between the values of the contract and the rows of the tables."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+from sqlalchemy import RowMapping
+
+from toolgate.store.base import (
+    DetectionCount,
+    SeenTool,
+    StoredDetection,
+    StoredGuard,
+    StoredPermission,
+    StoredProject,
+    StoredResult,
+    StoredSchema,
+    StoredSearch,
+    StoredServer,
+    StoredSnapshot,
+    StoredToken,
+    StoredUse,
+    ToolVersion,
+)
+from toolgate.store.engine.text import UNKEEPABLE, keepable, kept
+from toolgate.store.records.approvals import StoredApproval
+from toolgate.types import AuditRecord, Json
+
+__all__ = [
+    "approval_from",
+    "approval_row",
+    "audit_from",
+    "audit_row",
+    "detection_count_from",
+    "detection_from",
+    "detection_row",
+    "guard_from",
+    "guard_row",
+    "keepable",
+    "kept",
+    "permission_from",
+    "permission_row",
+    "project_from",
+    "project_row",
+    "result_from",
+    "result_row",
+    "schema_from",
+    "schema_row",
+    "search_from",
+    "search_row",
+    "seen_tool_from",
+    "seen_tool_row",
+    "server_from",
+    "server_row",
+    "snapshot_from",
+    "snapshot_row",
+    "token_from",
+    "token_row",
+    "use_from",
+    "use_row",
+]
+
+_ROW_BYTES = 200
+"""What an audit row costs beside its texts: numbers, headers, its two index entries."""
+
+_LARGEST_INTEGER = 2**63 - 1
+
+
+def server_row(server: StoredServer) -> dict[str, Any]:
+    """Columns of a server."""
+    return _escaped(vars(server) | {"config": _json(server.config)})
+
+
+def server_from(row: RowMapping) -> StoredServer:
+    """The server of a row."""
+    values = _unescaped(row)
+    return StoredServer(**values | {"config": json.loads(row["config"])})
+
+
+def project_row(project: StoredProject) -> dict[str, Any]:
+    """Columns of a project."""
+    return _escaped(vars(project) | {"settings": _json(project.settings)})
+
+
+def project_from(row: RowMapping) -> StoredProject:
+    """The project of a row."""
+    return StoredProject(**_unescaped(row) | {"settings": json.loads(row["settings"])})
+
+
+_OF_TOKEN = ("projects", "roles", "groups", "read_only", "limits")
+"""What a token has that nobody searches by."""
+
+
+def token_row(token: StoredToken) -> dict[str, Any]:
+    """Columns of a token."""
+    row = dict(vars(token))
+    row["details"] = json.dumps({name: row.pop(name) for name in _OF_TOKEN}, default=dict)
+    row["user_name"] = row.pop("user")
+    return _escaped(row)
+
+
+def token_from(row: RowMapping) -> StoredToken:
+    """The token of a row."""
+    values = _unescaped(row)
+    del values["details"]
+    values["user"] = values.pop("user_name")
+    details: Json = json.loads(row["details"])
+    for name in ("projects", "roles", "groups"):
+        details[name] = tuple(map(str, details.get(name, ())))
+    return StoredToken(**values, **details)
+
+
+def permission_row(rule: StoredPermission) -> dict[str, Any]:
+    """Columns of a permission rule."""
+    return _escaped(dict(vars(rule)))
+
+
+def permission_from(row: RowMapping) -> StoredPermission:
+    """The permission rule of a row."""
+    return StoredPermission(**_unescaped(row))
+
+
+def guard_row(guard: StoredGuard) -> dict[str, Any]:
+    """Columns of a guard."""
+    return _escaped(vars(guard) | {"settings": _json(guard.settings)})
+
+
+def guard_from(row: RowMapping) -> StoredGuard:
+    """The guard of a row."""
+    return StoredGuard(**_unescaped(row) | {"settings": json.loads(row["settings"])})
+
+
+def approval_row(approval: StoredApproval) -> dict[str, Any]:
+    """Columns of an approval, but for its slot."""
+    return _escaped(dict(vars(approval)))
+
+
+def approval_from(row: RowMapping) -> StoredApproval:
+    """The approval of a row."""
+    values = _unescaped(row)
+    del values["slot"]
+    return StoredApproval(**values)
+
+
+def snapshot_row(snapshot: StoredSnapshot) -> dict[str, Any]:
+    """Columns of a listing; packed, since listings repeat themselves a lot."""
+    listing = zlib.compress(snapshot.listing, 1)
+    return _escaped(vars(snapshot) | {"listing": listing, "seen_at": snapshot.listed_at})
+
+
+def snapshot_from(row: RowMapping) -> StoredSnapshot:
+    """The listing of a row."""
+    values = _unescaped(row)
+    del values["seen_at"]
+    values["listing"] = zlib.decompress(row["listing"])
+    return StoredSnapshot(**values)
+
+
+def result_row(result: StoredResult) -> dict[str, Any]:
+    """Columns of a large result."""
+    return _escaped(vars(result) | {"size_bytes": len(result.body)})
+
+
+def result_from(row: RowMapping) -> StoredResult:
+    """The large result of a row."""
+    values = _unescaped(row)
+    del values["size_bytes"]
+    return StoredResult(**values)
+
+
+def detection_row(detection: StoredDetection) -> dict[str, Any]:
+    """Columns of what a message was taken for."""
+    row = dict(vars(detection))
+    row["size_bytes"] = _ROW_BYTES + sum(len(v) for v in row.values() if isinstance(v, str))
+    return _escaped(row)
+
+
+def detection_from(row: RowMapping) -> StoredDetection:
+    """What the message of a row was taken for."""
+    values = _unescaped(row)
+    del values["size_bytes"]
+    return StoredDetection(**values)
+
+
+def detection_count_from(row: RowMapping) -> DetectionCount:
+    """A row of counts."""
+    return DetectionCount(**_unescaped(row))
+
+
+_PACKED_OF_TOOL = ("definition", "accepted")
+
+
+def seen_tool_row(tool: SeenTool) -> dict[str, Any]:
+    """Columns of a tool that was seen; packed, since schemas repeat themselves."""
+    packed = {name: zlib.compress(getattr(tool, name), 6) for name in _PACKED_OF_TOOL}
+    return _escaped(vars(tool) | packed)
+
+
+def tool_version_from(row: RowMapping) -> ToolVersion:
+    """The version of a row."""
+    values = _unescaped(row)
+    values["definition"] = zlib.decompress(row["definition"])
+    return ToolVersion(**values)
+
+
+def seen_tool_from(row: RowMapping) -> SeenTool:
+    """The tool of a row."""
+    values = _unescaped(row)
+    values |= {name: zlib.decompress(row[name]) for name in _PACKED_OF_TOOL}
+    return SeenTool(**values)
+
+
+def schema_row(schema: StoredSchema) -> dict[str, Any]:
+    """Columns of a version of a schema, but for its id; packed, since schemas repeat themselves."""
+    packed = {name: zlib.compress(getattr(schema, name), 6) for name in ("content", "changes")}
+    return _escaped(vars(schema) | packed | {"size_bytes": sum(map(len, packed.values()))})
+
+
+def schema_from(row: RowMapping) -> StoredSchema:
+    """The version of a row; without content where that was not read."""
+    values = _unescaped(row)
+    for name in ("version_id", "size_bytes"):
+        values.pop(name, None)
+    for name in ("content", "changes"):
+        if name in values:
+            values[name] = zlib.decompress(row[name])
+    return StoredSchema(**values)
+
+
+def audit_row(record: AuditRecord) -> dict[str, Any]:
+    """Columns of an audit record; numbers that no database keeps are cut to the largest."""
+    row = vars(record) | {"detail": _detail(record.detail)}
+    for name in ("request_bytes", "response_bytes"):
+        if row[name] is not None:
+            row[name] = min(row[name], _LARGEST_INTEGER)
+    row["size_bytes"] = _ROW_BYTES + sum(len(v) for v in row.values() if isinstance(v, str))
+    return _escaped(row)
+
+
+def audit_from(row: RowMapping) -> AuditRecord:
+    """The audit record of a row."""
+    values = _unescaped(row)
+    for name in ("size_bytes", "seq", "chain"):
+        del values[name]
+    return AuditRecord(**values | {"detail": json.loads(row["detail"])})
+
+
+def search_row(search: StoredSearch) -> dict[str, Any]:
+    """Columns of a search of the usage log."""
+    shown = [[key, round(relevance, 4)] for key, relevance in search.shown]
+    row = vars(search) | {"shown": json.dumps(shown, separators=(",", ":"))}
+    texts = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+    return _escaped(row | {"size_bytes": _ROW_BYTES + texts})
+
+
+def search_from(row: RowMapping) -> StoredSearch:
+    """The search of a row."""
+    values = _unescaped(row)
+    del values["size_bytes"]
+    values["shown"] = tuple((str(key), float(value)) for key, value in json.loads(row["shown"]))
+    values["vector"] = bytes(row["vector"])
+    return StoredSearch(**values)
+
+
+def use_row(use: StoredUse) -> dict[str, Any]:
+    """Columns of what became of a tool."""
+    return _escaped(dict(vars(use)))
+
+
+def use_from(row: RowMapping) -> StoredUse:
+    """What became of a tool, of a row."""
+    return StoredUse(**_unescaped(row))
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":")) if value else "{}"  # ASCII: needs no escapes
+
+
+def _detail(value: Json) -> str:
+    """Details as JSON; whatever is in them, they must not cost the record."""
+    try:
+        return json.dumps(value, separators=(",", ":"), default=str) if value else "{}"
+    except (TypeError, ValueError, RecursionError) as error:
+        return json.dumps({"lost": type(error).__name__})
+
+
+def _escaped(row: dict[str, Any]) -> dict[str, Any]:
+    texts = "".join([value for value in row.values() if isinstance(value, str)])
+    if UNKEEPABLE.search(texts) is None:  # nearly always, and one search is much cheaper
+        return row
+    return {
+        name: keepable(value) if isinstance(value, str) else value for name, value in row.items()
+    }
+
+
+def _unescaped(row: RowMapping) -> dict[str, Any]:
+    return {
+        name: kept(value) if isinstance(value, str) and "\x1a" in value else value
+        for name, value in cast(Mapping[str, Any], row).items()
+    }

@@ -1,0 +1,471 @@
+"""Threads and texts of prompts in SQL."""
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, RowMapping, Table, bindparam, delete, func, select, update
+
+from toolgate.store.engine import tables
+from toolgate.store.engine.text import keepable, kept
+from toolgate.store.records.threads import (
+    StoredArtifact,
+    StoredMessage,
+    StoredPrompt,
+    StoredSpending,
+    StoredThread,
+)
+from toolgate.types import Json
+
+__all__ = ["SqlThreads"]
+
+T = TypeVar("T")
+Insert = Callable[[Table], Any]
+
+_ROW_BYTES = 200
+
+# What each turn asks and writes is built once: building a statement anew, and finding out that it
+# is compiled already, takes several times as long as running it.
+_THREADS, _MESSAGES, _SPENDING = (
+    tables.threads,
+    tables.thread_messages,
+    tables.thread_spending,
+)
+_MINE = _THREADS.c.thread_id == bindparam("its_id")
+_FREE = (_THREADS.c.running == "") | (_THREADS.c.running_until < bindparam("at"))
+_FIND = select(_THREADS).where(
+    _THREADS.c.project_id == bindparam("project"),
+    _THREADS.c.caller_id == bindparam("caller"),
+    _THREADS.c.name == bindparam("called"),
+)
+_TAKEN: dict[str, Any] = {
+    "running": bindparam("turn"),
+    "running_until": bindparam("until"),
+    "used_at": bindparam("at"),
+}
+_TAKE = update(_THREADS).where(_MINE, _FREE).values(**_TAKEN)
+_TAKE_OVER = (
+    update(_THREADS)
+    .where(_MINE, _FREE | (_THREADS.c.running == bindparam("over")))
+    .values(**_TAKEN)
+)
+_GROW = (
+    update(_THREADS)
+    .where(_MINE)
+    .values(
+        last_number=_THREADS.c.last_number + bindparam("more"),
+        used_at=bindparam("at"),
+        size_bytes=_THREADS.c.size_bytes + bindparam("bytes"),
+    )
+    .returning(_THREADS.c.last_number)
+)
+_GROW_WITH_STATE = _GROW.values(state=bindparam("now_in"))
+_SET_FREE = (
+    update(_THREADS)
+    .where(_MINE, _THREADS.c.running == bindparam("turn"))
+    .values(running="", running_until="")
+)
+_SAY = _MESSAGES.insert()
+_SPEND = _SPENDING.insert()
+_SPENT = select(func.coalesce(func.max(_SPENDING.c.number), 0)).where(
+    _SPENDING.c.thread_id == bindparam("its_id")
+)
+_BETWEEN = select(_MESSAGES).where(
+    _MESSAGES.c.thread_id == bindparam("its_id"),
+    _MESSAGES.c.number > bindparam("after"),
+    _MESSAGES.c.number < bindparam("before"),
+)
+_ALL = _BETWEEN.order_by(_MESSAGES.c.number)
+_NEWEST = _BETWEEN.order_by(_MESSAGES.c.number.desc()).limit(bindparam("most"))
+_NO_END = 2**31 - 1
+
+
+class SqlThreads:
+    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
+
+    _insert: Insert
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def thread(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+        """One by its name; None when there is none."""
+        return await self._read(lambda opened: find(opened, project_id, caller_id, name))
+
+    async def threads(
+        self, project_id: str, caller_id: str | None, *, limit: int = 100
+    ) -> list[StoredThread]:
+        """Threads of a caller, or of all callers of a project, the last used first."""
+        return await self._read(lambda opened: listed(opened, project_id, caller_id, limit))
+
+    async def begin_turn(
+        self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
+    ) -> StoredThread:
+        """Make the thread unless it is there, and take the right to run a turn in it."""
+        return await self._write(
+            lambda opened: begin(opened, self._insert, thread, turn_id, until, now, over)
+        )
+
+    async def prolong_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
+        """Say that a turn is alive; False: another one has taken its place."""
+        table = tables.threads
+        mine = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
+        statement = update(table).where(mine).values(running_until=until)
+        return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
+
+    async def append_messages(
+        self,
+        thread_id: str,
+        messages: Sequence[StoredMessage],
+        *,
+        artifacts: Sequence[StoredArtifact] = (),
+        spending: Sequence[StoredSpending] = (),
+        state: Json | None = None,
+        ends: str = "",
+        now: str,
+    ) -> int:
+        """Write what a turn said; gives the last number."""
+
+        def work(opened: Connection) -> int:
+            last = append(opened, thread_id, messages, state, ends, now)
+            keep(opened, self._insert, thread_id, artifacts, spending, now)
+            return last
+
+        return await self._write(work)
+
+    async def thread_messages(
+        self,
+        thread_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> list[StoredMessage]:
+        """Messages between two numbers, oldest first; with a limit the newest of them."""
+        return await self._read(lambda opened: messages(opened, thread_id, after, before, limit))
+
+    async def thread_artifacts(
+        self, thread_id: str, artifact_ids: Sequence[str]
+    ) -> list[StoredArtifact]:
+        """Those of these ids that are there."""
+        if not artifact_ids:
+            return []
+        return await self._read(lambda opened: artifacts(opened, thread_id, artifact_ids))
+
+    async def thread_spending(self, thread_id: str) -> list[StoredSpending]:
+        """What was spent in a thread, oldest first."""
+        return await self._read(lambda opened: spent(opened, thread_id))
+
+    async def save_thread_settings(
+        self, thread: StoredThread, settings: Json, *, now: str
+    ) -> StoredThread:
+        """Make the thread unless it is there, and give it these settings."""
+
+        def work(opened: Connection) -> StoredThread:
+            found = make(opened, self._insert, thread, now)
+            table = tables.threads
+            mine = table.c.thread_id == found.thread_id
+            opened.execute(update(table).where(mine).values(settings=_packed(settings)))
+            return replace(found, settings=settings)
+
+        return await self._write(work)
+
+    async def drop_turn(self, thread_id: str, turn_id: str) -> int:
+        """Take back what a turn said; gives how many messages that were."""
+        return await self._write(lambda opened: drop(opened, thread_id, turn_id))
+
+    async def clear_thread(self, thread_id: str, *, now: str) -> int:
+        """Remove all that was said; settings stay."""
+        return await self._write(lambda opened: clear(opened, thread_id, now))
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Remove a thread with everything; False when there was none."""
+        table = tables.threads
+        statement = delete(table).where(table.c.thread_id == keepable(thread_id))
+        return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
+
+    async def prompt_versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
+        """All of a prompt, oldest first; without a name the latest of each."""
+        return await self._read(lambda opened: prompts(opened, project_id, name))
+
+    async def add_prompt_version(self, version: StoredPrompt) -> None:
+        """Keep one more."""
+        row = {
+            **vars(version),
+            "project_id": keepable(version.project_id),
+            "name": keepable(version.name),
+            "text": None if version.text is None else keepable(version.text),
+            "changed_by": keepable(version.changed_by),
+        }
+        statement = self._insert(tables.prompt_versions)
+        await self._write(lambda opened: opened.execute(statement, row))
+
+
+def find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+    """One by its name."""
+    wanted = {
+        "project": keepable(project_id),
+        "caller": keepable(caller_id),
+        "called": keepable(name),
+    }
+    row = opened.execute(_FIND, wanted).mappings().first()
+    return None if row is None else _thread_from(row)
+
+
+def listed(
+    opened: Connection, project_id: str, caller_id: str | None, limit: int
+) -> list[StoredThread]:
+    """The last used first."""
+    table = tables.threads
+    wanted = select(table).where(table.c.project_id == keepable(project_id))
+    if caller_id is not None:
+        wanted = wanted.where(table.c.caller_id == keepable(caller_id))
+    wanted = wanted.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
+    return [_thread_from(row) for row in opened.execute(wanted).mappings()]
+
+
+def make(opened: Connection, insert: Insert, thread: StoredThread, now: str) -> StoredThread:
+    """The thread of this name, made unless it is there."""
+    row = {
+        "thread_id": thread.thread_id,
+        "project_id": keepable(thread.project_id),
+        "caller_id": keepable(thread.caller_id),
+        "name": keepable(thread.name),
+        "settings": _packed(thread.settings),
+        "state": _packed(thread.state),
+        "last_number": 0,
+        "running": "",
+        "running_until": "",
+        "created_at": now,
+        "used_at": now,
+        "size_bytes": _ROW_BYTES,
+    }
+    found = find(opened, thread.project_id, thread.caller_id, thread.name)
+    if found is not None:
+        return found
+    opened.execute(insert(tables.threads).on_conflict_do_nothing(), row)
+    found = find(opened, thread.project_id, thread.caller_id, thread.name)
+    assert found is not None
+    return found
+
+
+def begin(
+    opened: Connection,
+    insert: Insert,
+    thread: StoredThread,
+    turn_id: str,
+    until: str,
+    now: str,
+    over: str,
+) -> StoredThread:
+    """Take the right to run, if it is free."""
+    found = make(opened, insert, thread, now)
+    wanted = {"its_id": found.thread_id, "turn": turn_id, "until": until, "at": now}
+    if over:
+        taken = opened.execute(_TAKE_OVER, {**wanted, "over": over})
+    else:
+        taken = opened.execute(_TAKE, wanted)
+    if taken.rowcount:
+        return replace(found, running=turn_id, running_until=until, used_at=now)
+    again = find(opened, thread.project_id, thread.caller_id, thread.name)
+    return found if again is None else again
+
+
+def append(
+    opened: Connection,
+    thread_id: str,
+    said: Sequence[StoredMessage],
+    state: Json | None,
+    ends: str,
+    now: str,
+) -> int:
+    """Number and write messages, and what is different of their thread."""
+    size = sum(_ROW_BYTES + len(str(one.body)) for one in said)
+    grown = {"its_id": thread_id, "more": len(said), "at": now, "bytes": size}
+    # First of all: that locks the row, so that two turns never take the same numbers.
+    if state is None:
+        grows = opened.execute(_GROW, grown)
+    else:
+        grows = opened.execute(_GROW_WITH_STATE, {**grown, "now_in": _packed(state)})
+    last: int | None = grows.scalar_one_or_none()
+    if ends:
+        opened.execute(_SET_FREE, {"its_id": thread_id, "turn": ends})
+    if last is None or not said:
+        return last or 0
+    first = last - len(said) + 1
+    opened.execute(
+        _SAY,
+        [
+            {
+                "thread_id": thread_id,
+                "number": first + place,
+                "turn_id": one.turn_id,
+                "role": one.role,
+                "body": _packed(one.body),
+                "notes": _packed(one.notes),
+                "at": one.at or now,
+            }
+            for place, one in enumerate(said)
+        ],
+    )
+    return last
+
+
+def keep(
+    opened: Connection,
+    insert: Insert,
+    thread_id: str,
+    made: Sequence[StoredArtifact],
+    spending: Sequence[StoredSpending],
+    now: str,
+) -> None:
+    """Write what belongs to messages."""
+    if made:
+        statement = insert(tables.thread_artifacts).on_conflict_do_nothing()
+        rows = [
+            {
+                "artifact_id": one.artifact_id,
+                "thread_id": thread_id,
+                "turn_id": one.turn_id,
+                "body": zlib.compress(_packed(one.body).encode(), 3),
+            }
+            for one in made
+        ]
+        opened.execute(statement, rows)
+    if spending:
+        begin = opened.execute(_SPENT, {"its_id": thread_id}).scalar_one()
+        opened.execute(
+            _SPEND,
+            [
+                {**vars(one), "thread_id": thread_id, "number": number, "at": one.at or now}
+                for number, one in enumerate(spending, begin + 1)
+            ],
+        )
+
+
+def messages(
+    opened: Connection, thread_id: str, after: int, before: int | None, limit: int | None
+) -> list[StoredMessage]:
+    """Oldest first; with a limit the newest of them."""
+    wanted: dict[str, Any] = {
+        "its_id": thread_id,
+        "after": after,
+        "before": _NO_END if before is None else before,
+    }
+    if limit is None:
+        return [_message_from(row) for row in opened.execute(_ALL, wanted).mappings()]
+    newest = opened.execute(_NEWEST, {**wanted, "most": limit}).mappings()
+    return [_message_from(row) for row in newest][::-1]
+
+
+def artifacts(
+    opened: Connection, thread_id: str, artifact_ids: Sequence[str]
+) -> list[StoredArtifact]:
+    """Those that are there."""
+    table = tables.thread_artifacts
+    wanted = select(table).where(
+        table.c.thread_id == thread_id, table.c.artifact_id.in_(artifact_ids)
+    )
+    return [
+        StoredArtifact(
+            artifact_id=row["artifact_id"],
+            turn_id=row["turn_id"],
+            body=_unpacked(zlib.decompress(row["body"]).decode()),
+        )
+        for row in opened.execute(wanted).mappings()
+    ]
+
+
+def spent(opened: Connection, thread_id: str) -> list[StoredSpending]:
+    """Oldest first."""
+    table = tables.thread_spending
+    wanted = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
+    found: list[StoredSpending] = []
+    for row in opened.execute(wanted).mappings():
+        values = dict(row)
+        del values["thread_id"], values["number"]
+        found.append(StoredSpending(**values))
+    return found
+
+
+def drop(opened: Connection, thread_id: str, turn_id: str) -> int:
+    """Remove the messages of a turn; numbers of others stay."""
+    gone = 0
+    for table in (tables.thread_artifacts, tables.thread_messages):
+        mine = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
+        gone = opened.execute(delete(table).where(mine)).rowcount
+    return gone
+
+
+def clear(opened: Connection, thread_id: str, now: str) -> int:
+    """Remove what was said in a thread, and what it knows of that."""
+    gone = 0
+    for table in (tables.thread_artifacts, tables.thread_messages):
+        gone = opened.execute(delete(table).where(table.c.thread_id == thread_id)).rowcount
+    table = tables.threads
+    values = {"state": "{}", "size_bytes": _ROW_BYTES, "used_at": now}
+    opened.execute(update(table).where(table.c.thread_id == thread_id).values(**values))
+    return gone
+
+
+def prompts(opened: Connection, project_id: str, name: str | None) -> list[StoredPrompt]:
+    """All of a prompt, or the latest of each."""
+    table = tables.prompt_versions
+    mine = table.c.project_id == keepable(project_id)
+    wanted = select(table).where(mine).order_by(table.c.name, table.c.version)
+    if name is not None:
+        wanted = wanted.where(table.c.name == keepable(name))
+    else:
+        latest = (
+            select(table.c.name, func.max(table.c.version).label("version"))
+            .where(mine)
+            .group_by(table.c.name)
+            .subquery()
+        )
+        wanted = wanted.join(
+            latest,
+            (table.c.name == latest.c.name) & (table.c.version == latest.c.version),
+        )
+    return [
+        StoredPrompt(
+            project_id=kept(row["project_id"]),
+            name=kept(row["name"]),
+            version=row["version"],
+            text=None if row["text"] is None else kept(row["text"]),
+            changed_at=row["changed_at"],
+            changed_by=kept(row["changed_by"]),
+        )
+        for row in opened.execute(wanted).mappings()
+    ]
+
+
+def _thread_from(row: RowMapping) -> StoredThread:
+    values = dict(row)
+    del values["size_bytes"]
+    for name in ("project_id", "caller_id", "name"):
+        values[name] = kept(values[name])
+    for name in ("settings", "state"):
+        values[name] = _unpacked(values[name])
+    return StoredThread(**values)
+
+
+def _message_from(row: RowMapping) -> StoredMessage:
+    values = dict(row)
+    del values["thread_id"]
+    for name in ("body", "notes"):
+        values[name] = _unpacked(values[name])
+    return StoredMessage(**values)
+
+
+def _packed(value: Json) -> str:
+    """JSON in ASCII: NUL and half surrogates are written out, and every database keeps it."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _unpacked(text: str) -> Json:
+    return cast("Json", json.loads(text))

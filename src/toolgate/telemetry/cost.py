@@ -1,0 +1,178 @@
+"""What whole tasks cost in tokens, against listing every tool; losses are told as losses.
+
+A conversation pays for the menu that it is shown, for the answers of searches, and for arguments
+and results. Without Toolgate's search it would have paid for the definitions of all tools, and for
+the same arguments and results. Menus are those of the present catalog; each is counted once for a
+conversation, as a context holds it. Tokens are the one estimate of `toolgate.base.token_estimate`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from toolgate.app.app import App
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.store import ConversationCost, ToolUse
+from toolgate.types import CONSOLE, Caller, Json
+
+__all__ = ["Account", "TaskCost", "Usage", "account", "usage"]
+
+_BYTES_PER_TOKEN = 4
+_MOST = 5_000
+_TOLD = 200
+_PINS = 5
+_OFTEN = 20
+"""Calls from which on a tool is worth listing always."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskCost:
+    """What one conversation cost."""
+
+    of: ConversationCost
+    """What it asked for."""
+
+    menu_tokens: int
+    """Of what `tools/list` shows it."""
+
+    all_menu_tokens: int
+    """Of the definitions of all tools that it may use."""
+
+    @property
+    def call_tokens(self) -> int:
+        """Of arguments and results."""
+        return -(-(self.of.request_bytes + self.of.response_bytes) // _BYTES_PER_TOKEN)
+
+    @property
+    def tokens(self) -> int:
+        """Of all of it."""
+        return self.menu_tokens + self.of.search_tokens + self.call_tokens
+
+    @property
+    def listed_tokens(self) -> int:
+        """What it would have been with all tools listed."""
+        return self.all_menu_tokens + self.call_tokens
+
+    @property
+    def saved_tokens(self) -> int:
+        """The difference; below zero it is a loss."""
+        return self.listed_tokens - self.tokens
+
+    def as_json(self) -> Json:
+        """For REST and `--json`."""
+        return {
+            **asdict(self.of),
+            "menu_tokens": self.menu_tokens,
+            "call_tokens": self.call_tokens,
+            "tokens": self.tokens,
+            "listed_tokens": self.listed_tokens,
+            "saved_tokens": self.saved_tokens,
+            "turns": self.of.calls + self.of.searches,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What the conversations of a time cost."""
+
+    since: str
+    """From when on; UTC, ISO 8601."""
+
+    tasks: tuple[TaskCost, ...]
+    """Each, the last heard of first."""
+
+    tokens: int
+    """Of all."""
+
+    saved_tokens: int
+    """Against listing all tools; below zero it is a loss."""
+
+    def as_json(self) -> Json:
+        """For REST and `--json`."""
+        return {
+            "since": self.since,
+            "conversations": len(self.tasks),
+            "tokens": self.tokens,
+            "listed_tokens": sum(task.listed_tokens for task in self.tasks),
+            "saved_tokens": self.saved_tokens,
+            "tasks": [task.as_json() for task in self.tasks[:_TOLD]],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """How tools were used, and what follows from it."""
+
+    since: str
+    """From when on; UTC, ISO 8601."""
+
+    uses: Sequence[ToolUse]
+    """By tool and project, the most used first."""
+
+    pins: Sequence[str]
+    """Keys of tools that are called often, mostly with success, and are not listed always."""
+
+    never_used: Sequence[str]
+    """Names of servers that nobody called."""
+
+    def as_json(self) -> Json:
+        """For REST and `--json`."""
+        return {
+            "since": self.since,
+            "tools": [
+                {**asdict(use), "success_share": round(1 - use.failed / use.calls, 4)}
+                for use in self.uses
+            ],
+            "never_used_servers": list(self.never_used),
+            "pins": list(self.pins),
+        }
+
+
+async def usage(app: App, caller: Caller, since: str) -> Usage:
+    """How tools were used from a moment on, in all projects.
+
+    Raises:
+        ForbiddenError: The caller may not manage.
+    """
+    app.gateway.reach.must_manage(caller)
+    uses = await app.store.tool_uses(since)
+    used = {use.tool.partition(":")[0] for use in uses}
+    servers = [one for one in app.gateway.servers(caller) if one.state != "disabled"]
+    pinned = app.gateway.manage.pinned
+    pins = [
+        use.tool
+        for use in uses[:_PINS]
+        if use.tool not in pinned and use.calls >= _OFTEN and 2 * use.failed < use.calls
+    ]
+    return Usage(
+        since=since,
+        uses=uses,
+        pins=tuple(dict.fromkeys(pins)),
+        never_used=[one.name for one in servers if one.name not in used],
+    )
+
+
+async def account(app: App, caller: Caller, since: str) -> Account:
+    """What the conversations of all projects cost from a moment on; the last 5,000 of them.
+
+    Raises:
+        ForbiddenError: The caller may not manage.
+    """
+    app.gateway.reach.must_manage(caller)
+    menus: dict[str, tuple[int, int]] = {}
+    tasks: list[TaskCost] = []
+    for cost in await app.store.conversation_costs(since, limit=_MOST):
+        if cost.client == CONSOLE:
+            continue  # people read pages: nobody would have listed all tools to them
+        if cost.project_id not in menus:
+            # A manager in that project stands for its callers: who may use less pays less.
+            about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
+            shown = estimate_tokens(await app.gateway.list_tools(about))
+            menus[cost.project_id] = (shown, app.gateway.reach.menu_tokens(about))
+        shown, whole = menus[cost.project_id]
+        tasks.append(TaskCost(of=cost, menu_tokens=shown, all_menu_tokens=whole))
+    return Account(
+        since=since,
+        tasks=tuple(tasks),
+        tokens=sum(task.tokens for task in tasks),
+        saved_tokens=sum(task.saved_tokens for task in tasks),
+    )

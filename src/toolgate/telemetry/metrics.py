@@ -1,0 +1,245 @@
+"""Counting what happens, and telling it in the words of Prometheus.
+
+Counting is a few additions to a dictionary; the format, and the library for it, are there once
+somebody asks. Labels are bounded: of names that others choose so many are told apart, the rest is
+`other`.
+"""
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from time import perf_counter
+from typing import Any, Protocol
+
+import anyio
+
+from toolgate.app.app import App
+from toolgate.base.tracing import time_stages
+from toolgate.errors import ToolgateError
+from toolgate.telemetry.metric_names import BUCKETS
+from toolgate.types import LOCAL, AuditRecord, Caller, Json
+
+__all__ = ["FINE", "MANAGER", "OTHER", "Counts", "Labels", "Metrics", "Times"]
+
+log = logging.getLogger(__name__)
+
+_MOST_NAMES = 200
+"""Servers, stages, statuses and actions that are told apart, of each."""
+_MOST_FOUND = 2_000
+
+OTHER = "other"
+FINE = frozenset({"ok", "input_required"})
+MANAGER = Caller(client="metrics", identity=LOCAL)
+"""Numbers are about all of the gateway; who may see them was decided before."""
+
+Labels = tuple[str, ...]
+Kind = tuple[str, str, str | None]
+"""Action, status and server of a request; None: it reached none."""
+
+
+class Counts:
+    """A counter with labels."""
+
+    def __init__(self) -> None:
+        self.values: dict[Labels, float] = {}
+
+    def add(self, labels: Labels, amount: float = 1) -> None:
+        """Count up under these labels."""
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+
+class Times:
+    """A histogram with one label."""
+
+    def __init__(self) -> None:
+        self.by_label: dict[str, list[float]] = {}
+        """Of each label how many ended in each bucket, beyond the last, and their sum."""
+
+    def begin(self, label: str) -> list[float]:
+        """The counts of a label, or those of `other` where there are too many."""
+        if label not in self.by_label and len(self.by_label) >= _MOST_NAMES:
+            label = OTHER
+        return self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
+
+    def join(self, label: str, buckets: Sequence[int], seconds: float) -> None:
+        """Add what was counted elsewhere: by bucket, and in all."""
+        counts = self.begin(label)
+        for at, count in enumerate(buckets):
+            counts[at] += count
+        counts[-1] += seconds
+
+
+class Cell:
+    """What is counted of one kind of request."""
+
+    __slots__ = ("buckets", "of", "requests", "response_bytes", "seconds")
+
+    def __init__(self, of: "Kind") -> None:
+        self.of = of
+        """Which."""
+        self.requests = 0
+        self.response_bytes = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(BUCKETS) + 1)
+        """How many ended in each bucket, and beyond the last."""
+
+
+class _Names:
+    """Names that others choose, as many as there may be."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def bounded(self, name: str) -> str:
+        if name in self._known:
+            return name
+        if len(self._known) >= _MOST_NAMES:
+            return OTHER
+        self._known.add(name)
+        return name
+
+
+class _Run:
+    """Around a run of a stage, which it counts."""
+
+    __slots__ = ("_began", "_by_label", "_of", "_stage")
+
+    def __init__(self, of: "Metrics", by_label: dict[str, list[float]], stage: str) -> None:
+        self._of = of
+        self._by_label = by_label
+        self._stage = stage
+        self._began = perf_counter()
+
+    def __enter__(self) -> None:
+        """Do nothing: it began when it was made."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Count it."""
+        seconds = perf_counter() - self._began
+        counts = self._by_label.get(self._stage) or self._of.stages.begin(self._stage)
+        counts[bisect_left(BUCKETS, seconds)] += 1
+        counts[-1] += seconds
+        if kind is not None:
+            self._of.note_failure(self._stage)
+
+
+class Spans(Protocol):
+    """What is told of traces."""
+
+    sent: int
+    dropped: int
+
+
+class Metrics:
+    """The numbers of one gateway."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        running: Callable[[], int] = lambda: 0,
+        tracer: Spans | None = None,
+    ) -> None:
+        """Make them; they count within `counting`.
+
+        Args:
+            app: The gateway.
+            running: How many requests are being answered.
+            tracer: What records traces, if anything does.
+        """
+        self.app = app
+        self.running = running
+        self.tracer = tracer
+        self.cells: dict[Kind, Cell] = {}
+        """Requests by action, status and server."""
+        self._found: dict[Kind, Cell] = {}
+        """The same by what records say, as much of it as is kept."""
+        self.failures, self.stages = Counts(), Times()
+        self.fallbacks = self.empty = self.tokens = 0.0
+        self.servers, self._words = _Names(), _Names()
+        self.index: Json = {}
+        self.held = self.waiting = 0
+        self.queued: Mapping[str, int] = {}
+        self._told: Any = None
+
+    @property
+    def told(self) -> Any:
+        """The numbers in the words of Prometheus: `Told`, loaded when it is first needed."""
+        if self._told is None:
+            self._told = import_module("toolgate.telemetry.prometheus_format").Told(self)
+        return self._told
+
+    @contextmanager
+    def counting(self) -> Generator[None]:
+        """Count what happens within."""
+        forget = [
+            self.app.recorder.on_outcome(self.note),
+            time_stages(partial(_Run, self, self.stages.by_label)),
+        ]
+        try:
+            yield
+        finally:
+            for one in forget:
+                one()
+
+    async def text(self) -> tuple[str, bytes]:
+        """All of it, as Prometheus reads it: the type of the answer, and the answer."""
+        await self.refresh()
+        return self.told.content_type, self.told.text()
+
+    async def refresh(self) -> None:
+        """Look at what cannot be seen without waiting."""
+        manage = self.app.gateway.manage
+        self.index = await manage.index_status(MANAGER)
+        self.held = len([one for one in await manage.held_tools(MANAGER) if one.state == "held"])
+        waiting = await manage.approvals(MANAGER, state="waiting", limit=1000)
+        self.waiting = len(waiting)
+        self.queued = self.app.store.waiting()
+
+    async def keep_fresh(self, every_s: float, stop: anyio.Event) -> None:
+        """Look again and again: what sends the numbers by itself cannot wait."""
+        while not stop.is_set():
+            try:
+                await self.refresh()
+            except ToolgateError as error:
+                log.warning("numbers were not refreshed", extra={"reason": str(error)})
+            with anyio.move_on_after(every_s):
+                await stop.wait()
+
+    # Counting
+
+    def note(self, record: AuditRecord) -> None:
+        """Count an outcome of the audit."""
+        kind = (record.action, record.status, record.server)
+        cell = self._found.get(kind) or self._cell(kind)
+        cell.requests += 1
+        if record.duration_ms is not None:
+            seconds = record.duration_ms / 1000
+            cell.seconds += seconds
+            cell.buckets[bisect_left(BUCKETS, seconds)] += 1
+        if record.response_bytes:
+            cell.response_bytes += record.response_bytes
+        if record.action == "discover" and record.status in FINE:
+            detail = record.detail
+            self.tokens += detail.get("tokens", 0)
+            self.fallbacks += bool(detail.get("fallback"))
+            self.empty += not detail.get("shown")
+
+    def _cell(self, kind: Kind) -> Cell:
+        """Where requests of a kind are counted, its names bounded."""
+        action, status, server = kind
+        action, status = self._words.bounded(action), self._words.bounded(status)
+        of = action, status, None if server is None else self.servers.bounded(server)
+        cell = self.cells.get(of)
+        if cell is None:
+            cell = self.cells[of] = Cell(of)
+        if len(self._found) < _MOST_FOUND:
+            self._found[kind] = cell
+        return cell
+
+    def note_failure(self, stage: str) -> None:
+        """Count a run of a stage that ended in an error."""
+        self.failures.add((self._words.bounded(stage),))

@@ -1,0 +1,31 @@
+"""The parts that need the extra `otel`, loaded where the settings ask for them."""
+
+from importlib import import_module
+from typing import Any
+
+from toolgate.base.installation import install_hint
+from toolgate.errors import MissingExtraError
+
+__all__ = ["part"]
+
+
+def part(name: str, setting: str) -> Any:
+    """The module of this name in the folder.
+
+    Args:
+        name: Such as `_otlp`.
+        setting: What asks for it, for the message.
+
+    Raises:
+        MissingExtraError: A library is not installed.
+    """
+    try:
+        return import_module(f"toolgate.telemetry.{name}")
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in {"", "toolgate"}:
+            raise
+        raise MissingExtraError(
+            f"{setting} needs the library {missing!r}, which is not installed.",
+            hint=install_hint("otel"),
+        ) from error

@@ -1,0 +1,392 @@
+"""Spans of the stages, sent to a collector (OTLP over HTTP, in JSON).
+
+Ids and parents are those of `observe`, so that what is passed on to servers names the span that
+asks them. A request pays for a short record of each stage; packing and sending is done beside.
+https://opentelemetry.io/docs/specs/otlp/
+"""
+
+import asyncio
+import gzip
+import logging
+import zlib
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from random import getrandbits, uniform
+from time import time_ns
+from typing import Any, NamedTuple
+
+import aiohttp
+import anyio
+import anyio.to_thread
+from anyio import CancelScope
+
+import toolgate
+from toolgate.base import json_text
+from toolgate.base.tracing import (
+    Observation,
+    Trace,
+    begin_traces_with,
+    current_trace,
+    watch_stages,
+)
+from toolgate.security.guards import secrets
+from toolgate.security.outbound import client_context, why_not
+from toolgate.settings import OtlpVariables, TraceSettings, otlp_variables
+from toolgate.types import json_object
+
+__all__ = ["Tracer"]
+
+log = logging.getLogger(__name__)
+
+_INTERNAL, _SERVER, _CLIENT = 1, 2, 3
+_KINDS: Mapping[str, int] = {"request": _SERVER, "server": _CLIENT, "model": _CLIENT}
+_FAILED = ',"status":{"code":2}'
+_TAIL = "]}]}]}"
+"""Closes what `_head` opens."""
+_HERE, _ELSEWHERE = 0x100, 0x300
+"""Flags of a span: where its parent is."""
+
+_LOWER = 2**64 - 1
+"""The half of a trace id that decides whether the trace is recorded."""
+_ARGUMENTS = "arguments"
+_MOST_CHARS = 4_000
+"""Of the arguments of a call, as JSON."""
+
+_PASSING = frozenset({429, 502, 503, 504})
+"""Statuses of a collector that may take the same later; all others it would answer again."""
+_PAUSE_S = 1.0
+"""Before the second try; twice as long before each one after it."""
+_LEAVE_S = 3.0
+"""Seconds that sending what is left may take at the end."""
+_MOST_ANSWER = 2**16
+
+
+class _Span(NamedTuple):
+    """A run of a stage, as it is kept until it is sent."""
+
+    trace: Trace
+    span_id: str
+    parent_id: str
+    is_remote: bool
+    name: str
+    fields: Mapping[str, Any]
+    began_ns: int
+    ended_ns: int
+    has_failed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    """What came of sending a batch once."""
+
+    refused: int = 0
+    """Spans of it that the collector did not take."""
+
+    problem: str = ""
+    """Why nothing of it was taken; empty: it was."""
+
+    again_s: float | None = None
+    """Seconds after which it may be tried again, 0 for any; None: trying again is of no use."""
+
+
+class Tracer:
+    """Turns what was observed into spans."""
+
+    def __init__(self, settings: TraceSettings, *, variables: OtlpVariables | None = None) -> None:
+        """Make one.
+
+        Args:
+            settings: Table `[traces]`.
+            variables: By default those of the process.
+
+        Raises:
+            SettingError: A file with certificates cannot be used.
+        """
+        self._ways = ways = variables or otlp_variables()
+        self._endpoint = settings.endpoint
+        self._bound = round(settings.share / 100 * 2**64)
+        self._with_arguments = settings.arguments
+        self._context = client_context(ca=ways.ca, cert=ways.cert, key=ways.key)
+        about = {
+            **ways.resource,
+            "service.version": toolgate.__version__,
+            "telemetry.sdk.name": "toolgate",
+            "telemetry.sdk.language": "python",
+            "telemetry.sdk.version": toolgate.__version__,
+        }
+        resource = {
+            "attributes": [
+                {"key": key, "value": {"stringValue": value}} for key, value in about.items()
+            ]
+        }
+        scope = {"name": "toolgate", "version": toolgate.__version__}
+        # The one object in each of the lists, open where its spans follow.
+        self._head = (
+            f'{{"resourceSpans":[{{"resource":{json_text.dumps(resource).decode()},'
+            f'"scopeSpans":[{{"scope":{json_text.dumps(scope).decode()},"spans":['
+        )
+        self._headers = {"content-type": "application/json", **ways.headers}
+        if ways.compression:
+            self._headers["content-encoding"] = ways.compression
+        self._waiting: deque[_Span] = deque()
+        self._http: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._hurry = anyio.Event()
+        self._stop = anyio.Event()
+        self._is_hurried = False
+        self.sent = 0
+        """Spans that the collector took."""
+        self.dropped = 0
+        """Spans that are lost: too many waited, or the collector did not take them."""
+        self._told = 0
+        self._is_failing = False
+
+    @property
+    def waiting(self) -> int:
+        """Spans that are not sent yet."""
+        return len(self._waiting)
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncGenerator[None]:
+        """Record what happens within, and send it; what is left is sent at the end."""
+        async with self.sending():
+            with self.watching():
+                yield
+
+    @contextmanager
+    def watching(self) -> Generator[None]:
+        """Record what happens within."""
+        forget = [begin_traces_with(self._begin), watch_stages(self.note, only_recorded=True)]
+        try:
+            yield
+        finally:
+            for one in forget:
+                one()
+
+    @asynccontextmanager
+    async def sending(self) -> AsyncGenerator[None]:
+        """Send what is recorded, from time to time, and what is left at the end."""
+        self._loop = asyncio.get_running_loop()
+        scope = CancelScope(shield=True)
+        async with self._connected(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_sending, scope)
+            try:
+                yield
+            finally:
+                scope.deadline = anyio.current_time() + _LEAVE_S
+                self._stop.set()
+                self._hurry.set()
+        if self._waiting:
+            self._lose(len(self._waiting), "no time was left")
+            self._waiting.clear()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[None]:
+        # A client of its own: the address is a setting, and may be on this machine by any name.
+        connector = aiohttp.TCPConnector(ssl=True if self._context is None else self._context)
+        self._http = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": f"toolgate/{toolgate.__version__}"},
+            trust_env=True,
+        )
+        try:
+            yield
+        finally:
+            with CancelScope(shield=True):
+                await self._http.close()
+            self._http = None
+
+    # Recording
+
+    def _begin(self) -> Trace:
+        """A trace that begins here, recorded or not by its id, as others decide it too.
+
+        https://opentelemetry.io/docs/specs/otel/trace/sdk/#traceidratiobased
+        """
+        number = getrandbits(128) or 1
+        trace_id = f"{number:032x}"
+        if number & _LOWER < self._bound:
+            return Trace(trace_id, "")
+        # Servers are told of it nevertheless, so that all of them leave it out.
+        return Trace(trace_id, trace_id[:16], "00")
+
+    def note(self, one: Observation) -> None:
+        """Keep a span of the run of a stage."""
+        trace = current_trace()
+        if trace is None or not trace.is_recorded:
+            return
+        if len(self._waiting) >= self._ways.queue:
+            self.dropped += 1
+            return
+        above = one.parent
+        fields = one.fields
+        if _ARGUMENTS in fields:
+            fields = self._shown(fields)
+        ended = time_ns()
+        self._waiting.append(
+            _Span(
+                trace,
+                one.span_id,
+                trace.parent_id if above is None else above.span_id,
+                above is None and bool(trace.parent_id),
+                one.stage,
+                fields,
+                ended - int(one.took_s * 1e9),
+                ended,
+                one.failed,
+            )
+        )
+        if len(self._waiting) >= self._ways.batch and not self._is_hurried:
+            self._is_hurried = True
+            if self._loop is not None:  # stages may end in threads
+                self._loop.call_soon_threadsafe(self._hurry.set)
+
+    def _shown(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What may be told of a call: arguments only where they are asked for, secrets masked."""
+        shown = {key: value for key, value in fields.items() if key != _ARGUMENTS}
+        arguments = fields[_ARGUMENTS]
+        if self._with_arguments and arguments is not None:
+            masked = secrets().mask_json(arguments, Counter[str]())
+            shown[_ARGUMENTS] = json_text.dumps(masked).decode()[:_MOST_CHARS]
+        return shown
+
+    # Sending
+
+    async def flush(self) -> None:
+        """Send what waits."""
+        self._is_hurried = False
+        while self._waiting:
+            many = min(len(self._waiting), self._ways.batch)
+            await self._send([self._waiting.popleft() for _ in range(many)])
+
+    async def _keep_sending(self, scope: CancelScope) -> None:
+        with scope:
+            while not self._stop.is_set():
+                with anyio.move_on_after(self._ways.delay_s):
+                    await self._hurry.wait()
+                self._hurry = anyio.Event()
+                await self.flush()
+            await self.flush()
+
+    async def _send(self, spans: Sequence[_Span]) -> None:
+        """Send a batch, as often as that is of use and there is time for it."""
+        body = await self._packed(spans)
+        found = _Outcome(problem="it did not answer in time")
+        lost = len(spans)
+        try:
+            with anyio.move_on_after(self._ways.timeout_s):
+                pause_s = _PAUSE_S
+                while (found := await self._post(body)).problem:
+                    if found.again_s is None or self._stop.is_set():
+                        break
+                    # The same moment for all would be too much for a collector that comes back.
+                    wait_s = found.again_s or pause_s * uniform(0.8, 1.2)  # noqa: S311
+                    with anyio.move_on_after(wait_s):
+                        await self._stop.wait()
+                    pause_s *= 2
+                else:
+                    lost = found.refused
+        finally:
+            self.sent += len(spans) - lost
+            if found.problem:
+                self._lose(lost, found.problem)
+            else:
+                self.dropped += lost
+                self._tell_of_lost()
+
+    async def _packed(self, spans: Sequence[_Span]) -> bytes:
+        """The body of a request."""
+        body = f"{self._head}{','.join(map(_told, spans))}{_TAIL}".encode()
+        match self._ways.compression:
+            case "":
+                return body
+            case "gzip":
+                return await anyio.to_thread.run_sync(gzip.compress, body)
+            case "deflate":
+                return await anyio.to_thread.run_sync(zlib.compress, body)
+
+    async def _post(self, body: bytes) -> _Outcome:
+        assert self._http is not None
+        try:
+            async with self._http.post(
+                self._endpoint, data=body, headers=self._headers, allow_redirects=False
+            ) as answer:
+                said = await answer.content.read(_MOST_ANSWER)
+        except (aiohttp.ClientError, OSError) as error:
+            return _Outcome(problem=why_not(error), again_s=0.0)
+        except ValueError as error:  # an address that is none
+            return _Outcome(problem=str(error))
+        if answer.status // 100 == 2:
+            return _Outcome(refused=_refused(said))
+        problem = f"it answered with status {answer.status}"
+        if answer.status not in _PASSING:
+            return _Outcome(problem=problem)
+        return _Outcome(problem=problem, again_s=_seconds(answer.headers.get("retry-after", "")))
+
+    def _lose(self, spans: int, problem: str) -> None:
+        """Count what is lost, and tell of it once until something is sent again."""
+        self.dropped += spans
+        if not self._is_failing:
+            self._is_failing = True
+            self._told = self.dropped
+            log.warning("spans cannot be sent", extra={"reason": problem, "spans": spans})
+
+    def _tell_of_lost(self) -> None:
+        """Tell of what was lost since the log last told of it."""
+        self._is_failing = False
+        lost, self._told = self.dropped - self._told, self.dropped
+        if lost:
+            log.warning("spans were lost", extra={"spans": lost})
+
+
+def _told(span: _Span) -> str:
+    """A span as OTLP has it in JSON: ids in hex, times as texts, kinds as numbers.
+
+    Put together as a text, since ids and numbers need no quoting: half the time of `dumps`.
+    """
+    trace = span.trace
+    flags = int(trace.flags, 16) | (_ELSEWHERE if span.is_remote else _HERE)
+    found = (
+        f'{{"traceId":"{trace.trace_id}","spanId":"{span.span_id}","flags":{flags},'
+        f'"startTimeUnixNano":"{span.began_ns}","endTimeUnixNano":"{span.ended_ns}",'
+        f"{_about(span.name, *span.fields.items())}"
+    )
+    if span.parent_id:
+        found += f',"parentSpanId":"{span.parent_id}"'
+    if trace.state:
+        found += f',"traceState":{json_text.dumps(trace.state).decode()}'
+    if span.has_failed:
+        found += _FAILED
+    return f"{found}}}"
+
+
+@lru_cache(maxsize=1_024)
+def _about(name: str, *fields: tuple[str, object]) -> str:
+    """What spans of the same kind have in common, as the inside of an object."""
+    common = {
+        "name": name,
+        "kind": _KINDS.get(name, _INTERNAL),
+        "attributes": [
+            {"key": f"toolgate.{key}", "value": {"stringValue": str(value)}}
+            for key, value in fields
+        ],
+    }
+    return json_text.dumps(common).decode()[1:-1]
+
+
+def _refused(said: bytes) -> int:
+    """How many spans an answer says were not taken."""
+    try:
+        part = json_object(json_object(json_text.loads(said)).get("partialSuccess"))
+        return max(0, int(part.get("rejectedSpans", 0)))
+    except (ValueError, TypeError):
+        return 0
+
+
+def _seconds(retry_after: str) -> float:
+    """Seconds that a collector asks for; 0 where it asks for none or for a date."""
+    return float(retry_after) if retry_after.isdecimal() else 0.0

@@ -1,0 +1,126 @@
+"""What Toolgate writes around a request for an upstream: `_meta` and HTTP headers, per leg.
+
+What the client sent about its own connection, and what it sent to Toolgate alone, never goes on:
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization (token passthrough).
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import toolgate
+from toolgate.base.tracing import trace_headers
+from toolgate.types import Era, Json, json_object
+
+__all__ = ["CLIENT_INFO", "HeaderParams", "envelope", "header_params", "header_value"]
+
+PREFIX = "io.modelcontextprotocol/"
+CLIENT_INFO: Json = {"name": "toolgate", "version": toolgate.__version__}
+
+_OF_THE_CONNECTION = frozenset(
+    {"progressToken"}
+    | {
+        f"{PREFIX}{key}"
+        for key in ("protocolVersion", "clientInfo", "clientCapabilities", "serverInfo")
+    }
+)
+_FOR_TOOLGATE_ALONE = frozenset({"token", "projectId"})
+_LOG_LEVEL = f"{PREFIX}logLevel"
+
+_PLAIN = re.compile(r"[\x20-\x7e]*")
+_SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+HeaderParams = Mapping[str, str]
+"""Parameter name to header suffix, from `x-mcp-header` in a tool's input schema."""
+
+
+def envelope(
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    era: Era,
+    version: str,
+    capabilities: Json,
+    log_level: str | None = None,
+    mirrored: HeaderParams | None = None,
+) -> tuple[Json, dict[str, str]]:
+    """Parameters and headers of a request as one leg wants them.
+
+    Args:
+        method: JSON-RPC method.
+        params: As the client sent them, with the upstream's own name in `name`.
+        era: Era of the leg.
+        version: Revision agreed on for the leg.
+        capabilities: What the asking client can be asked; a modern server is told per request.
+        log_level: Level that a client with a session has set; a modern server is told per request.
+        mirrored: Parameters that a modern HTTP server wants in headers.
+    """
+    kept_back = _OF_THE_CONNECTION | _FOR_TOOLGATE_ALONE
+    sent = json_object(params.get("_meta"))
+    meta = {key: value for key, value in sent.items() if key not in kept_back}
+    headers = {"mcp-protocol-version": version}
+    if era == "modern":
+        meta[f"{PREFIX}protocolVersion"] = version
+        meta[f"{PREFIX}clientInfo"] = CLIENT_INFO
+        meta[f"{PREFIX}clientCapabilities"] = capabilities
+        if log_level is not None:
+            meta.setdefault(_LOG_LEVEL, log_level)
+        headers["mcp-method"] = method
+        name = params.get("name", params.get("uri"))
+        if isinstance(name, str):
+            headers["mcp-name"] = header_value(name)
+        if mirrored:
+            headers |= _mirror(params.get("arguments"), mirrored)
+    else:
+        meta.pop(_LOG_LEVEL, None)
+    if traced := trace_headers():
+        meta.pop("tracestate", None)
+        meta |= traced
+        headers |= traced
+    out = {key: value for key, value in params.items() if key != "_meta"}
+    if meta:
+        out["_meta"] = meta
+    return out, headers
+
+
+def header_params(schema: object) -> HeaderParams | None:
+    """Which parameters of a tool are mirrored in headers; None when its annotations are invalid.
+
+    A client must not use a tool with an invalid `x-mcp-header`: a suffix that is no HTTP token,
+    that two parameters share, or that stands on a value which is no string, number or boolean.
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+    """
+    found: dict[str, str] = {}
+    for name, prop in json_object(json_object(schema).get("properties")).items():
+        declared = json_object(prop)
+        if "x-mcp-header" not in declared:
+            continue
+        suffix = declared["x-mcp-header"]
+        if not isinstance(suffix, str) or not _TOKEN.fullmatch(suffix):
+            return None
+        if suffix.lower() in {other.lower() for other in found.values()}:
+            return None
+        if declared.get("type") not in ("string", "integer", "number", "boolean"):
+            return None
+        found[name] = suffix
+    return found
+
+
+def header_value(text: str) -> str:
+    """A value as an HTTP header can carry it; anything but plain ASCII in the base64 sentinel."""
+    if _PLAIN.fullmatch(text) and text == text.strip() and not _SENTINEL.fullmatch(text):
+        return text
+    return f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
+
+
+def _mirror(arguments: object, mirrored: HeaderParams) -> dict[str, str]:
+    given = json_object(arguments)
+    return {
+        f"mcp-param-{suffix.lower()}": header_value(
+            str(value).lower() if isinstance(value, bool) else str(value)
+        )
+        for name, suffix in mirrored.items()
+        if (value := given.get(name)) is not None
+    }

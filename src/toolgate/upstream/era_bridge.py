@@ -1,0 +1,228 @@
+"""Questions of a server to the client, between the eras.
+
+A handshake-era server asks in the middle of a call and waits; a modern client is asked by the
+result of its call and comes back with a new one. So:
+
+| server | client | what happens |
+|---|---|---|
+| modern | modern | `input_required` results and retries with answers pass as they are |
+| handshake | handshake | the question passes as it is |
+| modern | handshake | the rounds are driven here, each question pushed to the client |
+| handshake | modern | the call is parked, the client gets `input_required`, its retry goes on |
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from secrets import token_hex
+from time import time
+from typing import Any
+
+from toolgate.base.signing import Signer
+from toolgate.errors import CannotAskError, HandleError, InvalidAnswerError, ToolgateError
+from toolgate.types import Caller, Json, Peer, json_object
+from toolgate.upstream.call import Call
+
+__all__ = ["Bridge"]
+
+_MAX_ROUNDS = 10
+_PURPOSE = "requestState"
+
+Send = Callable[[Mapping[str, Any], Call], Awaitable[Json]]
+"""Sends the parameters to the server and gives its result, with deadline and retries."""
+
+
+@dataclass(kw_only=True, eq=False)
+class _Question:
+    method: str
+    params: Json
+    answer: "asyncio.Future[Json]"
+
+
+@dataclass(kw_only=True, eq=False)
+class _Parked:
+    """A call to a handshake-era server that waits for its modern client to come back."""
+
+    call: Call
+    task: "asyncio.Task[Json]"
+    owner: tuple[str, str, str, str]
+    questions: "asyncio.Queue[_Question]"
+    asked: _Question | None = None
+    expiry: asyncio.TimerHandle | None = None
+
+
+class Bridge:
+    """Carries questions across eras; one for all servers of a gateway."""
+
+    def __init__(self, signer: Signer, *, park_s: float = 300.0, max_parked: int = 1000) -> None:
+        self._signer = signer
+        self._park_s = park_s
+        self._max_parked = max_parked
+        self._parked: dict[str, _Parked] = {}
+
+    def resumes(self, params: Mapping[str, Any]) -> bool:
+        """Whether a request comes back to a call that is parked here."""
+        state = params.get("requestState")
+        return isinstance(state, str) and self._signer.made(_PURPOSE, state)
+
+    async def drive(self, params: Mapping[str, Any], call: Call, send: Send) -> Json:
+        """A handshake-era client and a modern server: ask until the result is complete."""
+        current: Mapping[str, Any] = params
+        for _ in range(_MAX_ROUNDS):
+            result = await send(current, call)
+            if result.get("resultType") != "input_required":
+                return result
+            questions = json_object(result.get("inputRequests"))
+            if not questions and "requestState" not in result:
+                raise InvalidAnswerError(
+                    "The server answered that it needs input, and asked nothing.",
+                    hint="Report this to the maker of the server.",
+                )
+            answers: Json = {}
+            for key, raw in questions.items():
+                asked = json_object(raw)
+                method = str(asked.get("method"))
+                answers[key] = await call.ask(method, json_object(asked.get("params")))
+            again: Json = {**params, "inputResponses": answers}
+            if "requestState" in result:
+                again["requestState"] = result["requestState"]
+            current = again
+        raise InvalidAnswerError(
+            f"The server asked the client more than {_MAX_ROUNDS} times for one call.",
+            hint="Report this to the maker of the server.",
+        )
+
+    async def run_parkable(
+        self,
+        params: Mapping[str, Any],
+        call: Call,
+        send: Send,
+        *,
+        caller: Caller,
+        server: str,
+        target: str,
+    ) -> Json:
+        """A modern client and a handshake-era server: run the call, park it when asked.
+
+        Raises:
+            HandleError: The request claims to continue a call, which only a parked one can.
+        """
+        if "requestState" in params or "inputResponses" in params:
+            raise HandleError(
+                "The request claims to continue a call, and no such call waits here.",
+                allowed=f"A state is good once, for {self._park_s:g} seconds, unchanged.",
+                hint="Call the tool again without requestState and inputResponses.",
+            )
+        questions: asyncio.Queue[_Question] = asyncio.Queue()
+
+        async def answer(method: str, asked: Json) -> Json:
+            question = _Question(
+                method=method, params=asked, answer=asyncio.get_running_loop().create_future()
+            )
+            questions.put_nowait(question)
+            return await question.answer
+
+        call.answer = answer
+        task = asyncio.ensure_future(send(params, call))
+        parked = _Parked(
+            call=call,
+            task=task,
+            owner=(caller.project_id, caller.caller_id, server, target),
+            questions=questions,
+        )
+        return await self._wait(parked)
+
+    async def resume(
+        self, params: Mapping[str, Any], peer: Peer, *, caller: Caller, server: str, target: str
+    ) -> Json:
+        """Go on with a parked call.
+
+        Raises:
+            HandleError: The state is unknown, expired, altered, or belongs to another call.
+        """
+        payload = self._signer.check(_PURPOSE, str(params.get("requestState")))
+        key = str(payload.get("id"))
+        parked = self._parked.get(key)
+        owner = (caller.project_id, caller.caller_id, server, target)
+        if parked is None or parked.asked is None or parked.owner != owner:
+            raise HandleError(
+                "The call that this requestState names does not wait for an answer here.",
+                allowed=f"A state is good once, for {self._park_s:g} seconds, for the same call.",
+                hint="Call the tool again without requestState.",
+            )
+        del self._parked[key]
+        assert parked.expiry is not None
+        parked.expiry.cancel()
+        parked.call.peer = peer
+        question, parked.asked = parked.asked, None
+        responses = json_object(params.get("inputResponses"))
+        if key not in responses:
+            question.answer.set_exception(
+                CannotAskError(
+                    "The client came back without an answer to the question of the server.",
+                    allowed=f"inputResponses needs the key {key!r}.",
+                    hint="Call the tool again.",
+                )
+            )
+        else:
+            question.answer.set_result(json_object(responses[key]))
+        return await self._wait(parked)
+
+    def close(self) -> None:
+        """End all parked calls."""
+        for key in list(self._parked):
+            self._expire(key)
+
+    async def _wait(self, parked: _Parked) -> Json:
+        """The result of the call, or `input_required` if the server asks first."""
+        asked = asyncio.ensure_future(parked.questions.get())
+        try:
+            await asyncio.wait({parked.task, asked}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            asked.cancel()
+            parked.task.cancel()
+            with suppress(asyncio.CancelledError, ToolgateError):
+                await parked.task
+            raise
+        if not asked.done() or parked.task.done():
+            asked.cancel()
+            return await parked.task
+        return self._park(parked, asked.result())
+
+    def _park(self, parked: _Parked, question: _Question) -> Json:
+        if len(self._parked) >= self._max_parked:
+            self._expire(next(iter(self._parked)))
+        key = f"q{token_hex(12)}"
+        parked.asked = question
+        parked.expiry = asyncio.get_running_loop().call_later(self._park_s, self._expire, key)
+        self._parked[key] = parked
+        state = self._signer.sign(_PURPOSE, {"id": key, "exp": int(time() + self._park_s)})
+        return {
+            "resultType": "input_required",
+            "inputRequests": {key: {"method": question.method, "params": question.params}},
+            "requestState": state,
+        }
+
+    def _expire(self, key: str) -> None:
+        parked = self._parked.pop(key, None)
+        if parked is None:
+            return
+        if parked.expiry is not None:
+            parked.expiry.cancel()
+        if parked.asked is not None and not parked.asked.answer.done():
+            parked.asked.answer.set_exception(
+                CannotAskError(
+                    f"The client did not answer the server within {self._park_s:g} seconds.",
+                    hint="Call the tool again.",
+                )
+            )
+        parked.task.add_done_callback(_forget)
+
+
+def _forget(task: "asyncio.Task[Json]") -> None:
+    """Nobody waits for the result of an expired call; its error must not be reported as lost."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,359 @@
+"""One connection to one server in one era: opened, greeted, listened to."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Literal, Protocol
+
+import anyio
+
+from toolgate.errors import (
+    CannotAskError,
+    ConnectionLostError,
+    RpcError,
+    ToolgateError,
+    UnreachableError,
+    UpstreamError,
+)
+from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Era, Json, json_array, json_object
+from toolgate.upstream.base import Wire
+from toolgate.upstream.call import ASKABLE, Call, severity
+from toolgate.upstream.envelope import CLIENT_INFO, HeaderParams, envelope
+
+__all__ = ["Leg", "LegObserver"]
+
+log = logging.getLogger(__name__)
+
+_KNOWN_HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+_SILENCE_S = 5.0
+"""How long a server may ignore `server/discover` before it is also greeted with `initialize`."""
+_UNSUPPORTED_VERSION = -32022
+_METHOD_NOT_FOUND = -32601
+_LOG_GUARD_S = 1.0
+_STEADY_S = 10.0
+_CHANGES: dict[str, Literal["tools", "prompts", "resources"]] = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
+}
+
+
+class LegObserver(Protocol):
+    """Who is told what a server says by itself."""
+
+    def list_changed(self, leg: "Leg", kind: Literal["tools", "prompts", "resources"]) -> None:
+        """The server announced that a list is different."""
+        ...
+
+    def resource_updated(self, leg: "Leg", uri: str) -> None:
+        """The server announced that a resource has new content."""
+        ...
+
+
+class Leg:
+    """An open, greeted connection. Build one with `Leg.connect`."""
+
+    def __init__(self, name: str, wire: Wire, observer: LegObserver) -> None:
+        self.name = name
+        self.wire = wire
+        self.era: Era = "handshake"
+        self.version = LEGACY_VERSION
+        self.capabilities: Json = {}
+        self.server_info: Json = {}
+        self.instructions = ""
+        self.supports_handshake: bool | None = None
+        """Whether a modern server also does the handshake; None: not tried yet."""
+        self._observer = observer
+        self._calls: dict[int, Call] = {}
+        self._next_call = 0
+        self._discovered: Json | None = None
+        self._log_level: str | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._subscribed: set[str] = set()
+
+    @classmethod
+    async def connect(
+        cls,
+        name: str,
+        make_wire: Callable[[], Wire],
+        observer: LegObserver,
+        *,
+        era: Literal["auto", "modern", "handshake"],
+    ) -> "Leg":
+        """Open a connection and find out what the server speaks.
+
+        Raises:
+            UpstreamError: No connection, or the server answers neither greeting. A connection that
+                ends on `server/discover` is tried once more with the handshake alone, because some
+                old servers exit on a method that they do not know.
+        """
+        try:
+            return await cls._connect(name, make_wire, observer, era)
+        except ConnectionLostError as lost:
+            if era != "auto" or not lost.sent:
+                raise
+            return await cls._connect(name, make_wire, observer, "handshake")
+
+    @classmethod
+    async def _connect(
+        cls,
+        name: str,
+        make_wire: Callable[[], Wire],
+        observer: LegObserver,
+        era: Literal["auto", "modern", "handshake"],
+    ) -> "Leg":
+        leg = cls(name, make_wire(), observer)
+        try:
+            await leg.wire.open(leg)
+            await leg._greet(era)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await leg.wire.aclose()
+            raise
+        return leg
+
+    async def aclose(self) -> None:
+        """End the connection and everything that belongs to it."""
+        if self._listening is not None:
+            self._listening.cancel()
+            with suppress(asyncio.CancelledError, UpstreamError):
+                await self._listening
+        await self.wire.aclose()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        call: Call | None = None,
+        mirrored: HeaderParams | None = None,
+    ) -> Json:
+        """Send a request in this leg's form; deadlines and retries are the caller's."""
+        level = call.peer.log_level if call is not None and call.peer is not None else None
+        body, headers = envelope(
+            method,
+            params,
+            era=self.era,
+            version=self.version,
+            capabilities=call.capabilities if call is not None else {},
+            log_level=level,
+            mirrored=mirrored,
+        )
+        if call is None:
+            return await self.wire.request(method, body, headers=headers)
+        if level is not None and self.era == "handshake":
+            await self._want_logs(level)
+        number = self._next_call = self._next_call + 1
+        self._calls[number] = call
+        try:
+            return await self.wire.request(
+                method, body, headers=headers, sink=call, progress=call.wants_progress
+            )
+        finally:
+            del self._calls[number]
+
+    def watch(self) -> None:
+        """Have changes announced from now on, for as long as the connection lives."""
+        if self.era == "modern" and self._listening is None:
+            self._listening = asyncio.create_task(self._listen(), name=f"listen:{self.name}")
+
+    async def subscribe(self, uris: set[str]) -> None:
+        """Have updates of exactly these resources announced."""
+        if self.era == "handshake":
+            for uri in uris - self._subscribed:
+                await self.request("resources/subscribe", {"uri": uri})
+                self._subscribed.add(uri)
+            for uri in self._subscribed - uris:
+                self._subscribed.discard(uri)
+                await self.request("resources/unsubscribe", {"uri": uri})
+            return
+        if uris == self._subscribed:
+            return
+        self._subscribed = set(uris)
+        old, self._listening = self._listening, None
+        self.watch()
+        if old is not None:
+            old.cancel()
+
+    # What the wire tells
+
+    async def on_request(self, method: str, params: Json) -> Json:
+        """A question that the wire cannot tie to a call: passed on if only one can be meant."""
+        if method == "ping":
+            return {}
+        able = [call for call in self._calls.values() if call.can_be_asked(method)]
+        if len(able) == 1:
+            return await able[0].ask(method, params)
+        if method == "roots/list" and not self._calls:
+            return {"roots": []}  # asked at its start by some servers: nobody's roots yet
+        if method not in ASKABLE:
+            raise RpcError(_METHOD_NOT_FOUND, "Method not found")
+        if not able and self._calls:
+            # None of the running calls is of a client that could answer: say what one lacks.
+            return await next(iter(self._calls.values())).ask(method, params)
+        raise CannotAskError(
+            f"Server {self.name!r} asks the client ({method}), and it is not clear which one: "
+            f"{len(able)} running calls could be meant.",
+            hint="Run one such call at a time, or connect the server over streamable HTTP.",
+        )
+
+    async def on_notification(self, method: str, params: Json) -> None:
+        """A notification that belongs to no request the wire knows of."""
+        kind = _CHANGES.get(method)
+        if kind is not None:
+            self._observer.list_changed(self, kind)
+        elif method == "notifications/resources/updated":
+            uri = params.get("uri")
+            if isinstance(uri, str):
+                self._observer.resource_updated(self, uri)
+        elif method == "notifications/message" and len(self._calls) == 1:
+            # Old servers over stdio do not say which call a message belongs to. A client that does
+            # not read must not hold up the answers of all others, so the wait is bounded.
+            with anyio.move_on_after(_LOG_GUARD_S):
+                await next(iter(self._calls.values())).log(params)
+
+    # Greeting
+
+    async def _greet(self, era: Literal["auto", "modern", "handshake"]) -> None:
+        if era == "handshake":
+            await self._initialize()
+            return
+        discover = asyncio.create_task(self._discover(), name=f"discover:{self.name}")
+        try:
+            done, _ = await asyncio.wait({discover}, timeout=_SILENCE_S if era == "auto" else None)
+            if done:
+                if discover.result() or era == "modern":
+                    self._settle_modern()
+                    return
+                await self._initialize()
+                return
+            await self._greet_both(discover)
+        finally:
+            discover.cancel()
+            with suppress(asyncio.CancelledError, ToolgateError):
+                await discover
+
+    async def _greet_both(self, discover: "asyncio.Task[bool]") -> None:
+        """Silence so far: a slow start, or a server that ignores what it does not know."""
+        initialize = asyncio.create_task(self._initialize(), name=f"initialize:{self.name}")
+        try:
+            await asyncio.wait({discover, initialize}, return_when=asyncio.FIRST_COMPLETED)
+            if discover.done() and discover.result():
+                self._settle_modern()
+                return
+            await initialize
+        finally:
+            initialize.cancel()
+            with suppress(asyncio.CancelledError, ToolgateError):
+                await initialize
+
+    async def _discover(self) -> bool:
+        """Whether the server is a modern one; what it said is kept."""
+        body, headers = envelope(
+            "server/discover", {}, era="modern", version=MODERN_VERSION, capabilities={}
+        )
+        try:
+            answer = await self.wire.request("server/discover", body, headers=headers)
+        except ConnectionLostError:
+            raise
+        except RpcError as error:
+            # Only this code is an answer of a modern server; all others mean that it is not one.
+            if error.rpc_code == _UNSUPPORTED_VERSION:
+                log.info("server is modern but of another revision", extra={"server": self.name})
+            return False
+        except UpstreamError:
+            return False
+        if MODERN_VERSION not in json_array(answer.get("supportedVersions")):
+            return False
+        self._discovered = answer
+        return True
+
+    def _settle_modern(self) -> None:
+        answer = self._discovered
+        if answer is None:
+            raise UnreachableError(
+                f"Server {self.name!r} does not speak revision {MODERN_VERSION}.",
+                hint=f'Set era = "auto" under [server.{self.name}].',
+            )
+        self.era = "modern"
+        self.version = MODERN_VERSION
+        self.capabilities = json_object(answer.get("capabilities"))
+        self.instructions = str(answer.get("instructions") or "")
+        meta = json_object(answer.get("_meta"))
+        self.server_info = json_object(meta.get("io.modelcontextprotocol/serverInfo"))
+
+    async def _initialize(self) -> None:
+        claimed: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+        params: Json = {
+            "protocolVersion": LEGACY_VERSION,
+            "clientInfo": CLIENT_INFO,
+            "capabilities": claimed,
+        }
+        headers: dict[str, str] = {}
+        answer = await self.wire.request("initialize", params, headers=headers)
+        version = answer.get("protocolVersion")
+        if version not in _KNOWN_HANDSHAKES:
+            raise UnreachableError(
+                f"Server {self.name!r} answered the handshake with revision {version!r}.",
+                allowed=f"Known: {', '.join((MODERN_VERSION, *_KNOWN_HANDSHAKES))}.",
+                hint="Update the server, or Toolgate.",
+            )
+        self.era = "handshake"
+        self.version = str(version)
+        self.capabilities = json_object(answer.get("capabilities"))
+        self.instructions = str(answer.get("instructions") or "")
+        self.server_info = json_object(answer.get("serverInfo"))
+        headers = {"mcp-protocol-version": self.version}
+        await self.wire.notify("notifications/initialized", {}, headers=headers)
+        self.wire.begin_session(self.version)
+
+    # Listening
+
+    async def _listen(self) -> None:
+        """Keep `subscriptions/listen` open; a break may hide a change, so it tells then."""
+        failures = 0
+        while True:
+            wanted: Json = {
+                f"{kind}ListChanged": True
+                for kind in _CHANGES.values()
+                if json_object(self.capabilities.get(kind)).get("listChanged")
+            }
+            if self._subscribed:
+                wanted["resourceSubscriptions"] = sorted(self._subscribed)
+            if not wanted:
+                return
+            began = monotonic()
+            try:
+                await self.request("subscriptions/listen", {"notifications": wanted})
+                # A server that ends every subscription at once is not asked without a pause.
+                failures = 0 if monotonic() - began > _STEADY_S else failures + 1
+            except RpcError as error:
+                if error.rpc_code == _METHOD_NOT_FOUND:
+                    return
+                failures += 1
+            except ConnectionLostError as lost:
+                if not lost.sent:
+                    return  # the connection is gone; whoever owns the leg sees that too
+                failures += 1
+            except UpstreamError:
+                failures += 1
+            await anyio.sleep(min(0.2 * 2**failures, 30.0))
+            for kind in _CHANGES.values():
+                if f"{kind}ListChanged" in wanted:
+                    self._observer.list_changed(self, kind)
+
+    async def _want_logs(self, level: str) -> None:
+        """Tell an old server which messages are wanted, and only when somebody wants any."""
+        if "logging" not in self.capabilities:
+            return
+        if self._log_level is not None and severity(level) >= severity(self._log_level):
+            return  # the more talkative level stays; every client's own is filtered on the way
+        self._log_level = level
+        with suppress(RpcError):
+            await self.wire.request(
+                "logging/setLevel",
+                {"level": level},
+                headers={"mcp-protocol-version": self.version},
+            )

@@ -1,0 +1,144 @@
+"""All upstream servers of a gateway: started, changed and ended while it runs."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from toolgate.errors import UnknownServerError
+from toolgate.types import Caller, ServerSpec
+from toolgate.upstream.base import Wire
+from toolgate.upstream.era_bridge import Bridge
+from toolgate.upstream.server import ServerObserver, UpstreamServer
+
+__all__ = ["Fleet", "FleetObserver", "WireMaker"]
+
+FleetObserver = ServerObserver
+"""Who is told about the servers of a fleet; the catalog."""
+
+WireMaker = Callable[[ServerSpec], Wire]
+"""Builds the wire of a server; `app` knows how."""
+
+_END_S = 10.0
+
+
+class Fleet:
+    """The servers by name, each with the task that keeps it connected."""
+
+    def __init__(self, make_wire: WireMaker, bridge: Bridge) -> None:
+        self._make_wire = make_wire
+        self._bridge = bridge
+        self._observer: ServerObserver | None = None
+        self._servers: dict[str, UpstreamServer] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self.connects: Callable[[str], bool] = lambda _: True
+        """Which servers are connected at all; a command that needs one does not start the rest."""
+        self.whose: Callable[[ServerSpec, Caller], str] = lambda _, caller: caller.caller_id
+        """Whose credential the calls of a caller show, where each has one."""
+        self._may_connect = asyncio.Event()
+        self._may_connect.set()
+
+    def hold(self) -> None:
+        """Connect to none of the servers that are added from now on, until `release`."""
+        self._may_connect.clear()
+
+    def release(self) -> None:
+        """Connect to those that were held."""
+        self._may_connect.set()
+
+    def observe(self, observer: FleetObserver) -> None:
+        """Say who is told; before the first server is added."""
+        self._observer = observer
+
+    @property
+    def servers(self) -> dict[str, UpstreamServer]:
+        """All servers by name, in the order in which they were added."""
+        return dict(self._servers)
+
+    def spec(self, name: str) -> ServerSpec | None:
+        """How a server is configured; None: there is none of this name."""
+        server = self._servers.get(name)
+        return server.spec if server is not None else None
+
+    def get(self, name: str) -> UpstreamServer:
+        """The server of this name.
+
+        Raises:
+            UnknownServerError: There is none.
+        """
+        if name not in self._servers:
+            raise UnknownServerError(
+                f"There is no server {name!r}.",
+                allowed=f"Servers: {', '.join(self._servers) or 'none'}.",
+                hint="See: toolgate servers list",
+            )
+        return self._servers[name]
+
+    def add(self, spec: ServerSpec) -> UpstreamServer:
+        """Add a server and start connecting to it in the background."""
+        assert self._observer is not None
+        assert spec.name not in self._servers
+        server = UpstreamServer(spec, self._make_wire, self._observer, self._bridge)
+        if spec.credentials.per != "server":
+            server.part(self.whose)
+        self._servers[spec.name] = server
+        server.rests = not self.connects(spec.name)
+        self._running[spec.name] = asyncio.create_task(
+            self._keep(server), name=f"server:{spec.name}"
+        )
+        return server
+
+    async def _keep(self, server: UpstreamServer) -> None:
+        await self._may_connect.wait()
+        await server.run()
+
+    async def replace(self, spec: ServerSpec) -> UpstreamServer:
+        """Give a server new settings, or the same ones: it is connected anew, in its place."""
+        self.get(spec.name)
+        order = list(self._servers)
+        await self.remove(spec.name)
+        server = self.add(spec)
+        self._servers = {name: self._servers[name] for name in order if name in self._servers}
+        return server
+
+    async def relogin(self, name: str, subject: str) -> None:
+        """Somebody has another credential for a server now, or none any more."""
+        if name in self._servers:
+            self._servers[name].relogin(subject)
+
+    async def remove(self, name: str) -> None:
+        """End a server and everything that belongs to it; calls that run on it fail."""
+        self.get(name)
+        del self._servers[name]
+        await _ended([self._running.pop(name)])
+
+    async def become(self, specs: Iterable[ServerSpec]) -> tuple[set[str], set[str]]:
+        """Have exactly these servers; unchanged ones are not touched.
+
+        Gives:
+            Names that were removed or changed, and names that were added or changed.
+        """
+        wanted = {spec.name: spec for spec in specs}
+        gone = [n for n, s in self._servers.items() if n not in wanted or wanted[n] != s.spec]
+        tasks = [self._running.pop(name) for name in gone]
+        for name in gone:
+            del self._servers[name]
+        await _ended(tasks)
+        fresh = [spec for name, spec in wanted.items() if name not in self._servers]
+        for spec in fresh:
+            self.add(spec)
+        self._servers = {name: self._servers[name] for name in wanted}
+        return set(gone), {spec.name for spec in fresh}
+
+    async def aclose(self) -> None:
+        """End all servers side by side."""
+        tasks = list(self._running.values())
+        self._servers.clear()
+        self._running.clear()
+        await _ended(tasks)
+        self._bridge.close()
+
+
+async def _ended(tasks: list["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_END_S)

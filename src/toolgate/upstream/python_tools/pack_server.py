@@ -1,0 +1,453 @@
+"""A server of this process that is put together from parts: functions, texts and another server.
+
+That is what a pack is to clients. The parts are asked for when the connection is opened, so code of
+a pack runs, and its libraries are loaded, only then. The server speaks the handshake era, like
+functions.
+"""
+
+import asyncio
+import base64
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final, cast
+
+from anyio import to_thread
+
+from toolgate.errors import RpcError, UpstreamError
+from toolgate.types import Json, json_array, json_object
+from toolgate.upstream.base import CallSink, Wire, WireEvents
+from toolgate.upstream.python_tools.functions import (
+    FunctionTool,
+    FunctionWire,
+    ToolContext,
+    ToolServices,
+    context_of_call,
+)
+
+__all__ = [
+    "LocalParts",
+    "LocalPrompt",
+    "LocalResource",
+    "LocalServer",
+    "RenewedWire",
+    "context_in",
+]
+
+_INVALID_PARAMS: Final = -32602
+_NOT_FOUND: Final = -32002
+_MOST_BYTES: Final = 32 * 2**20
+_MARK: Final = "toolgate/call"
+_PLACE: Final = re.compile(r"\{\{\s*([a-z][a-z0-9_]*)\s*\}\}")
+_LISTS: Final = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+_held: dict[str, ToolContext] = {}
+"""Contexts of calls that run in a server which answers in a task of its own, by their marks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalPrompt:
+    """A prompt that is a text with places for arguments: `{{name}}`."""
+
+    name: str
+    """What it is asked for by."""
+
+    text: str
+    """What it says."""
+
+    description: str = ""
+    """One sentence for people."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of its arguments, in the order of the text."""
+        return tuple(dict.fromkeys(_PLACE.findall(self.text)))
+
+    def listed(self) -> Json:
+        """As `prompts/list` shows it."""
+        shown: Json = {"name": self.name}
+        if self.description:
+            shown["description"] = self.description
+        if self.arguments:
+            shown["arguments"] = [{"name": name, "required": True} for name in self.arguments]
+        return shown
+
+    def said(self, arguments: Mapping[str, object]) -> Json:
+        """As `prompts/get` answers it.
+
+        Raises:
+            RpcError: An argument is missing.
+        """
+        missing = [name for name in self.arguments if name not in arguments]
+        if missing:
+            raise RpcError(_INVALID_PARAMS, f"Missing arguments: {', '.join(missing)}")
+        text = _PLACE.sub(lambda found: str(arguments[found[1]]), self.text)
+        answer: Json = {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        return {"description": self.description, **answer} if self.description else answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalResource:
+    """A resource that is a file."""
+
+    uri: str
+    """What it is asked for by."""
+
+    path: Path
+    """Where it is; it is read when somebody asks."""
+
+    mime_type: str
+    """What it is; a `text/` type, JSON and the like are answered as text."""
+
+    def listed(self) -> Json:
+        """As `resources/list` shows it."""
+        return {"uri": self.uri, "name": self.path.name, "mimeType": self.mime_type}
+
+    def read(self) -> Json:
+        """As `resources/read` answers it.
+
+        Raises:
+            RpcError: The file cannot be read.
+        """
+        try:
+            with self.path.open("rb") as opened:
+                content = opened.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise RpcError(_NOT_FOUND, f"{self.path.name} cannot be read.") from error
+        if len(content) > _MOST_BYTES:
+            raise RpcError(_NOT_FOUND, f"{self.path.name} is larger than {_MOST_BYTES:,} bytes.")
+        found: Json = {"uri": self.uri, "mimeType": self.mime_type}
+        try:
+            found["text"] = content.decode()
+        except UnicodeDecodeError:
+            found["blob"] = base64.b64encode(content).decode()
+        return {"contents": [found]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalParts:
+    """What such a server is made of."""
+
+    name: str
+    """What it calls itself."""
+
+    tools: Sequence[FunctionTool] = ()
+    """Functions; their names go before those of `server`."""
+
+    prompts: Sequence[LocalPrompt] = ()
+    """Texts."""
+
+    resources: Sequence[LocalResource] = ()
+    """Files."""
+
+    services: ToolServices = field(default_factory=ToolServices)
+    """What its tools may use."""
+
+    server: object = None
+    """A FastMCP server, or one of the `mcp` library, that offers more; None: there is none."""
+
+
+class LocalServer:
+    """The target of such a server; its parts can be exchanged while it is connected."""
+
+    def __init__(self, load: Callable[[], Awaitable[LocalParts]]) -> None:
+        """Make one.
+
+        Args:
+            load: Gives the parts, whenever a connection is opened or they are exchanged.
+        """
+        self.load = load
+        self.wires: set[RenewedWire] = set()
+        """Connections to it."""
+
+    async def renew(self) -> None:
+        """Let its connections have the parts as they are now; calls that run are not disturbed."""
+        for wire in list(self.wires):
+            await wire.renew()
+
+
+class LocalWire(FunctionWire):
+    """A wire to parts."""
+
+    def __init__(self, parts: LocalParts, inner: Wire | None) -> None:
+        """Make one over the wire to `parts.server`, where there is one."""
+        super().__init__(parts.name, parts.tools, parts.services)
+        self._parts = parts
+        self._inner = inner
+        self._prompts = {each.name: each for each in parts.prompts}
+        self._resources = {each.uri: each for each in parts.resources}
+
+    async def open(self, events: WireEvents) -> None:
+        """Start the other server, where there is one."""
+        await super().open(events)
+        if self._inner is not None:
+            await self._inner.open(events)
+
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        headers: Mapping[str, str],
+        sink: CallSink | None = None,
+        progress: bool = False,
+    ) -> Json:
+        """Answer from the parts, or let the other server answer."""
+        inner = self._inner
+
+        async def ask(method: str, params: Json) -> Json:
+            assert inner is not None
+            return await inner.request(
+                method, params, headers=headers, sink=sink, progress=progress
+            )
+
+        if inner is None or self._is_own(method, params):
+            return await super().request(
+                method, params, headers=headers, sink=sink, progress=progress
+            )
+        if method == "initialize":
+            own = await super().request(method, params, headers=headers, sink=sink)
+            return _greeting(own, await ask(method, params))
+        if method in _LISTS:
+            own = {} if "cursor" in params else await self._answer(method, params, None)
+            other = await ask(method, params)
+            key = _LISTS[method]
+            return {**other, key: [*json_array(own.get(key)), *json_array(other.get(key))]}
+        if method != "tools/call":
+            return await ask(method, params)
+        context = context_of_call(self._numbered(sink, progress=progress), self._parts.services)
+        with _mark(context) as mark:
+            meta = {**json_object(params.get("_meta")), _MARK: mark}
+            return await ask(method, {**params, "_meta": meta})
+
+    async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
+        """Pass on to the other server."""
+        if self._inner is not None:
+            await self._inner.notify(method, params, headers=headers)
+
+    def begin_session(self, version: str) -> None:
+        """Pass on to the other server."""
+        if self._inner is not None:
+            self._inner.begin_session(version)
+
+    async def closed(self) -> str:
+        """Wait until `aclose`, or until the other server ends."""
+        if self._inner is None:
+            return await super().closed()
+        ends = [
+            asyncio.ensure_future(super().closed()),
+            asyncio.ensure_future(self._inner.closed()),
+        ]
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            return next(iter(done)).result()
+        finally:
+            for end in ends:
+                end.cancel()
+
+    async def aclose(self) -> None:
+        """End what runs, and the other server."""
+        await super().aclose()
+        if self._inner is not None:
+            await self._inner.aclose()
+
+    def _is_own(self, method: str, params: Json) -> bool:
+        match method:
+            case "tools/call":
+                return params.get("name") in self._tools
+            case "prompts/get":
+                return params.get("name") in self._prompts
+            case "resources/read":
+                return params.get("uri") in self._resources
+            case _:
+                return False
+
+    async def _answer(
+        self, method: str, params: Json, sink: CallSink | None, *, progress: bool = False
+    ) -> Json:
+        match method:
+            case "initialize":
+                greeting = await super()._answer(method, params, sink, progress=progress)
+                # All kinds, since what is there can be exchanged.
+                kinds = {key: {"listChanged": True} for key in ("tools", "prompts", "resources")}
+                return {**greeting, "capabilities": {"logging": {}, **kinds}}
+            case "prompts/list":
+                return {"prompts": [each.listed() for each in self._parts.prompts]}
+            case "resources/list":
+                return {"resources": [each.listed() for each in self._parts.resources]}
+            case "resources/templates/list":
+                return {"resourceTemplates": []}
+            case "prompts/get" if prompt := self._prompts.get(str(params.get("name"))):
+                return prompt.said(json_object(params.get("arguments")))
+            case "resources/read" if resource := self._resources.get(str(params.get("uri"))):
+                return await to_thread.run_sync(resource.read)
+            case "prompts/get" | "resources/read":
+                raise RpcError(_INVALID_PARAMS, f"Unknown {method.partition('s/')[0]}")
+            case _:
+                return await super()._answer(method, params, sink, progress=progress)
+
+
+class RenewedWire:
+    """A wire to parts that may be exchanged.
+
+    The gateway is told that the lists are different. Until it asks for them, calls go to the parts
+    that it knows; a call that runs ends with those that it began with.
+    """
+
+    def __init__(self, target: LocalServer, wire_to: Callable[[object], Wire]) -> None:
+        """Make one; `wire_to` gives the wire to `LocalParts.server`."""
+        self._target = target
+        self._wire_to = wire_to
+        self._now: LocalWire | None = None
+        self._next: LocalWire | None = None
+        self._calls: Counter[LocalWire] = Counter()
+        self._greeting: tuple[Json, Mapping[str, str]] | None = None
+        self._ended = asyncio.Event()
+        self._reason = "The connection was closed."
+        self._swapped = asyncio.Event()
+        self._renewing = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """None: there is no child."""
+        return None
+
+    @property
+    def stderr_tail(self) -> tuple[str, ...]:
+        """Empty: there is no child."""
+        return ()
+
+    async def open(self, events: WireEvents) -> None:
+        """Put the parts together and start."""
+        self._events = events
+        self._now = await self._made()
+        self._target.wires.add(self)
+
+    async def renew(self) -> None:
+        """Have the parts as they are now from the next listing on."""
+        async with self._renewing:
+            try:
+                fresh = await self._made()
+                if self._greeting is not None:
+                    params, headers = self._greeting
+                    await fresh.request("initialize", params, headers=headers)
+                    await fresh.notify("notifications/initialized", {}, headers=headers)
+            except UpstreamError as error:
+                self._end(f"The new version cannot be started: {error}")
+                return
+            if self._next is not None:
+                await self._next.aclose()
+            self._next = fresh
+        for kind in ("tools", "prompts", "resources"):
+            await self._events.on_notification(f"notifications/{kind}/list_changed", {})
+
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        headers: Mapping[str, str],
+        sink: CallSink | None = None,
+        progress: bool = False,
+    ) -> Json:
+        """Let the parts answer that are known, or with a listing the new ones from then on."""
+        assert self._now is not None
+        if method == "initialize":
+            self._greeting = (params, headers)
+        if method in _LISTS and self._next is not None:
+            self._now, self._next, old = self._next, None, self._now
+            self._swapped.set()
+            if old not in self._calls:
+                await old.aclose()
+        wire = self._now
+        self._calls[wire] += 1
+        try:
+            return await wire.request(method, params, headers=headers, sink=sink, progress=progress)
+        finally:
+            self._calls[wire] -= 1
+            if not self._calls[wire]:
+                del self._calls[wire]
+                if wire is not self._now:
+                    await wire.aclose()
+
+    async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
+        """Pass on."""
+        for wire in {self._now, *self._calls}:
+            if wire is not None:
+                await wire.notify(method, params, headers=headers)
+
+    def begin_session(self, version: str) -> None:
+        """Nothing to do: messages come anyway."""
+
+    async def closed(self) -> str:
+        """Wait until `aclose`, or until the present parts end."""
+        while not self._ended.is_set():
+            assert self._now is not None
+            self._swapped.clear()
+            over = asyncio.ensure_future(self._now.closed())
+            waits = [asyncio.ensure_future(each.wait()) for each in (self._ended, self._swapped)]
+            try:
+                await asyncio.wait([over, *waits], return_when=asyncio.FIRST_COMPLETED)
+                if over.done() and not self._swapped.is_set() and not self._ended.is_set():
+                    return over.result()
+            finally:
+                for each in (over, *waits):
+                    each.cancel()
+        return self._reason
+
+    async def aclose(self) -> None:
+        """End all parts."""
+        self._target.wires.discard(self)
+        self._end(self._reason)
+        for wire in {self._now, self._next, *self._calls}:
+            if wire is not None:
+                await wire.aclose()
+
+    async def _made(self) -> LocalWire:
+        parts = await self._target.load()
+        inner = None if parts.server is None else self._wire_to(parts.server)
+        wire = LocalWire(parts, inner)
+        try:
+            await wire.open(self._events)
+        except BaseException:
+            await wire.aclose()
+            raise
+        return wire
+
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        self._ended.set()
+
+
+def context_in(meta: object) -> ToolContext:
+    """The context of the call that came with this `_meta`, or one without anybody."""
+    mark = cast("Mapping[str, Any]", meta).get(_MARK) if isinstance(meta, Mapping) else None
+    return _held.get(str(mark)) or context_of_call(None)
+
+
+@contextmanager
+def _mark(context: ToolContext) -> Generator[str]:
+    mark = token_hex(16)
+    _held[mark] = context
+    try:
+        yield mark
+    finally:
+        _held.pop(mark, None)
+
+
+def _greeting(own: Json, other: Json) -> Json:
+    """Both answers to `initialize` as one."""
+    capabilities = {
+        **json_object(own.get("capabilities")),
+        **json_object(other.get("capabilities")),
+    }
+    return {**other, "serverInfo": own.get("serverInfo"), "capabilities": capabilities}

@@ -1,0 +1,1 @@
+"""Wires to upstream servers. One file per transport."""

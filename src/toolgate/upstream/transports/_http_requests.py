@@ -1,0 +1,331 @@
+"""What the wires over HTTP share: one address, its requests, and what can go wrong with them."""
+
+import asyncio
+import base64
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+import anyio
+from yarl import URL
+
+from toolgate.errors import (
+    ConnectionLostError,
+    InvalidAnswerError,
+    OptionError,
+    RpcError,
+    ToolgateError,
+    UnreachableError,
+)
+from toolgate.security.outbound import CONNECT_S, why_not
+from toolgate.types import json_object
+from toolgate.upstream.base import Credential
+from toolgate.upstream.transports._jsonrpc import excerpt, read_message, result_of
+
+__all__ = [
+    "JSON_AND_EVENTS",
+    "Endpoint",
+    "check_address",
+    "finish_response",
+    "media_type",
+    "no_proxy",
+    "pieces",
+    "proxy_of",
+    "read_body",
+    "refusal",
+]
+
+JSON_AND_EVENTS: Final = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+}
+
+MOST_HOPS = 5
+SEND_PIECE_BYTES = 2**18
+DRAIN_S = 1.0
+
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_UNSAFE_VALUE = re.compile(r"[^\x20-\x7e]|^\s|\s$")
+_FORBIDDEN_NAMES = frozenset({"content-length", "transfer-encoding", "connection"})
+_KEEPS_METHOD = frozenset({307, 308})
+
+
+def check_address(url: str, headers: Mapping[str, str]) -> None:
+    """Check the address and the headers of a server as they are configured.
+
+    Raises:
+        OptionError: The address is no http or https URL, or a header cannot be sent.
+    """
+    try:
+        parsed = URL(url)
+        complete = parsed.scheme in {"http", "https"} and bool(parsed.host)
+    except ValueError:
+        complete = False
+    if not complete:
+        raise OptionError("url is no web address.", allowed="Allowed: http:// or https://, a host.")
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _FORBIDDEN_NAMES:
+            raise OptionError(
+                f"headers holds a name that cannot be sent: {name!r}.",
+                allowed="Allowed: letters, digits and hyphens, not the length of the body.",
+            )
+        if any(sign in value for sign in "\r\n\0"):
+            raise OptionError(
+                f"The header {name!r} holds a line end or a zero byte.",
+                allowed="Allowed: one line of text.",
+            )
+
+
+def no_proxy(url: str) -> str:
+    """The proxy of whoever has none."""
+    del url
+    return ""
+
+
+def proxy_of(url: str, own: str, proxy_for: Callable[[str], str]) -> str:
+    """The proxy to an address: that of the server, else that of the gateway; empty: none."""
+    if own:
+        return "" if own == "none" else own
+    return proxy_for(url)
+
+
+class Endpoint:
+    """An address, the headers that every request to it has, and the shared client."""
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        credential: Credential | None = None,
+        context: ssl.SSLContext | None = None,
+        proxy: str = "",
+    ) -> None:
+        """Make one.
+
+        Args:
+            http: The shared client.
+            url: The address.
+            headers: What every request has.
+            credential: What else is shown, which may change.
+            context: Certificates; None: those of the system.
+            proxy: By which proxy; empty: without.
+        """
+        self._http = http
+        self._url = URL(url)
+        self._credential = credential
+        self._context = context
+        self._proxy = proxy
+        self.headers = {name.lower(): value.strip() for name, value in (headers or {}).items()}
+
+    @property
+    def url(self) -> URL:
+        """Where requests go; changes when the server redirects within its origin."""
+        return self._url
+
+    def __str__(self) -> str:
+        """The address without what may be secret: user, query."""
+        return str(self._url.origin().join(URL.build(path=self._url.path)))
+
+    def is_same_origin(self, other: URL) -> bool:
+        """Whether an address is on the same origin, or on its https twin."""
+        if other.host != self._url.host:
+            return False
+        if (other.scheme, other.port) == (self._url.scheme, self._url.port):
+            return True
+        upgraded = (self._url.scheme, self._url.port, other.scheme, other.port)
+        return upgraded == ("http", 80, "https", 443)
+
+    async def send(
+        self, method: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send a request and wait for the head of the response, redirects followed.
+
+        Raises:
+            ConnectionLostError: No connection, or it ended before the head of the response.
+            UnreachableError: The server redirects to another origin, or in circles.
+            LoginNeededError: The server wants a login, and only a person can give it one.
+        """
+        own = {name: _safe(value) for name, value in headers.items()}
+        if self._credential is None:
+            return await self._send_on(method, {**self.headers, **own}, body)
+        shown = await self._credential.headers()
+        response = await self._send_on(method, {**self.headers, **shown, **own}, body)
+        if response.status in {401, 403}:
+            challenge = ", ".join(response.headers.getall("www-authenticate", []))
+            try:
+                again = await self._credential.refused(
+                    shown=shown, status=response.status, challenge=challenge
+                )
+            except BaseException:
+                response.close()
+                raise
+            if again:
+                response.close()
+                shown = await self._credential.headers()
+                return await self._send_on(method, {**self.headers, **shown, **own}, body)
+        return response
+
+    async def _send_on(
+        self, method: str, sent: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        """Send and follow redirects; nothing is shown to another origin."""
+        for _ in range(MOST_HOPS):
+            response = await self._send_once(method, sent, body)
+            if response.status not in _KEEPS_METHOD and not (
+                method == "GET" and response.status in {301, 302, 303}
+            ):
+                return response
+            target = self._url.join(URL(response.headers.get("location", "")))
+            response.release()
+            if not self.is_same_origin(target):
+                raise UnreachableError(
+                    f"The server at {self} redirects to another one, {target.origin()}.",
+                    hint="If that is the server you mean, set url of this server to it.",
+                )
+            self._url = target
+        raise UnreachableError(f"The server at {self} redirects in circles.")
+
+    async def _send_once(
+        self, method: str, headers: dict[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        data: bytes | AsyncIterator[bytes] | None = body
+        if body is not None and len(body) > SEND_PIECE_BYTES:
+            headers = {**headers, "content-length": str(len(body))}
+            data = _in_pieces(body)
+        try:
+            return await self._http.request(
+                method,
+                self._url,
+                headers=headers,
+                data=data,
+                allow_redirects=False,
+                timeout=_TIMEOUT,
+                ssl=True if self._context is None else self._context,
+                proxy=self._proxy or None,
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise ConnectionLostError(
+                f"No connection to {self}: {why_not(error)}.",
+                sent=False,
+                hint="Check that the server runs and that url is right.",
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLostError(
+                f"The connection to {self} ended before the answer: {excerpt(str(error))}.",
+                sent=True,
+                hint="The call may have run; check before repeating it.",
+            ) from error
+        except RuntimeError as error:  # the shared client was closed: the gateway ends
+            raise ConnectionLostError(f"{error}.", sent=False) from error
+
+
+def media_type(response: aiohttp.ClientResponse) -> str:
+    """The content type without its parameters, lower case."""
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body as it arrives; ends quietly when the connection breaks."""
+    while True:
+        try:
+            piece = await response.content.readany()
+        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError):
+            return
+        if not piece:
+            return
+        yield piece
+
+
+async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        InvalidAnswerError: It is larger than allowed.
+        ConnectionLostError: The connection broke.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            part = await response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLostError(
+                f"The connection broke in the middle of the answer: {excerpt(str(error))}.",
+                sent=True,
+                hint="The call may have run; check before repeating it.",
+            ) from error
+        if not part:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        size += len(part)
+        if size > max_bytes:
+            raise InvalidAnswerError(
+                f"The server sent a message of more than {max_bytes:,} bytes.",
+                hint="Ask for less, or raise max_message_bytes of this server.",
+            )
+        parts.append(part)
+
+
+async def finish_response(response: aiohttp.ClientResponse) -> None:
+    """Give the connection back for further requests if the body ends soon, else close it."""
+    with anyio.move_on_after(DRAIN_S):
+        try:
+            while await response.content.readany():
+                pass
+        except (aiohttp.ClientError, OSError):
+            pass
+        else:
+            response.release()
+            return
+    response.close()
+
+
+def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -> ToolgateError:
+    """What a response with an error status means for the caller."""
+    status = response.status
+    message = json_object(read_message(body)) if body else {}
+    if "error" in message and status not in {401, 403}:
+        try:
+            result_of({"error": message["error"]})
+        except RpcError as error:
+            return error
+        except InvalidAnswerError:
+            pass  # some other JSON, shown as text below
+    text = excerpt(body.decode(errors="replace"))
+    named = f"{status} {_phrase(status)}".strip()
+    failed = f"The server at {endpoint} answered {named}{f': {text}' if text else ''}."
+    if status in {401, 403}:
+        return UnreachableError(
+            failed, hint="Set what it wants, such as Authorization, under headers of this server."
+        )
+    if status in {502, 504}:
+        return ConnectionLostError(
+            failed, sent=True, hint="The call may have run; check before repeating it."
+        )
+    if status in {408, 429, 503}:
+        return UnreachableError(failed, hint="Try again later.")
+    return InvalidAnswerError(failed, hint="Check url of this server.")
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _safe(value: str) -> str:
+    """A value as the protocol encodes those that HTTP would not carry."""
+    if _UNSAFE_VALUE.search(value):
+        return f"=?base64?{base64.b64encode(value.encode(errors='replace')).decode()}?="
+    return value
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), SEND_PIECE_BYTES):
+        yield body[start : start + SEND_PIECE_BYTES]

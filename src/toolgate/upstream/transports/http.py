@@ -1,0 +1,550 @@
+"""The wire `http`: a server over streamable HTTP, of either era, through the one shared client.
+
+Each message is a POST of its own; the answer comes as JSON or on a stream of events, which may
+also carry progress, logs and questions of that request. There is no standing connection: the wire
+counts as ended when no connection can be made or when the server has forgotten the session, so
+that a new one is made. One broken stream fails one request.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, cast
+
+import aiohttp
+import anyio
+
+from toolgate.base.tracing import note_sent
+from toolgate.errors import ConnectionLostError, InvalidAnswerError, RpcError, ToolgateError
+from toolgate.security.outbound import client_context
+from toolgate.types import MODERN_VERSION, Json, json_object
+from toolgate.upstream.base import CallSink, Credential, WireEvents
+from toolgate.upstream.transports._http_requests import (
+    JSON_AND_EVENTS,
+    Endpoint,
+    check_address,
+    finish_response,
+    media_type,
+    no_proxy,
+    pieces,
+    proxy_of,
+    read_body,
+    refusal,
+)
+from toolgate.upstream.transports._jsonrpc import (
+    NEVER_CANCELLED,
+    Damaged,
+    answer_question,
+    cancellation,
+    excerpt,
+    may_be_answer,
+    notification_bytes,
+    read_big_message,
+    request_bytes,
+    result_of,
+    with_token,
+)
+from toolgate.upstream.transports._sse_events import EventParser, ServerEvent
+
+__all__ = ["HttpWire", "Options", "build"]
+
+log = logging.getLogger(__name__)
+
+SESSION: Final = "mcp-session-id"
+VERSION: Final = "mcp-protocol-version"
+LAST_EVENT: Final = "last-event-id"
+
+SHORTEST_DELAY_S = 0.1
+FIRST_DELAY_S = 1.0
+LONGEST_DELAY_S = 60.0
+MOST_RESUMPTIONS = 5
+"""Attempts in a row to continue a broken stream that bring nothing new."""
+
+CLOSE_S = 2.0
+"""Seconds for telling the server that a call or the session is over."""
+
+NOTIFY_S = 10.0
+
+_SESSION_IS_GONE = re.compile(r"session|not initialized", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a server over streamable HTTP is reached."""
+
+    url: str
+    """Its endpoint, `http://` or `https://`. May hold secrets in its query, so only its origin and
+    path are shown."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request. WARNING: may hold secrets; never shown."""
+
+    ca: str = ""
+    """File with the certificates of authorities that are believed; empty: those of the system."""
+
+    cert: str = ""
+    """File with a certificate that is shown."""
+
+    key: str = ""
+    """File with its key."""
+
+    proxy: str = ""
+    """Address of the proxy, or `none`; empty: what the gateway has."""
+
+    def __post_init__(self) -> None:
+        """Check both.
+
+        Raises:
+            OptionError: The address or a header cannot be used.
+        """
+        check_address(self.url, self.headers)
+
+
+def build(
+    options: Options,
+    *,
+    http: aiohttp.ClientSession,
+    max_message_bytes: int,
+    credential: Credential | None = None,
+    proxy_for: Callable[[str], str] = no_proxy,
+) -> "HttpWire":
+    """The wire for these options."""
+    endpoint = Endpoint(
+        http,
+        options.url,
+        options.headers,
+        credential=credential,
+        context=client_context(ca=options.ca, cert=options.cert, key=options.key),
+        proxy=proxy_of(options.url, options.proxy, proxy_for),
+    )
+    return HttpWire(endpoint, max_message_bytes)
+
+
+class _Exchange:
+    """One request while it is under way."""
+
+    def __init__(
+        self, *, call_id: int, method: str, headers: Mapping[str, str], sink: CallSink | None
+    ) -> None:
+        self.call_id = call_id
+        self.method = method
+        self.headers = headers
+        self.sink = sink
+        self.last_event: str | None = None
+        self.delay_s = FIRST_DELAY_S
+        self.questions: dict[str | int, asyncio.Task[None]] = {}
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether closing the stream is how it is cancelled, and nothing can be resumed."""
+        return self.headers.get(VERSION) == MODERN_VERSION
+
+    def note(self, event: ServerEvent) -> None:
+        """Remember where to continue, and after what time."""
+        if event.event_id is not None:
+            self.last_event = event.event_id
+        if event.retry_ms is not None:
+            self.delay_s = min(event.retry_ms / 1000, LONGEST_DELAY_S)
+
+    async def finish(self) -> None:
+        """End what still works on questions of the server."""
+        tasks = list(self.questions.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class HttpWire:
+    """One server over streamable HTTP, and its session if it has one."""
+
+    def __init__(self, endpoint: Endpoint, max_message_bytes: int) -> None:
+        self._endpoint = endpoint
+        self._max_message_bytes = max_message_bytes
+        self._events: WireEvents | None = None
+        self._ids = count(1)
+        self._session: str | None = None
+        self._version: str | None = None
+        self._end_reason: str | None = None
+        self._expired = False
+        self._ended = asyncio.Event()
+        self._running: set[asyncio.Timeout] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """None: there is no child."""
+        return None
+
+    @property
+    def stderr_tail(self) -> tuple[str, ...]:
+        """Empty: there is no child."""
+        return ()
+
+    async def open(self, events: WireEvents) -> None:
+        """Nothing is sent before the first request."""
+        self._events = events
+
+    async def request(
+        self,
+        method: str,
+        params: Json,
+        *,
+        headers: Mapping[str, str],
+        sink: CallSink | None = None,
+        progress: bool = False,
+    ) -> Json:
+        """Send a request and wait for its result, as `Wire.request` says."""
+        if self._end_reason is not None:
+            raise ConnectionLostError(self._end_reason, sent=False, expired=self._expired)
+        call_id = next(self._ids)
+        note_sent(call_id)
+        text = request_bytes(call_id, method, with_token(params, call_id) if progress else params)
+        exchange = _Exchange(call_id=call_id, method=method, headers=headers, sink=sink)
+        abort = asyncio.timeout(None)  # `aclose` lets it run out
+        self._running.add(abort)
+        try:
+            async with abort:
+                return await self._converse(exchange, text)
+        except TimeoutError:
+            if not abort.expired():
+                raise
+            raise ConnectionLostError(
+                self._end_reason or "The connection was closed.",
+                sent=True,
+                hint="The call had been sent and may have run; check before repeating it.",
+            ) from None
+        except ToolgateError:
+            raise
+        except BaseException:  # nobody waits for the answer any more
+            self._tell_cancelled(exchange)
+            raise
+        finally:
+            self._running.discard(abort)
+            if exchange.questions:
+                await exchange.finish()
+
+    async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
+        """Send a notification; one that cannot be sent is dropped."""
+        if self._end_reason is None:
+            await self._post_quietly(notification_bytes(method, params), headers, NOTIFY_S)
+
+    def begin_session(self, version: str) -> None:
+        """Listen to what the server sends unasked, if it gave a session to listen to."""
+        self._version = version
+        if version != MODERN_VERSION and self._session is not None:
+            self._spawn(self._listen())
+
+    async def closed(self) -> str:
+        """Wait until the connection has ended; gives the reason as one sentence."""
+        await self._ended.wait()
+        assert self._end_reason is not None
+        return self._end_reason
+
+    async def aclose(self) -> None:
+        """End everything that is under way, then the session."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._end("The connection was closed.")
+        loop = asyncio.get_running_loop()
+        for abort in self._running:
+            if abort.when() is None:
+                abort.reschedule(loop.time())
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._session is not None and not self._expired:
+            with anyio.move_on_after(CLOSE_S):
+                try:
+                    response = await self._endpoint.send("DELETE", self._with_session({}))
+                    response.release()
+                except ToolgateError as error:
+                    log.debug("session not deleted", extra={"reason": str(error)})
+
+    def _end(self, reason: str, *, expired: bool = False) -> None:
+        if self._end_reason is None:
+            self._end_reason = reason
+            self._expired = expired
+            self._ended.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name="toolgate-http")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _with_session(self, headers: Mapping[str, str]) -> dict[str, str]:
+        sent = {**JSON_AND_EVENTS, **headers}
+        if self._session is not None:
+            sent[SESSION] = self._session
+            if self._version is not None:
+                sent.setdefault(VERSION, self._version)
+        return sent
+
+    async def _converse(self, exchange: _Exchange, text: bytes) -> Json:
+        response = await self._post(text, exchange.headers)
+        try:
+            await self._check_status(response)
+            if exchange.method == "initialize":
+                self._session = response.headers.get(SESSION)
+            if media_type(response) == "text/event-stream":
+                answer = await self._follow(response, exchange)
+                while answer is None:
+                    answer = await self._resume(exchange)
+                self._release(response)
+                return result_of(answer)
+            answer = await self._read_single(response, exchange)
+        except BaseException:
+            response.close()
+            raise
+        response.release()
+        return result_of(answer)
+
+    def _release(self, response: aiohttp.ClientResponse) -> None:
+        if response.closed:
+            return
+        if response.content.at_eof():
+            response.release()
+        else:  # only the end of the stream is missing, and the connection can be used again
+            self._spawn(finish_response(response))
+
+    async def _post(self, text: bytes, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        try:
+            return await self._endpoint.send("POST", self._with_session(headers), text)
+        except ConnectionLostError as error:
+            if not error.sent:
+                self._end(error.failed)
+            raise
+
+    async def _check_status(self, response: aiohttp.ClientResponse) -> None:
+        if response.status < 400:
+            return
+        body = await read_body(response, self._max_message_bytes)
+        error = refusal(self._endpoint, response, body)
+        if self._session is not None and _means_no_session(response.status, error):
+            self._end("The server has forgotten the session.", expired=True)
+            raise ConnectionLostError(
+                "The server has forgotten the session.", sent=False, expired=True
+            )
+        raise error
+
+    async def _read_single(self, response: aiohttp.ClientResponse, exchange: _Exchange) -> Json:
+        body = await read_body(response, self._max_message_bytes)
+        if media_type(response) != "application/json":
+            text = excerpt(body.decode(errors="replace"))
+            raise InvalidAnswerError(
+                f"The server at {self._endpoint} answered {response.status} with "
+                f"{media_type(response) or 'no content type'} instead of a message"
+                f"{f': {text}' if text else ''}.",
+                hint="Check url of this server.",
+            )
+        answer = await self._take(await read_big_message(body), exchange)
+        if answer is None:
+            raise InvalidAnswerError(
+                "The server sent no answer to the request.",
+                hint="Report it to the maker of the server.",
+            )
+        return answer
+
+    async def _follow(self, response: aiohttp.ClientResponse, exchange: _Exchange) -> Json | None:
+        """Hand over what the stream brings; the answer, or None when the stream ends without."""
+        parser = EventParser(max_bytes=self._max_message_bytes)
+        async for piece in pieces(response):
+            for event in parser.feed(piece):
+                exchange.note(event)
+                if event.name != "message" or not event.data:
+                    continue
+                if event.is_overlong:
+                    self._refuse_overlong(event)
+                    continue
+                answer = await self._take(await read_big_message(event.data), exchange)
+                if answer is not None:
+                    return answer
+        return None
+
+    def _refuse_overlong(self, event: ServerEvent) -> None:
+        if may_be_answer(event.data):
+            raise InvalidAnswerError(
+                f"The server sent a message of more than {self._max_message_bytes:,} bytes.",
+                hint="Ask for less, or raise max_message_bytes of this server.",
+            )
+
+    async def _resume(self, exchange: _Exchange) -> Json | None:
+        """Continue a stream that ended early, where the server can."""
+        attempts = 0
+        while exchange.last_event is not None and not exchange.is_modern:
+            seen = exchange.last_event
+            await anyio.sleep(exchange.delay_s)
+            headers = {
+                **self._with_session({VERSION: exchange.headers.get(VERSION, "")}),
+                "accept": "text/event-stream",
+                LAST_EVENT: exchange.last_event,
+            }
+            try:
+                response = await self._endpoint.send("GET", _without_body(headers))
+            except ConnectionLostError:
+                response = None
+            if response is not None:
+                try:
+                    if response.status >= 400:
+                        break
+                    answer = await self._follow(response, exchange)
+                finally:
+                    response.close()
+                if answer is not None:
+                    return answer
+            attempts = 0 if exchange.last_event != seen else attempts + 1
+            if attempts >= MOST_RESUMPTIONS:
+                break
+        raise ConnectionLostError(
+            "The stream of the answer ended before the answer.",
+            sent=True,
+            hint="The call may have run; check before repeating it.",
+        )
+
+    async def _take(self, message: object, exchange: _Exchange | None) -> Json | None:
+        """Handle a message; gives it back when it answers the request of this exchange."""
+        if isinstance(message, list):  # a batch, which the revision 2025-03-26 allowed
+            answer: Json | None = None
+            for part in cast("list[object]", message):
+                answer = await self._take(part, exchange) or answer
+            return answer
+        if isinstance(message, Damaged):
+            if exchange is not None and (message.is_rpc or message.call_id is not None):
+                raise InvalidAnswerError(
+                    f"The server sent an answer that {message.reason}.",
+                    hint="Report it to the maker of the server.",
+                )
+            return None
+        if not isinstance(message, dict):
+            return None
+        fields = cast("Json", message)
+        method: object = fields.get("method")
+        message_id: object = fields.get("id")
+        if isinstance(method, str):
+            if message_id is None:
+                await self._take_notification(method, json_object(fields.get("params")), exchange)
+            elif isinstance(message_id, str | int):
+                self._take_question(message_id, fields, exchange)
+            return None
+        if exchange is None:
+            return None
+        is_ours = type(message_id) is int and message_id == exchange.call_id
+        return fields if is_ours or (message_id is None and "error" in fields) else None
+
+    async def _take_notification(
+        self, method: str, params: Json, exchange: _Exchange | None
+    ) -> None:
+        if method == "notifications/progress":
+            if exchange and exchange.sink and params.get("progressToken") == exchange.call_id:
+                await exchange.sink.progress(params)
+            return
+        if method == "notifications/message" and exchange is not None:
+            if exchange.sink is not None:
+                await exchange.sink.log(params)
+            return
+        if method == "notifications/cancelled":
+            question_id: object = params.get("requestId")
+            if exchange and isinstance(question_id, str | int):
+                if task := exchange.questions.get(question_id):
+                    task.cancel()
+                return
+        assert self._events is not None
+        try:
+            await self._events.on_notification(method, params)
+        except Exception:  # a stream must live on, whatever a handler does
+            log.exception("notification failed", extra={"method": method})
+
+    def _take_question(
+        self, question_id: str | int, question: Json, exchange: _Exchange | None
+    ) -> None:
+        assert self._events is not None
+        sink = exchange.sink if exchange is not None else None
+        handler = self._events.on_request if sink is None else sink.ask
+        version = exchange.headers.get(VERSION) if exchange is not None else self._version
+        headers = {} if version is None else {VERSION: version}
+
+        async def answer() -> None:
+            await self._post_quietly(await answer_question(handler, question), headers, NOTIFY_S)
+
+        task = self._spawn(answer())
+        if exchange is not None:
+            exchange.questions[question_id] = task
+            task.add_done_callback(lambda _: exchange.questions.pop(question_id, None))
+
+    def _tell_cancelled(self, exchange: _Exchange) -> None:
+        """In the handshake era a closed stream does not end a call, a notification does."""
+        if exchange.is_modern or exchange.method in NEVER_CANCELLED or self._end_reason:
+            return
+        version = exchange.headers.get(VERSION)
+        headers = {} if version is None else {VERSION: version}
+        self._spawn(self._post_quietly(cancellation(exchange.call_id), headers, CLOSE_S))
+
+    async def _post_quietly(self, text: bytes, headers: Mapping[str, str], limit_s: float) -> None:
+        with anyio.move_on_after(limit_s):
+            try:
+                response = await self._post(text, headers)
+                if response.status >= 400:
+                    log.debug("message refused", extra={"status": response.status})
+                await finish_response(response)
+            except ToolgateError as error:
+                log.debug("message not sent", extra={"reason": str(error)})
+
+    async def _listen(self) -> None:
+        """Keep the stream of messages that belong to no request open, while the session lives."""
+        standing = _Exchange(call_id=0, method="", headers={}, sink=None)
+        delay_s = FIRST_DELAY_S
+        while self._end_reason is None:
+            headers = {**self._with_session({}), "accept": "text/event-stream"}
+            if standing.last_event is not None:
+                headers[LAST_EVENT] = standing.last_event
+            try:
+                response = await self._endpoint.send("GET", _without_body(headers))
+            except ToolgateError as error:
+                log.debug("no stream of messages", extra={"reason": str(error)})
+            else:
+                try:
+                    if response.status == 404:
+                        self._end("The server has forgotten the session.", expired=True)
+                    if 400 <= response.status < 500:
+                        return  # 405: the server has nothing to say unasked
+                    if media_type(response) == "text/event-stream" and await self._hear(
+                        response, standing
+                    ):
+                        delay_s = max(standing.delay_s, SHORTEST_DELAY_S)
+                finally:
+                    response.close()
+            await anyio.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+
+    async def _hear(self, response: aiohttp.ClientResponse, standing: _Exchange) -> bool:
+        """Hand over what the stream brings; whether it brought anything."""
+        parser = EventParser(max_bytes=self._max_message_bytes)
+        heard = False
+        async for piece in pieces(response):
+            for event in parser.feed(piece):
+                standing.note(event)
+                heard = True
+                if event.name == "message" and event.data and not event.is_overlong:
+                    await self._take(await read_big_message(event.data), None)
+        return heard
+
+
+def _means_no_session(status: int, error: ToolgateError) -> bool:
+    """Whether a refusal says that the session is unknown.
+
+    The specification wants 404 for that; servers made after the example of the TypeScript SDK
+    answer 400 with a sentence about the session.
+    """
+    if isinstance(error, RpcError) and error.rpc_code == -32601:
+        return False
+    return status == 404 or (status == 400 and bool(_SESSION_IS_GONE.search(str(error))))
+
+
+def _without_body(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if value and name != "content-type"}

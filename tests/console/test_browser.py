@@ -1,0 +1,125 @@
+"""The console in a real browser: the things a newcomer does first, and what every page must keep.
+
+Browser: Debian's `chromium`. `tests/real/setup.py` installs it, playwright-core and axe-core.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import toolgate.testing
+from tests.chat.place import scripted
+from tests.console.places import notes
+from tests.real.setup import Browser, ensure_browser
+from toolgate.server.http import serve
+from toolgate.settings import AuditSettings, ChatSettings, GuardTable, ModelTable, Settings
+from toolgate.testing import memory_app
+from toolgate.types import Caller, Json
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(280), pytest.mark.xdist_group("browser")]
+
+SCRIPT = Path(__file__).parent / "browser" / "drive.mjs"
+ECHO = [sys.executable, str(Path(toolgate.testing.__file__).parent / "echo_server.py")]
+SETTINGS = Settings(
+    auth="required",
+    audit=AuditSettings(keep_queries=True),
+    chat=ChatSettings(engine="plain"),
+    guard=(GuardTable(tools=("notes:find",), approval="user", reason="Somebody should look."),),
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Browser:
+    return ensure_browser(print)
+
+
+@pytest.fixture(scope="module")
+def seen(browser: Browser) -> Json:
+    """What the one session with the browser found."""
+    return anyio.run(_browse, browser)
+
+
+async def _browse(browser: Browser) -> Json:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with (
+        scripted(fallback={"text": "One note is there."}) as model,
+        memory_app({"notes": notes()}, _with_model(model.url)) as app,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def listen() -> None:
+            await serve(app, port=0, on_ready=ready.set_result)
+
+        tasks.start_soon(listen)
+        with anyio.fail_after(30):
+            base = await ready
+        made = await app.gateway.admin.create_token(Caller(), "me", roles=["admin"])
+        command = [browser.node, str(SCRIPT), str(browser.modules), browser.program, base]
+        command += [made.secret, json.dumps(ECHO)]
+        done = await anyio.to_thread.run_sync(_run, command)
+        tasks.cancel_scope.cancel()
+        return done
+    raise AssertionError("the gateway did not end")
+
+
+def _with_model(url: str) -> Settings:
+    table = ModelTable(model="double", url=url, key="k", retries=0)
+    return replace(SETTINGS, models={"main": table})
+
+
+def _run(command: list[str]) -> Json:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_newcomer_does_the_first_things_without_documentation(seen: Json) -> None:
+    assert seen["steps"] == [
+        "logs in",
+        "adds a server",
+        "finds a tool",
+        "tries it",
+        "restricts a token",
+        "sees why something is invisible",
+        "approves a call",
+        "approves a call with other arguments",
+        "keeps what is being typed when something changes",
+        "verifies the audit",
+        "sets the optimization of a project",
+        "marks what was found",
+        "looks with other weights and downloads the marks",
+        "turns a message into a prompt",
+        "reads a thread and sets it",
+        "hears of a change without loading the page",
+        "searches by keyboard alone",
+        "is told that a server was removed meanwhile",
+        "loses nothing when the session ends",
+        "works without scripts",
+    ]
+
+
+def test_no_page_breaks_its_policy_or_reaches_outside(seen: Json) -> None:
+    assert seen["errors"] == []
+    assert seen["outside"] == []
+
+
+def test_axe_finds_nothing_on_any_page_light_or_dark(seen: Json) -> None:
+    assert seen["axe"] == []
+
+
+def test_no_page_is_wider_than_a_phone(seen: Json) -> None:
+    assert seen["overflow"] == []
+
+
+def test_the_first_visit_is_small_and_soon_seen(seen: Json) -> None:
+    """At most 150 kB; 300 ms, best of several."""
+    assert seen["bytes"] <= 150_000
+    assert min(seen["paint_ms"]) <= 300
+    assert seen["focus"] == "solid"

@@ -1,0 +1,86 @@
+"""Threads of the chat as people read them."""
+
+import re
+
+import pytest
+
+from tests.chat.place import LOOK_UP, WITH_DOCUMENTS, add_guide, chatting, grading
+from tests.chat.test_doors import weather
+from tests.console.places import said_in
+from toolgate.console.pages.chat import as_shown
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_thread_shows_what_was_asked_called_and_answered() -> None:
+    calling = {"tool_calls": [{"name": "weather__forecast", "arguments": {"city": "<b>Rome</b>"}}]}
+    async with chatting(calling, {"text": "Sun, I was told."}, servers=weather()) as place:
+        await place.say("The forecast?", thread="t/1")
+        async with place.session.get(f"{place.url}/console/chat") as answer:
+            assert "t/1" in said_in(await answer.text())
+        address = f"{place.url}/console/thread?name=t/1"
+        async with place.session.get(address) as answer:
+            assert answer.status == 200
+            text = await answer.text()
+        assert "<b>Rome" not in text
+        told = said_in(text)
+        for word in ("Asked", "The forecast?", "Calls", "Answered", "Sun, I was told."):
+            assert word in told, told
+        async with place.session.get(f"{place.url}/console/thread?name=none") as answer:
+            assert answer.status == 400
+
+
+async def test_the_settings_of_a_thread_are_changed_on_its_page() -> None:
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await place.say("One", thread="t")
+        address = f"{place.url}/console/thread?name=t"
+
+        async def sent(**fields: str) -> tuple[int, str]:
+            async with place.session.get(address) as answer:
+                found = re.search(r'name="csrf" value="([0-9a-f]+)"', await answer.text())
+                cookies = {name: one.value for name, one in answer.cookies.items()}
+            assert found is not None
+            typed = {"csrf": found[1], "name": "t", **fields}
+            async with place.session.post(
+                address, data=typed, cookies=cookies, allow_redirects=False
+            ) as answer:
+                return answer.status, said_in(await answer.text())
+
+        status, told = await sent(history="no", top_k="3", tools_enabled="none", model="main")
+        assert status == 303, told
+        _, settings = await place.get("/api/v1/threads/t/settings")
+        assert settings["set"] == {
+            "history": False, "top_k": 3, "tools_enabled": [], "model": "main",
+        }  # fmt: skip
+        status, told = await sent(top_k="0")
+        assert status == 400
+        assert "1 to 100" in told
+        await sent()
+        _, settings = await place.get("/api/v1/threads/t/settings")
+        assert settings["set"] == {}
+
+
+async def test_documents_of_an_answer_are_laid_out() -> None:
+    async with chatting(
+        LOOK_UP, grading("yes"), {"text": "By hand."}, settings=WITH_DOCUMENTS
+    ) as place:
+        await add_guide(place)
+        await place.say("What does the guide say?", thread="t")
+        async with place.session.get(f"{place.url}/console/thread?name=t") as answer:
+            text = await answer.text()
+        told = said_in(text)
+        assert '<ol class="documents">' in text
+        assert "from GUIDES" in told
+        assert "guide.md" in told
+        assert "page_content" not in told
+
+
+def test_the_statement_that_was_run_stands_apart_from_its_rows() -> None:
+    content = "1 row of db.\n1\nExecuted: SELECT 1"
+    result = {"role": "tool", "name": "sql__query", "content": content}
+    shown = as_shown(result)
+    assert shown["text"] == "1 row of db.\n1"
+    assert shown["executed"] == "SELECT 1"
+    assert as_shown({**result, "role": "user"})["executed"] == ""
+    for content in ('{"documents": 7}', '{"documents": [{}]}', "{", '{"a": 1}'):
+        assert as_shown({**result, "content": content})["documents"] is None

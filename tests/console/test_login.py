@@ -1,0 +1,263 @@
+"""Who may look: sessions instead of tokens in a browser."""
+
+import html
+import re
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from tests.console.places import Place, notes, opened, said_in
+from toolgate.security.authn import identity_of
+from toolgate.settings import LogSettings, Settings
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+REQUIRED = Settings(auth="required")
+ADMIN = Caller()
+
+
+async def token(place: Place, name: str, *roles: str) -> str:
+    made = await place.app.gateway.admin.create_token(ADMIN, name, roles=roles)
+    return made.secret
+
+
+async def log_in(place: Place, secret: str) -> None:
+    csrf = await place.csrf()
+    answer = await place.client.post("/console/login", data={"csrf": csrf, "token": secret})
+    assert answer.status_code == 303, said_in(answer.text)
+
+
+async def test_nobody_sees_a_page_before_logging_in() -> None:
+    async with opened(settings=REQUIRED) as place:
+        for path in ("", "servers", "audit", "tool?key=notes:add", "audit/export"):
+            answer = await place.client.get(f"/console/{path}")
+            assert answer.status_code == 303
+            assert answer.headers["location"].startswith("/console/login")
+        assert (await place.client.get("/console/events")).status_code == 401
+        wrong = await place.send("login", 401, token="tg_00000000_wrong")
+        assert "not known here" in said_in(wrong.text)
+
+
+async def test_a_session_is_worth_what_its_token_is_worth() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        assert "Logged in as anna" in said_in(await place.page())
+        [session] = await place.app.store.sessions()
+        assert secret.encode() not in session.sealed
+        assert secret not in repr(session)
+        await place.app.gateway.admin.revoke_token(ADMIN, "anna")
+        assert (await place.client.get("/console")).status_code == 303
+
+
+async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="toolgate.server.http")
+    wanted = replace(REQUIRED, log=LogSettings(requests="on"))
+    async with opened(settings=wanted) as place:
+        secret = await token(place, "anna", "admin")
+        await place.client.get("/console/login")
+        await log_in(place, secret)
+        await place.page("servers")
+        [made] = await place.app.gateway.admin.tokens(ADMIN)
+    told = [(record.__dict__["path"], record.__dict__["caller"]) for record in caplog.records]
+    assert ("/console/login", None) in told
+    assert told[-1] == ("/console/servers", f"token:{made.token_id}")
+
+
+async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        typed = {"csrf": await place.csrf(), "name": "web<1>"}
+        place.client.cookies.clear()
+        await log_in(place, secret)
+        ours = {"sec-fetch-site": "same-origin"}
+        late = await place.client.post("/console/projects", data=typed, headers=ours)
+        assert late.status_code == 403
+        told = said_in(late.text)
+        assert "Nothing was saved The page is from before you last logged in" in told
+        assert "web<1>" in told
+        again = dict(re.findall(r'name="(\w+)" value="([^"]*)">', late.text.partition("<main")[2]))
+        again = {name: html.unescape(value) for name, value in again.items()}
+        done = await place.client.post("/console/projects", data=again, headers=ours)
+        assert "web<1>" in said_in(done.text), "now it is the name that is wrong"
+        assert done.status_code == 400
+        asked = {"csrf": await place.csrf(), "token": secret}
+        asked["sent"] = '["projects", [["name", "web<2>"]]]'
+        late = await place.client.post("/console/login", data=asked)
+        assert "web<2>" in said_in(late.text), "nor at the page that asked who it is"
+        elsewhere = await place.client.post("/console/projects", data=typed)
+        assert 'name="name"' not in elsewhere.text, "of other sites nothing is taken over"
+
+
+async def test_a_session_can_be_ended_by_somebody_else() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        [session] = await place.app.store.sessions()
+        assert "anna" in said_in(await place.page("sessions"))
+        await place.app.store.delete_session(session.session_id)
+        assert (await place.client.get("/console")).status_code == 303
+
+
+async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        csrf = re.search(r'name="csrf" value="(\w+)"', await place.page("projects"))
+        assert csrf is not None
+        [session] = await place.app.store.sessions()
+        await place.app.store.delete_session(session.session_id)
+        late = await place.client.post(
+            "/console/projects", data={"csrf": csrf[1], "name": "web<1>"}
+        )
+        assert late.status_code == 401
+        assert "What you typed is kept" in said_in(late.text)
+        fields = dict(re.findall(r'name="(csrf|sent|next)" value="([^"]*)"', late.text))
+        sent = fields["sent"].replace("&#34;", '"').replace("&lt;", "<").replace("&gt;", ">")
+        again = await place.client.post(
+            "/console/login", data={"csrf": fields["csrf"], "sent": sent, "token": secret}
+        )
+        assert again.status_code == 200
+        assert "Nothing you typed is lost" in said_in(again.text)
+        assert 'name="name" value="web&lt;1&gt;"' in again.text
+        new = re.search(r'name="csrf" value="(\w+)"', again.text)
+        assert new is not None
+        done = await place.client.post("/console/projects", data={"csrf": new[1], "name": "web"})
+        assert done.status_code == 303
+
+
+async def test_what_the_address_of_a_form_said_is_kept_too() -> None:
+    async with opened(settings=REQUIRED) as place:
+        secret = await token(place, "anna", "admin")
+        await log_in(place, secret)
+        await place.app.store.delete_session((await place.app.store.sessions())[0].session_id)
+        form = {"csrf": "0", "key": "notes:add", "mark": "right"}
+        late = await place.client.post("/console/search?q=a+%26+b&limit=10", data=form)
+        fields = dict(re.findall(r'name="(csrf|sent)" value="([^"]*)"', late.text))
+        fields["sent"] = html.unescape(fields["sent"])
+        again = await place.client.post("/console/login", data={**fields, "token": secret})
+        assert 'action="/console/search?q=a+%26+b&amp;limit=10"' in again.text
+
+
+async def test_a_member_sees_only_what_a_member_may() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "ben", "member"))
+        home = said_in(await place.page())
+        assert "Tools" in home
+        assert "Tokens" not in home
+        assert "Audit" not in home
+        for path in (
+            "tokens",
+            "permissions",
+            "guards",
+            "audit",
+            "servers/add",
+            "sessions",
+            "why",
+            "projects",
+        ):
+            assert "with the roles member" in said_in(await place.page(path, status=403))
+        answer = await place.client.get("/console/audit/export")
+        assert answer.status_code == 403
+
+
+async def test_a_member_sees_the_calls_of_nobody_else() -> None:
+    server = notes()
+    server.silent.add("tools/call")
+    async with opened({"notes": server}, REQUIRED) as place:
+        made = await place.app.gateway.admin.create_token(ADMIN, "ben", roles=["member"])
+        ben = Caller(
+            caller_id=f"token:{made.row.token_id}",
+            identity=identity_of(made.row),
+        )
+        began = anyio.Event()
+        forget = place.app.gateway.on_running(began.set)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(place.app.gateway.execute, ADMIN, "notes:find", {})
+            with anyio.fail_after(60):
+                await began.wait()
+            forget()
+            assert place.app.gateway.running(ben) == []
+            assert len(place.app.gateway.running(ADMIN)) == 1
+            tasks.cancel_scope.cancel()
+
+
+async def test_somebody_without_a_permission_sees_no_tool() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "carl"))
+        assert "No tool is there for you yet" in await place.page("tools")
+        assert "Adds a note" not in await place.page("tool", status=404, key="notes:add")
+        assert "notes" not in said_in(await place.page("servers"))
+
+
+async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        await token(place, "carl")
+        told = said_in(await place.page("why", tool="notes:add", token="carl"))
+        assert "carl cannot see notes:add" in told
+        assert "Rules stops it" in told
+        found = said_in(await place.page("search?as=carl", q="add a note"))
+        assert "Withheld from carl" in found
+        await place.send("token", name="carl", do="allow", patterns="notes:add")
+        told = said_in(await place.page("why", tool="notes:add", token="carl"))
+        assert "carl can see and run notes:add" in told
+        assert "carl yes" in said_in(await place.page("tool", key="notes:add"))
+
+
+async def test_a_search_is_seen_as_in_a_project() -> None:
+    async with opened({"notes": notes(), "other": notes()}, REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        await token(place, "carl", "member")
+        wanted = {"servers": ["other"], "shared_servers": False}
+        await place.app.gateway.admin.save_project(ADMIN, "web", settings=wanted, new=True)
+        told = said_in(await place.page("search", q="add a note"))
+        assert "notes:add" in told
+        page = await place.page("search?in=web", q="add a note")
+        assert "<option selected>web</option>" in page
+        assert "other:add" in said_in(page)
+        assert "notes:add" not in said_in(page)
+        page = await place.page("search?as=carl&in=web", 400, q="add a note")
+        assert "Not done." in said_in(page)
+
+
+async def test_where_no_token_is_asked_for_it_is_said_what_rules_would_do() -> None:
+    async with opened() as place:
+        await token(place, "anna", "member")
+        await place.send("token", name="anna", do="deny", patterns="notes:add")
+        assert "They count once" in said_in(await place.page("token", name="anna"))
+        told = said_in(await place.page("why", tool="notes:add", token="anna"))
+        assert "anna can see and run notes:add" in told
+        assert "nobody is asked for a token" in told
+        assert 'With auth = "required" it would not pass: deny notes:add to token:anna' in told
+        told = said_in(await place.page("why", tool="notes:find", token="anna"))
+        assert 'With auth = "required" it would pass: allow' in told
+
+
+async def test_a_token_is_shown_once() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        made = await place.send("tokens", 200, name="ben", roles="member")
+        found = re.search(r'<code id="secret">(tg_\S+?)</code>', made.text)
+        assert found is not None
+        assert made.headers["cache-control"] == "no-store"
+        assert found[1] not in await place.page("tokens")
+        assert found[1] not in await place.page("token", name="ben")
+        again = await place.send("token", 200, name="ben", do="rotate", grace="0")
+        assert found[1] not in again.text
+        await place.send("token", name="ben", do="revoke")
+        assert "revoked" in said_in(await place.page("token", name="ben"))
+
+
+async def test_logging_out_ends_the_session() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        csrf = re.search(r'name="csrf" value="(\w+)"', await place.page())
+        assert csrf is not None
+        assert (
+            await place.client.post("/console/logout", data={"csrf": csrf[1]})
+        ).status_code == 303
+        assert await place.app.store.sessions() == []
+        assert (await place.client.get("/console")).status_code == 303

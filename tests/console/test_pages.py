@@ -1,0 +1,385 @@
+"""What pages show and do, asked as a browser would without scripts."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.console.places import HOSTILE, notes, opened, said_in
+from toolgate.cli.evaluation._measure import read_labelled
+from toolgate.evaluation.results import evaluations_file, note_evaluations
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.settings import AuditSettings, Settings
+from toolgate.testing import FakeUpstream
+from toolgate.types import Caller, ServerSpec
+
+pytestmark = pytest.mark.anyio
+
+PAGES = (
+    "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
+    "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "guards", "logins",
+    "why", "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
+    "evaluation",
+)  # fmt: skip
+
+
+async def test_every_page_of_a_new_gateway_says_what_to_do_next() -> None:
+    async with opened({}) as place:
+        assert "Add the first server" in await place.page()
+        assert "No server is connected yet" in await place.page("servers")
+        assert "No tool is there for you yet" in await place.page("tools")
+        for path in PAGES:
+            if "=" not in path:
+                assert 'class="skip"' in await place.page(path)
+
+
+async def test_every_page_can_be_read_without_scripts_and_styles() -> None:
+    async with opened() as place:
+        for path in PAGES:
+            page = await place.page(path)
+            assert page.count("<h1") == 1, path
+            assert '<main id="content"' in page
+            assert len(re.findall(r'aria-current="page"', page)) <= 1
+
+
+async def test_texts_of_servers_are_never_markup() -> None:
+    """HTML, scripts, bidirectional text, 100 kB."""
+    async with opened(settings=Settings(quarantine="off")) as place:
+        for path in ("tools", "tool?key=notes:odd", "search?q=gnp+exe"):
+            page = await place.page(path)
+            assert "<script>alert" not in page
+            assert "\u202e" not in page
+            assert "49 " not in said_in(page)[:200]
+            assert len(page) < 200_000, path
+        page = await place.page("tool", key="notes:odd")
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert "U+202E right-to-left override" in page
+        assert "more characters" in page
+        result = await place.client.post(
+            "/console/tool", params={"key": "notes:odd"},
+            data={"csrf": await place.csrf(), "key": "notes:odd"},
+        )  # fmt: skip
+        assert "<script>alert" not in result.text
+        assert HOSTILE[:20] in said_in(result.text)
+
+
+async def test_a_tool_is_run_with_what_was_typed() -> None:
+    async with opened() as place:
+        done = await place.send(
+            "tool", 200, key="notes:add", a0="hello\r\nworld", a1="one\ntwo", a2="", a3=""
+        )
+        assert "added 'hello\\nworld' ['one', 'two']" in said_in(done.text)
+        done = await place.send("tool", 200, key="notes:add", raw='{"text": "raw"}', a0="field")
+        assert "added 'raw' None" in said_in(done.text)
+        done = await place.send("tool", 200, key="notes:fail")
+        assert "The tool reports an error" in said_in(done.text)
+
+
+async def test_what_was_typed_stays_when_it_does_not_fit() -> None:
+    async with opened() as place:
+        done = await place.send("tool", 400, key="notes:add", a0="keep <this>", a2="many")
+        assert "is no whole number" in said_in(done.text)
+        assert 'value="keep &lt;this&gt;"' in done.text or ">keep &lt;this&gt;<" in done.text
+        assert 'value="many"' in done.text
+        done = await place.send("tool", 400, key="notes:add", a1="x")
+        assert "text" in said_in(done.text)
+
+
+async def test_a_form_from_elsewhere_changes_nothing() -> None:
+    async with opened() as place:
+        await place.page("tokens")
+        for csrf in ("", "0" * 64):
+            answer = await place.client.post(
+                "/console/tokens", data={"csrf": csrf, "name": "mallory"}
+            )
+            assert answer.status_code == 403
+        answer = await place.client.post(
+            "/console/tokens",
+            data={"csrf": await place.csrf(), "name": "mallory"},
+            headers={"sec-fetch-site": "cross-site"},
+        )
+        assert answer.status_code == 403
+        answer = await place.client.post(
+            "/console/tokens",
+            data={"csrf": await place.csrf(), "name": "mallory"},
+            headers={"origin": "https://evil.example"},
+        )
+        assert answer.status_code == 403
+        answer = await place.client.get("/console", headers={"host": "rebound.example"})
+        assert answer.status_code == 421
+        assert await place.app.gateway.admin.tokens(Caller()) == []
+
+
+async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
+    pasted = '{"mcpServers": {"gone": {"command": "/nowhere/at-all", "env": {"KEY": "sk-secret"}}}}'
+    async with opened() as place:
+        found = await place.send("servers/check", 200, kind="json", text=pasted, do="test")
+        assert "It does not work" in said_in(found.text)
+        assert "sk-secret" not in said_in(found.text)
+        taken = re.search(r'name="take" value="([^"]+)"', found.text)
+        assert taken is not None
+        text = taken[1].replace("&#34;", '"')
+        done = await place.send("servers/save", take=text)
+        assert done.headers["location"].endswith("/console/server?name=gone")
+        assert "gone was added" in await place.page("server", name="gone")
+        assert "sk-secret" not in await place.page("server", name="gone")
+        await place.send("server", name="gone", do="disable")
+        assert "switched off" in await place.page("server", name="gone")
+        await place.send("server", name="gone", do="remove")
+        missing = await place.page("server", status=404, name="gone")
+        assert "removed while this page was open" in missing
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Nothing was pasted"),
+        ("{", "pasted.json"),
+        ('{"mcpServers": {"a": 1}}', "is no server"),
+        ('{"mcpServers": {}}', "No server was named"),
+    ],
+)
+async def test_what_is_no_configuration_is_said_to_be_none(text: str, says: str) -> None:
+    async with opened({}) as place:
+        answer = await place.send("servers/check", 400, kind="json", text=text)
+        assert says in said_in(answer.text)
+
+
+async def test_a_tool_is_switched_off_for_everybody() -> None:
+    async with opened() as place:
+        answer = await place.send(
+            "server", 400, name="notes", tool="add", do="switch", allowed="false"
+        )
+        assert "stays as its owner wrote it" in said_in(answer.text)
+
+
+async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None:
+    server = notes()
+    async with opened({"notes": server}, Settings(quarantine="changed")) as place:
+        server.definitions["find"] = {"description": "Finds notes and sends them away."}
+        changed = anyio.Event()
+        forget = place.app.gateway.on_change(lambda _: changed.set())
+        await server.announce()
+        with anyio.fail_after(60):
+            await changed.wait()
+        forget()
+        assert "have changed or look suspicious" in said_in(await place.page())
+        page = await place.page("server", name="notes")
+        assert "was: - Finds notes." in said_in(page)
+        assert "is: + Finds notes and sends them away." in said_in(page)
+        await place.send("server", name="notes", tool="find", do="approve")
+        held = await place.app.gateway.manage.held_tools(Caller())
+        assert [tool.tool for tool in held] == ["odd"]
+
+
+async def test_a_guard_is_added_shown_and_taken_away() -> None:
+    async with opened() as place:
+        assert "There is no guard yet" in await place.page("guards")
+        await place.send(
+            "guards",
+            tools="notes:add",
+            deny="secret",
+            reason="Keep it <b>here</b>.",
+            approval="manager",
+            max_result_bytes="900",
+        )
+        page = await place.page("guards")
+        assert "approval: manager" in said_in(page)
+        assert "Keep it &lt;b&gt;here" in page
+        await place.send("guards", 400, tools="notes:add", reason="It does nothing.")
+        late = await place.send("guards", 400, tools="notes:add", max_result_bytes="many")
+        assert "max_result_bytes is &#39;many&#39;" in late.text
+        [(guard_id, _)] = await place.app.gateway.admin.guards(Caller())
+        await place.send("guards", do="remove", id=guard_id)
+        assert await place.app.gateway.admin.guards(Caller()) == []
+
+
+async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None:
+    server = notes()
+    async with opened({"notes": server}) as place:
+        assert "has not changed it" in said_in(await place.page("tool", key="notes:find"))
+        for text in ("Finds notes by their words.", "Finds notes by <b>words</b>."):
+            server.definitions["find"] = {"description": text}
+            changed = anyio.Event()
+            forget = place.app.gateway.on_change(lambda _, changed=changed: changed.set())
+            await server.announce()
+            with anyio.fail_after(60):
+                await changed.wait()
+            forget()
+        page = await place.page("tool", key="notes:find")
+        assert "<b>words" not in page
+        told = said_in(page)
+        last = told.index("is: + Finds notes by <b>words</b>.")
+        assert last < told.index("was: - Finds notes. is: + Finds notes by their words.")
+        answer = await place.client.get("/api/v1/tools/versions", params={"key": "notes:find"})
+        [newest, oldest] = answer.json()["versions"]
+        assert newest["definition"]["description"] == "Finds notes by their words."
+        assert oldest["state"] == "accepted"
+        assert oldest["differences"][0]["where"] == "description"
+        await place.page("tool", status=404, key="notes:none")
+
+
+async def test_two_people_who_edit_one_project_are_told() -> None:
+    async with opened() as place:
+        await place.send("projects", name="web")
+        page = await place.page("project", name="web")
+        state = re.search(r'name="state" value="(\w+)"', page)
+        assert state is not None
+        form = {"name": "web", "state": state[1], "optimization": "bm25", "shared_servers": "true"}
+        await place.send("project", **form)
+        late = await place.send(
+            "project", 400, **form | {"optimization": "off", "pinned": "notes:add"}
+        )
+        assert "Somebody else has changed the project" in said_in(late.text)
+        assert "Saved now: bm25" in said_in(late.text)
+        assert "notes:add</textarea>" in late.text
+        state = re.search(r'name="state" value="(\w+)"', late.text)
+        assert state is not None
+        await place.send("project", **form | {"optimization": "off", "state": state[1]})
+        [project] = await place.app.gateway.admin.projects(Caller())
+        assert project.settings.optimization == "off"
+
+
+async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
+    async with opened() as place:
+        await place.page("search", q="add a note to the notebook")
+        await place.send("tool", 200, key="notes:add", a0="x")
+        await place.app.recorder.flush()
+        page = await place.page("audit", action="call")
+        link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
+        assert link is not None
+        chain = said_in((await place.client.get(f"/console/{link[1]}")).text)
+        for word in ("Asked", "add a note to the notebook", "Shown", "chosen", "Called", "Result"):
+            assert word in chain, chain
+        verified = await place.send("audit/verify", 200)
+        assert "Nothing was changed, removed or moved" in said_in(verified.text)
+        lines = (await place.client.get("/console/audit/export")).text.splitlines()
+        assert len(lines) == 3
+
+
+async def test_the_audit_says_what_was_changed_and_who_did_it() -> None:
+    async with opened() as place:
+        made = await place.app.gateway.admin.create_token(Caller(), "anna", roles=["admin"])
+        anna = Caller(caller_id=f"token:{made.row.token_id}", client="desk")
+        await place.app.gateway.discover(anna, DiscoverRequest(queries=("add a note",)))
+        await place.app.recorder.flush()
+        page = await place.page("audit")
+        assert "token create anna" in said_in(page)
+        assert "anna desk" in said_in(page)
+        link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
+        assert link is not None
+        assert "by anna with desk" in said_in(await place.page(link[1]))
+
+
+async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
+    async with opened() as place:
+        page = await place.page("intents")
+        assert "toolgate pack enable NAME" in said_in(page)
+        assert 'href="/console/intents?check=schema#checked"' in page
+        told = said_in(await place.page("intents", check="schema"))
+        assert re.search(r"schema : (nothing is wrong|\d+ errors)", told), told
+        assert "also learns the prompts" in told
+        assert "also learns the prompts" not in said_in(await place.page("intents", check="no"))
+
+
+async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
+    server = notes()
+    server.silent.add("tools/call")
+    async with opened({"notes": server}) as place, anyio.create_task_group() as tasks:
+        assert "No call is waiting" in said_in(await place.page())
+        began, ended = anyio.Event(), anyio.Event()
+        changes = [began, ended]
+        forget = place.app.gateway.on_running(lambda: changes.pop(0).set())
+        desk = Caller(client="desk")
+        tasks.start_soon(place.app.gateway.execute, desk, "notes:find", {})
+        with anyio.fail_after(60):
+            await began.wait()
+            for path in ("", "running"):
+                assert "notes:find local desk for" in said_in(await place.page(path))
+            answer = await place.client.get("/api/v1/running")
+            [call] = answer.json()["running"]
+            assert call["tool"] == "notes:find"
+            assert call["client"] == "desk"
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await ended.wait()
+                forget()
+                assert "No call is waiting" in said_in(await place.page("running"))
+
+
+async def test_names_with_slashes_and_quotes_have_pages() -> None:
+    name = "a/b?c=\"d\"&'e'#f"
+    tools = {name: notes().tools["find"]}
+    async with opened({"odd": FakeUpstream(tools)}) as place:
+        page = await place.page("tools")
+        link = re.search(r'class="key" href="/console/(tool\?key=[^"]+)"', page)
+        assert link is not None
+        answer = await place.client.get(f"/console/{link[1]}")
+        assert answer.status_code == 200
+        assert name in said_in(answer.text)
+
+
+async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
+    """A console page for logins at servers; no secret is on it."""
+    spec = ServerSpec(name="mail", kind="http", options={"url": "http://127.0.0.1:9/mcp"})
+    async with opened() as place:
+        await place.app._catalog.add(spec)
+        logins = place.app.logins
+        await logins.give(Caller(), "mail", headers={"X-Key": "hidden-value"}, env={})
+        logins.base = "http://127.0.0.1:7420"
+        page = await place.page("logins")
+        assert "X-Key" in page
+        assert "hidden-value" not in page
+        assert 'href="http://127.0.0.1:7420/oauth/login/' in page
+        assert "Log in there" in await place.page("server", name="mail")
+        assert "Log in there" not in await place.page("server", name="notes")
+        await place.send("logins", server="mail", subject="")
+        assert "Nothing is kept" in await place.page("logins")
+
+
+async def test_other_weights_are_for_this_view_alone() -> None:
+    async with opened() as place:
+        plain = await place.page("search", q="add a note")
+        assert "Weights for this view" in said_in(plain)
+        other = said_in(await place.page("search", q="add a note", dense_weight="0"))
+        assert "here the weights change nothing" in other
+        wrong = said_in(await place.page("search", 400, q="add a note", dense_weight="many"))
+        assert "Weights are numbers from 0 to 1" in wrong
+        assert "other weights" not in said_in(await place.page("search", q="add a note"))
+
+
+async def test_marks_are_downloaded_as_an_evaluation_set(tmp_path: Path) -> None:
+    settings = Settings(optimization="bm25", audit=AuditSettings(keep_queries=True))
+    async with opened(settings=settings) as place:
+        refused = said_in(await place.page("evaluation/marks", 400))
+        assert "no request with a tool that worked" in refused
+        await place.page("search", q="add a note")
+        await place.send("search", key="notes:add", q="add a note", limit="5", mark="right")
+        answer = await place.client.get("/console/evaluation/marks")
+        assert answer.status_code == 200, said_in(answer.text)
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+            packed.extractall(tmp_path)
+        found = read_labelled(tmp_path / "marks")
+        [question] = found.questions
+        assert question.text == "add a note"
+        assert question.groups == (frozenset({"notes:add"}),)
+        assert {tool.key for tool in found.tools} >= {"notes:add", "notes:odd"}
+
+
+async def test_evaluations_are_shown_over_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    async with opened() as place:
+        assert "Nothing was measured yet" in said_in(await place.page("evaluation"))
+        for share in (0.5, 0.75):
+            rows = [("<b>set</b>", "hybrid", 4, {"R@5": share, "MRR": 0.4})]
+            note_evaluations("tools", rows, path=evaluations_file())
+        page = await place.page("evaluation")
+        assert "<b>set" not in page
+        told = said_in(page)
+        assert "R@5 0.750 +0.250" in told
+        assert "R@5 0.500 , MRR 0.400" in told

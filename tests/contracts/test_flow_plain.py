@@ -1,7 +1,0 @@
-"""The engine `plain` keeps the contract of engines."""
-
-from tests.contracts.flow_engines import EngineContract
-
-
-class TestPlain(EngineContract):
-    engine = "plain"

@@ -1,0 +1,303 @@
+"""Arguments read from messages: each kind, from declarations and from input schemas."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgate.intents import (
+    ArgumentReader,
+    ArgumentSpec,
+    Detector,
+    Intent,
+    Keywords,
+    specs_of_schema,
+)
+
+TODAY = date(2025, 10, 21)
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string"},
+        "since": {"type": "string", "format": "date"},
+        "until": {"type": "string", "format": "date"},
+        "limit": {"type": "integer", "maximum": 500},
+        "days": {"type": "integer"},
+        "status": {"type": "string", "enum": ["open", "closed", "in_progress"]},
+        "include_archived": {"type": "boolean"},
+        "email": {"type": "string"},
+        "link": {"type": "string", "format": "uri"},
+        "file_path": {"type": "string"},
+        "port": {"type": "integer"},
+        "ratio": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "sort": {"$ref": "#/$defs/Sort"},
+    },
+    "$defs": {"Sort": {"enum": ["ascending", "descending"]}},
+}
+READER = ArgumentReader(specs_of_schema(SCHEMA))
+
+
+def read(text: str, reader: ArgumentReader = READER, today: date = TODAY) -> dict[str, object]:
+    found = reader.read(text, today=today)
+    for each in found:
+        for span in each.spans:
+            assert text[span.start : span.end] == each.text
+    return {each.name: each.value for each in found}
+
+
+def test_a_schema_says_what_can_be_read() -> None:
+    assert {spec.name: spec.kind for spec in READER.specs} == {
+        "query": "string",
+        "since": "date",
+        "until": "date",
+        "limit": "count",
+        "days": "period",
+        "status": "choice",
+        "include_archived": "boolean",
+        "email": "email",
+        "link": "url",
+        "file_path": "path",
+        "port": "integer",
+        "ratio": "number",
+        "sort": "choice",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        # counts
+        ("last 5 orders", {"limit": 5}),
+        ("top five", {"limit": 5}),
+        ("the 3 latest", {"limit": 3}),
+        ("first 1,000 rows", {"limit": 500}),
+        ("top5", {"limit": 5}),
+        ("at most 20", {"limit": 20}),
+        ("limit to 7", {"limit": 7}),
+        ("die letzten 5", {"limit": 5}),
+        ("les 5 derniers", {"limit": 5}),
+        ("los \u00faltimos 5", {"limit": 5}),
+        ("show changes, stop 5", {}),
+        ("first 0", {}),
+        ("last 5% of it", {}),
+        ("last 5.5", {}),
+        ("top 99999999999999999999", {}),
+        # periods and dates
+        ("last 2 weeks", {"since": "2025-10-07", "until": "2025-10-21", "days": 14}),
+        ("between 2025-01-01 and 2025-02-01", {"since": "2025-01-01", "until": "2025-02-01"}),
+        (
+            "last 3 months, top 4",
+            {"since": "2025-07-21", "until": "2025-10-21", "days": 90, "limit": 4},
+        ),
+        ("before 2025-06-01", {"until": "2025-05-31"}),
+        ("since 2025-13-45", {}),
+        # choices
+        ("what is closed", {"status": "closed"}),
+        ("in progress", {"status": "in_progress"}),
+        ("clsoed ones, desending", {"status": "closed", "sort": "descending"}),
+        ("opening hours", {}),
+        # texts
+        ('find "red shoes"', {"query": "red shoes"}),
+        ("find \u201cred shoes\u201d", {"query": "red shoes"}),
+        ("suche \u201erote Schuhe\u201c", {"query": "rote Schuhe"}),
+        ("cherche \u00ab chaussures rouges \u00bb", {"query": "chaussures rouges"}),
+        ("it's Bob's", {}),
+        # switches
+        ("include archived ones", {"include_archived": True}),
+        ("without the archived ones", {"include_archived": False}),
+        ("sans archived", {"include_archived": False}),
+        # addresses
+        ("write to bob.b+x@mail.example.org.", {"email": "bob.b+x@mail.example.org"}),
+        ("see https://example.org/a_(b)).", {"link": "https://example.org/a_(b)"}),
+        ("see (http://example.org/?a=1&b=2)", {"link": "http://example.org/?a=1&b=2"}),
+        ("read src/main.py", {"file_path": "src/main.py"}),
+        ("read ~/notes/today.md, please", {"file_path": "~/notes/today.md"}),
+        ("read C:\\Users\\x\\a.txt", {"file_path": "C:\\Users\\x\\a.txt"}),
+        ("either way", {}),
+        # numbers
+        ("port 8080", {"port": 8080}),
+        ("port: 99", {"port": 99}),
+        ("with a ratio of 0.25", {"ratio": 0.25}),
+        ("8080", {}),
+        ("version 2.1", {}),
+        # pairs
+        (
+            "limit=7 status=closed since=yesterday",
+            {"limit": 7, "status": "closed", "since": "2025-10-20"},
+        ),
+        ("--limit 3 --include-archived no", {"limit": 3, "include_archived": False}),
+        ('{"limit": 12, "status": "open"}', {"limit": 12, "status": "open"}),
+        ('query="red shoes" port=8', {"query": "red shoes", "port": 8}),
+        ("limit=many status=gone ratio=x", {}),
+        ("LIMIT = 4", {"limit": 4}),
+    ],
+)
+def test_a_message_is_read_with_a_schema(text: str, wanted: dict[str, object]) -> None:
+    assert read(text) == wanted
+
+
+def test_a_date_behind_the_name_of_its_parameter_is_that_one() -> None:
+    reader = ArgumentReader(
+        [
+            ArgumentSpec(name="start_date", kind="date"),
+            ArgumentSpec(name="end_date", kind="date", part="until", inclusive=True),
+        ]
+    )
+
+    assert read("end date 2025-10-15", reader) == {"end_date": "2025-10-15"}
+    assert read("end date 2025-10-15, start date: 2025-10-01", reader) == {
+        "start_date": "2025-10-01",
+        "end_date": "2025-10-15",
+    }
+
+
+def test_a_moment_is_written_in_utc() -> None:
+    reader = ArgumentReader([ArgumentSpec(name="at", kind="date", form="date-time")])
+    found = reader.read("yesterday", today=TODAY, zone="Asia/Tokyo")
+    timed = reader.read("yesterday at 14:30", today=TODAY, zone="Asia/Tokyo")
+
+    assert found[0].value == "2025-10-19T15:00:00Z"
+    assert timed[0].value == "2025-10-20T05:30:00Z"
+
+
+def test_a_single_day_is_no_range() -> None:
+    reader = ArgumentReader([ArgumentSpec(name="day", kind="date", part="day")])
+
+    assert read("last week", reader) == {}
+    assert read("yesterday", reader) == {"day": "2025-10-20"}
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("last week", "2025-10-19"),
+        ("yesterday", "2025-10-20"),
+        ("until 2025-10-01", "2025-10-01"),
+        ("this month", None),
+        ("last 7 days", None),
+        ("today", None),
+        ("since yesterday", None),
+    ],
+)
+def test_a_tool_for_the_past_needs_no_end_that_is_not_over(text: str, until: str | None) -> None:
+    spec = ArgumentSpec(name="until", kind="date", part="until", inclusive=True, past=True)
+
+    assert read(text, ArgumentReader([spec])) == ({"until": until} if until else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("last 2 days", 48), ("past hour", 1), ("90 minutes", 2), ("3 h", 3)]
+)
+def test_a_period_is_given_in_the_unit_of_its_parameter(text: str, hours: int) -> None:
+    assert read(text, ArgumentReader([ArgumentSpec(name="hours", kind="period")])) == {
+        "hours": hours
+    }
+
+
+def test_names_are_known_ones_or_as_they_are_written() -> None:
+    spec = ArgumentSpec(
+        name="table",
+        kind="name",
+        values={"order_items": ("line items",), "Customers": ()},
+        patterns=("table {name}", "in {tables}"),
+        stop=frozenset({"with"}),
+    )
+    reader = ArgumentReader([spec], {"tables": ("order_items", "Customers", "line items")})
+
+    assert read("table custmers", reader) == {"table": "Customers"}
+    assert read("table with", reader) == {}
+    assert read("table 'My Own'", reader) == {"table": "My Own"}
+    assert read("in line items", reader) == {"table": "order_items"}
+    assert read("table order_items", reader) == {"table": "order_items"}
+
+
+def test_defaults_fill_what_the_message_does_not_say_and_have_no_place() -> None:
+    reader = ArgumentReader([ArgumentSpec(name="limit", kind="count", default=10)])
+
+    (found,) = reader.read("all", today=TODAY)
+
+    assert (found.value, found.spans, found.kind) == (10, (), "default")
+
+
+def test_one_text_is_not_read_twice() -> None:
+    reader = ArgumentReader([ArgumentSpec(name=name, kind="string") for name in ("title", "body")])
+
+    assert read('"a" and "b"', reader) == {"title": "a", "body": "b"}
+    assert read('body: "a", title: "b"', reader) == {"title": "b", "body": "a"}
+
+
+def test_an_intent_without_arguments_takes_those_of_its_tool() -> None:
+    intent = Intent(name="find", tool="search", keywords={"en": Keywords(exact=("find",))})
+    detector = Detector([intent], schema_of={"search": SCHEMA}.get)
+
+    found = detector.detect('find "x", last 5', today=TODAY)
+
+    assert found.arguments == {"query": "x", "limit": 5}
+
+
+def test_the_clock_is_asked_where_nobody_says_the_day() -> None:
+    intent = Intent(
+        name="find",
+        keywords={"en": Keywords(exact=("find",))},
+        arguments=(ArgumentSpec(name="day", kind="date"),),
+    )
+    late = datetime(2025, 10, 21, 23, 30, tzinfo=UTC)
+    detector = Detector([intent], zone="Asia/Tokyo", clock=lambda: late)
+
+    assert detector.detect("find today").arguments == {"day": "2025-10-22"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"properties": []},
+        {"properties": {"a": 1, "": {"type": "string"}, "b": {"$ref": "#/$defs/none"}}},
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        {"properties": {"a": {"enum": [1, None]}, "b": {"type": ["string", "integer"]}}},
+        {"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}},
+    ],
+)
+def test_a_schema_that_says_nothing_gives_nothing(schema: dict[str, Any]) -> None:
+    assert specs_of_schema(schema) == ()
+
+
+@given(st.text(), st.dates())
+def test_any_text_can_be_read(text: str, today: date) -> None:
+    read(text, today=today)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["last", "5", "limit=", "=", "--limit", '"', "'", "/", "a@b.c", "http://", "since", ":"]
+        )
+    ).map("".join)
+)
+def test_pieces_of_forms_can_be_read(text: str) -> None:
+    read(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a.",
+        "a@",
+        "/a",
+        "last 5 ",
+        "limit=",
+        '"',
+        "http://",
+        "x-",
+        "'a' ",
+        "1,000",
+        "with ",
+        "port ",
+    ],
+)
+def test_long_messages_are_read_to_their_end(piece: str) -> None:
+    read(piece * (40_000 // len(piece)))

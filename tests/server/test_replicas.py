@@ -1,0 +1,263 @@
+"""Two gateways on one store behind a round robin: what one is told or decides, the other knows."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from tests.server.doors import INITIALIZE, headers_for, modern, post
+from tests.store.places import BOTH, url_of
+from toolgate.app.app import App
+from toolgate.server.http import serve
+from toolgate.settings import ApprovalSettings, GuardTable, PermissionTable, Settings
+from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.types import Caller, Json
+from toolgate.upstream import ToolContext, tool
+
+pytestmark = [pytest.mark.anyio, BOTH]
+
+ME = Caller()
+ACCEPT = {"action": "accept", "content": {"approve": True}}
+FORMS = {"clientCapabilities": {"elicitation": {"form": {}}}}
+SETTINGS = Settings(
+    auth="required",
+    mode="all",
+    permission=(PermissionTable(to=("everyone",), allow=("shop", "people")),),
+    guard=(GuardTable(tools=("shop:refund",), approval="user"),),
+)
+WITHIN_S = 3.0
+"""A second is promised; this machine may be busy."""
+
+
+@tool(name="ask")
+async def ask_somebody(context: ToolContext) -> str:
+    """Asks in the middle of its call, as servers of the handshake era do."""
+    answer = await context.ask("elicitation/create", {"message": "Name?"})
+    return str(answer["content"])
+
+
+@dataclass
+class Replicas:
+    """Doors on one store, and what reached the servers behind them."""
+
+    apps: list[App] = field(default_factory=list[App])
+    urls: list[str] = field(default_factory=list[str])
+    ran: list[Json] = field(default_factory=list[Json])
+
+    async def token(self, name: str) -> str:
+        """A token made in the first, once the others know it."""
+        secret = (await self.apps[0].gateway.admin.create_token(ME, name)).secret
+        for app in self.apps:
+            await app.gateway.admin.tokens(ME)  # looks at the store
+        return secret
+
+    async def until(self, url: str, message: Json, token: str, status: int) -> float:
+        """Seconds until a door answers so."""
+        began = anyio.current_time()
+        with anyio.fail_after(30):
+            while (await post(url, message, shown(message, token))).status != status:
+                await anyio.sleep(0.02)
+        return anyio.current_time() - began
+
+
+def shown(message: Json, token: str) -> dict[str, str]:
+    return {**headers_for(message), "Authorization": f"Bearer {token}"}
+
+
+def call(name: str, arguments: Json | None = None, /, **more: Any) -> Json:
+    params = {"name": name, "arguments": arguments or {}, **more}
+    return modern("tools/call", params, **FORMS)
+
+
+@asynccontextmanager
+async def replicas(
+    kind: str, request: pytest.FixtureRequest, *, wait_s: float = 0.0
+) -> AsyncGenerator[Replicas]:
+    """Two real doors on ports of their own; calls wait `wait_s` for an approval."""
+    settings = replace(SETTINGS, approvals=ApprovalSettings(wait_s=wait_s))
+    found, store = Replicas(), url_of(kind, request)
+
+    def refund(params: Json) -> Json:
+        found.ran.append(params["arguments"])
+        return text_result("refunded")
+
+    def choose(params: Json) -> Json:
+        if "inputResponses" in params:
+            return text_result(
+                f"{params['requestState']} {params['inputResponses']['q']['action']}"
+            )
+        asked = {"method": "elicitation/create", "params": {"message": "Which?"}}
+        return {
+            "resultType": "input_required",
+            "inputRequests": {"q": asked},
+            "requestState": "theirs",
+        }
+
+    shop = FakeUpstream({"refund": refund, "choose": choose})
+    async with AsyncExitStack() as stack:
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        for _ in range(2):
+            servers = {"shop": shop, "people": [ask_somebody]}
+            app = await stack.enter_async_context(memory_app(servers, settings, store_url=store))
+            ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+            async def work(app: App = app, ready: asyncio.Future[str] = ready) -> None:
+                await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "k" * 43)
+
+            tasks.start_soon(work)
+            with anyio.fail_after(30):
+                found.urls.append(await ready)
+            found.apps.append(app)
+        yield found
+
+
+async def test_requests_of_both_eras_may_go_to_any_of_them(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """D51. A session of the handshake era is opened in one and used in both."""
+    async with replicas(kind, request) as place:
+        token = await place.token("anna")
+        names: list[list[str]] = []
+        for url in place.urls * 2:
+            listing = modern("tools/list")
+            answer = await post(url, listing, shown(listing, token))
+            names.append([one["name"] for one in answer.result["tools"]])
+        plain = {
+            "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {token}",
+        }
+        opened = await post(place.urls[0], INITIALIZE, plain)
+        session = plain | {
+            "Mcp-Session-Id": opened.headers["Mcp-Session-Id"],
+            "MCP-Protocol-Version": "2025-11-25",
+        }
+        ring = itertools.cycle(place.urls[::-1])
+        told = await post(
+            next(ring), {"jsonrpc": "2.0", "method": "notifications/initialized"}, session
+        )
+        assert told.status == 202
+        for number in range(4):
+            listing = {"jsonrpc": "2.0", "id": number, "method": "tools/list", "params": {}}
+            answer = await post(next(ring), listing, session)
+            assert answer.status == 200, answer.body
+            names.append([one["name"] for one in answer.result["tools"]])
+    assert {"shop__refund", "shop__choose", "people__ask"} <= set(names[0])
+    assert all(each == names[0] for each in names)
+
+
+async def test_a_call_that_waits_in_one_is_approved_in_another(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """And runs once, where it waits."""
+    async with (
+        replicas(kind, request, wait_s=60.0) as place,
+        anyio.create_task_group() as tasks,
+    ):
+        token = await place.token("anna")
+        one, other = place.apps
+        message = modern("tools/call", {"name": "shop__refund", "arguments": {"order": 1}})
+        answers: list[Json] = []
+
+        async def wait() -> None:
+            answers.append((await post(place.urls[0], message, shown(message, token))).result)
+
+        tasks.start_soon(wait)
+        with anyio.fail_after(30):
+            while not (waiting := await other.gateway.manage.approvals(ME, state="waiting")):
+                await anyio.sleep(0.01)
+            await other.gateway.manage.decide_approval(
+                ME, waiting[0].approval_id, approve=True, via="rest"
+            )
+            began = anyio.current_time()
+            while not answers:
+                await anyio.sleep(0.01)
+        assert anyio.current_time() - began < WITHIN_S
+        assert answers[0]["content"][0]["text"] == "refunded"
+        assert place.ran == [{"order": 1}]
+        assert one.gateway.tools(ME)
+
+
+async def test_a_question_asked_by_one_is_answered_to_another(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Whether Toolgate asks or a server: all that is needed travels in the signed state."""
+    async with replicas(kind, request) as place:
+        token = await place.token("anna")
+        for name, answered in (("shop__refund", "refunded"), ("shop__choose", "theirs accept")):
+            message = call(name, {"order": 1})
+            asked = (await post(place.urls[0], message, shown(message, token))).result
+            assert asked["resultType"] == "input_required", asked
+            back = call(
+                name,
+                {"order": 1},
+                requestState=asked["requestState"],
+                inputResponses=dict.fromkeys(asked["inputRequests"], ACCEPT),
+            )
+            result = (await post(place.urls[1], back, shown(back, token))).result
+            assert result["content"][0]["text"] == answered
+            if name == "shop__refund":  # good once, wherever it is shown again
+                for url in place.urls:
+                    again = (await post(url, back, shown(back, token))).result
+                    assert again["isError"] is True
+        assert place.ran == [{"order": 1}]
+
+
+async def test_a_call_that_is_parked_in_one_is_said_to_be_gone_by_another(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """D51: a server of the handshake era waits in one process, and only there it goes on."""
+    async with replicas(kind, request) as place:
+        token = await place.token("anna")
+        message = call("people__ask")
+        asked = (await post(place.urls[0], message, shown(message, token))).result
+        back = call(
+            "people__ask",
+            requestState=asked["requestState"],
+            inputResponses=dict.fromkeys(asked["inputRequests"], ACCEPT),
+        )
+        refused = (await post(place.urls[1], back, shown(back, token))).result
+        assert refused["isError"] is True
+        assert refused["_meta"]["toolgate/error"]["code"] == "handle"
+        assert "again" in refused["content"][0]["text"]
+        result = (await post(place.urls[0], back, shown(back, token))).result
+        assert "approve" in result["content"][0]["text"]
+
+
+async def test_what_is_taken_away_in_one_ends_requests_and_streams_of_another(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """A token within a second; a guard that is made holds as soon."""
+    async with replicas(kind, request) as place, aiohttp.ClientSession() as http:
+        token = await place.token("anna")
+        listen = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        stream = await http.post(f"{place.urls[1]}/mcp", json=listen, headers=shown(listen, token))
+        await stream.content.readany()  # it is acknowledged
+        one, other = place.apps
+        wanted = {"tools": ["shop:choose"], "max_argument_bytes": 5}
+        await one.gateway.admin.add_guard(ME, wanted)
+        message = call("shop__choose", {"order": 123456})
+        began = anyio.current_time()
+        with anyio.fail_after(30):
+            while "5 are allowed" not in str(
+                (await post(place.urls[1], message, shown(message, token))).result
+            ):
+                await anyio.sleep(0.02)
+        assert anyio.current_time() - began < WITHIN_S
+
+        await one.gateway.admin.revoke_token(ME, "anna")
+        listing = modern("tools/list")
+        assert (await post(place.urls[0], listing, shown(listing, token))).status == 401
+        assert await place.until(place.urls[1], listing, token, 401) < WITHIN_S
+        with anyio.fail_after(10), contextlib.suppress(aiohttp.ClientError):
+            while await stream.content.readany():
+                pass
+        stream.close()
+        assert other.gateway.admin.problem_of((await other.store.tokens())[0])

@@ -1,0 +1,101 @@
+"""HTTPS without a proxy, a path of its own behind one, and other users of the machine."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from tests.security.test_outbound import Authority
+from toolgate.errors import SettingError
+from toolgate.server import http
+from toolgate.server.http import serve
+from toolgate.settings import ServeSettings, Settings, TlsSettings
+from toolgate.testing import memory_app
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def listening(settings: Settings) -> AsyncGenerator[tuple[str, Any]]:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def on_ready(url: str) -> str:
+        ready.set_result(url)
+        return "key-of-the-run-file"
+
+    async with memory_app({}, settings) as app, anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: serve(app, port=0, on_ready=on_ready))
+        with anyio.fail_after(30):
+            url = await ready
+        yield url, app
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_gateway_serves_https_itself(tmp_path: Path) -> None:
+    """D48: `tls.cert` and `tls.key`."""
+    authority = Authority(tmp_path)
+    cert, key = map(str, authority.pair("gateway"))
+    settings = Settings(tls=TlsSettings(cert=cert, key=key))
+    context = ssl.create_default_context(cafile=authority.ca)
+    async with listening(settings) as (url, app), aiohttp.ClientSession() as client:
+        assert url.startswith("https://")
+        assert app.logins.base == url
+        async with client.get(f"{url}/healthz", ssl=context) as response:
+            assert await response.json() == {"status": "ok"}
+
+
+async def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    settings = Settings(tls=TlsSettings(cert=str(tmp_path / "none.pem")))
+    async with memory_app({}, settings) as app:
+        with pytest.raises(SettingError, match=r"none\.pem' cannot be used"):
+            await serve(app, port=0)
+
+
+async def test_behind_a_proxy_addresses_are_those_that_clients_know() -> None:
+    settings = Settings(serve=ServeSettings(root_path="/tools", trusted_proxies=("127.0.0.1",)))
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "localhost"}
+    async with listening(settings) as (url, app), aiohttp.ClientSession() as client:
+        # The second is where RFC 9728 (section 3.1) looks without being told.
+        for place in (
+            "/tools/.well-known/oauth-protected-resource/mcp",
+            "/.well-known/oauth-protected-resource/tools/mcp",
+        ):
+            async with client.get(f"{url}{place}", headers=forwarded) as response:
+                assert (await response.json())["resource"] == "https://localhost/tools/mcp"
+        assert app.logins.base == f"{url}/tools"
+
+
+async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """D39. Whose connection it is, is in `test_proxied`."""
+
+    async def another(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(http, "is_same_user", another)
+    settings = Settings(local_open=False)
+    async with listening(settings) as (url, _), aiohttp.ClientSession() as client:
+
+        async def status(path: str, **headers: str) -> int:
+            async with client.get(f"{url}{path}", headers=headers) as response:
+                return response.status
+
+        assert await status("/healthz") == 200
+        for path in ("/api/v1/status", "/mcp", "/oauth/login/x", "/console"):
+            assert await status(path) == 401, path
+        async with client.get(f"{url}/console/servers") as response:
+            assert response.headers["content-type"].startswith("text/html")
+            page = await response.text()
+            assert "for the user that runs it" in page
+            assert "local_open" in page
+            assert 'aria-label="Pages"' not in page
+        assert await status("/console/static/console.css") == 200
+        assert await status("/api/v1/status", **{"X-Toolgate-Key": "key-of-the-run-file"}) == 200
+        assert await status("/api/v1/status", **{"X-Toolgate-Key": "wrong"}) == 401

@@ -1,0 +1,297 @@
+"""Where the files of other clients lie, and how Toolgate is put in place of their servers."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolgate.errors import SettingError
+from toolgate.settings.clients import (
+    CLIENTS,
+    ClientFile,
+    Launch,
+    Machine,
+    Platform,
+    find,
+    launch_of_this_program,
+    with_toolgate,
+)
+from toolgate.settings.jsonc import parse
+
+LAUNCH = Launch(command="/opt/toolgate", args=("stdio",))
+
+JSON = '{"KEY": {"s": {"command": "x"}}}'
+
+PLACES: dict[Platform, list[tuple[str, str, str]]] = {
+    "linux": [
+        ("claude-desktop", ".config/Claude/claude_desktop_config.json", "mcpServers"),
+        ("claude-code", ".claude.json", "mcpServers"),
+        ("cursor", ".cursor/mcp.json", "mcpServers"),
+        ("vscode", ".config/Code/User/mcp.json", "servers"),
+        ("vscode", ".config/Code - Insiders/User/profiles/1a2b/mcp.json", "servers"),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers"),
+        ("zed", ".config/zed/settings.json", "context_servers"),
+        (
+            "cline",
+            ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
+            "cline_mcp_settings.json",
+            "mcpServers",
+        ),
+        ("cline", ".cline/data/settings/cline_mcp_settings.json", "mcpServers"),
+        ("gemini", ".gemini/settings.json", "mcpServers"),
+        ("codex", ".codex/config.toml", ""),
+    ],
+    "darwin": [
+        (
+            "claude-desktop",
+            "Library/Application Support/Claude/claude_desktop_config.json",
+            "mcpServers",
+        ),
+        ("cursor", ".cursor/mcp.json", "mcpServers"),
+        ("vscode", "Library/Application Support/Code/User/mcp.json", "servers"),
+        ("zed", ".config/zed/settings.json", "context_servers"),
+    ],
+    "win32": [
+        (
+            "claude-desktop",
+            "AppData/Roaming/Claude/claude_desktop_config.json",
+            "mcpServers",
+        ),
+        (
+            "claude-desktop",
+            "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/"
+            "claude_desktop_config.json",
+            "mcpServers",
+        ),
+        ("vscode", "AppData/Roaming/Code/User/mcp.json", "servers"),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers"),
+        ("zed", "AppData/Roaming/Zed/settings.json", "context_servers"),
+    ],
+}
+
+
+def machine(home: Path, platform: Platform = "linux", **environ: str) -> Machine:
+    return Machine(home=home, cwd=home / "work", environ=environ, platform=platform)
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def the_file(found: list[ClientFile]) -> ClientFile:
+    (file,) = found
+    return file
+
+
+@pytest.mark.parametrize(
+    ("platform", "client", "name", "key"),
+    [(platform, *place) for platform, places in PLACES.items() for place in places],
+)
+def test_the_file_of_each_client_is_found_on_each_platform(
+    platform: Platform, client: str, name: str, key: str, tmp_path: Path
+) -> None:
+    """Places as the clients' documentation names them."""
+    text = JSON.replace("KEY", key) if key else '[mcp_servers.s]\ncommand = "x"\n'
+    path = put(tmp_path / name, text)
+    file = the_file(find(machine(tmp_path, platform)))
+    assert (file.client.name, file.path, file.scope) == (client, path, "user")
+    assert [(server.name, server.config) for server in file.servers] == [("s", {"command": "x"})]
+
+
+@pytest.mark.parametrize(
+    ("variable", "name", "text"),
+    [
+        ("CLAUDE_CONFIG_DIR", ".claude.json", JSON.replace("KEY", "mcpServers")),
+        ("CODEX_HOME", "config.toml", '[mcp_servers.s]\ncommand = "x"\n'),
+        ("XDG_CONFIG_HOME", "zed/settings.json", JSON.replace("KEY", "context_servers")),
+    ],
+)
+def test_a_folder_that_a_variable_moves_is_followed(
+    variable: str, name: str, text: str, tmp_path: Path
+) -> None:
+    path = put(tmp_path / "moved" / name, text)
+    found = find(machine(tmp_path, "linux", **{variable: str(tmp_path / "moved")}))
+    assert the_file(found).path == path
+
+
+def test_project_files_are_looked_for_up_to_the_root_of_the_repository(tmp_path: Path) -> None:
+    repository = tmp_path / "work" / "repo"
+    (repository / ".git").mkdir(parents=True)
+    put(repository / ".vscode" / "mcp.json", '{"servers": {"a": {"command": "./x"}}}')
+    put(repository / "deep" / ".mcp.json", '{"mcpServers": {"b": {"command": "y"}}}')
+    put(tmp_path / "work" / ".mcp.json", '{"mcpServers": {"outside": {"command": "z"}}}')
+    here = Machine(home=tmp_path, cwd=repository / "deep", environ={}, platform="linux")
+    found = [(file.path, file.scope, file.servers[0].config) for file in find(here)]
+    assert found == [
+        (
+            repository / "deep" / ".mcp.json",
+            "project",
+            {"command": "y", "cwd": str(repository / "deep")},
+        ),
+        (
+            repository / ".vscode" / "mcp.json",
+            "project",
+            {"command": str(repository / "x"), "cwd": str(repository)},
+        ),
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_hides_no_other(tmp_path: Path) -> None:
+    put(tmp_path / ".cursor" / "mcp.json", "{ broken")
+    put(tmp_path / ".gemini" / "settings.json", JSON.replace("KEY", "mcpServers"))
+    broken, good = find(machine(tmp_path))
+    assert "line 1, column 3: this is no valid JSON" in broken.error
+    assert (good.client.name, good.error) == ("gemini", "")
+
+
+def test_settings_without_servers_are_not_listed(tmp_path: Path) -> None:
+    put(tmp_path / ".gemini" / "settings.json", '{"theme": "Dracula"}')
+    put(tmp_path / ".config" / "Code" / "User" / "settings.json", '{"editor.tabSize": 2}')
+    assert find(machine(tmp_path)) == []
+
+
+def test_every_client_of_the_list_has_its_own_name() -> None:
+    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 9
+    assert set(get_args(Platform)) == set(PLACES)
+
+
+CURSOR = """\
+{
+  // before, with "mcpServers" in it
+  "theme": "dark", /* and after */
+  "mcpServers": {
+    "a": { "command": "x" }, // inside
+    "b": { "command": "y" },
+  },
+  "list": [1, 2,], // trailing
+}
+"""
+
+
+def test_what_stands_outside_the_servers_survives_with_its_comments(tmp_path: Path) -> None:
+    put(tmp_path / ".cursor" / "mcp.json", CURSOR)
+    file = the_file(find(machine(tmp_path)))
+    assert with_toolgate(file, LAUNCH, file.servers) == (
+        """\
+{
+  // before, with "mcpServers" in it
+  "theme": "dark", /* and after */
+  "mcpServers": {
+    "toolgate": {
+      "command": "/opt/toolgate",
+      "args": [
+        "stdio"
+      ]
+    }
+  },
+  "list": [1, 2,], // trailing
+}
+"""
+    )
+
+
+def test_servers_that_were_not_taken_stay(tmp_path: Path) -> None:
+    put(tmp_path / ".cursor" / "mcp.json", CURSOR)
+    file = the_file(find(machine(tmp_path)))
+    left: Any = parse(with_toolgate(file, LAUNCH, file.servers[:1]))
+    assert list(left["mcpServers"]) == ["toolgate", "b"]
+
+
+def test_tabs_windows_line_ends_and_single_lines_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / ".config" / "Code" / "User" / "mcp.json"
+    put(path, "")
+    path.write_bytes(b'{\r\n\t"servers": {\r\n\t\t"a": {"command": "x"}\r\n\t}\r\n}\r\n')
+    file = the_file(find(machine(tmp_path)))
+    assert with_toolgate(file, LAUNCH, file.servers) == (
+        '{\r\n\t"servers": {\r\n\t\t"toolgate": {\r\n\t\t\t"type": "stdio",\r\n'
+        '\t\t\t"command": "/opt/toolgate",\r\n\t\t\t"args": [\r\n\t\t\t\t"stdio"\r\n\t\t\t]\r\n'
+        "\t\t}\r\n\t}\r\n}\r\n"
+    )
+    path.write_text('{"x": 1, "servers": {"a": {"command": "x"}}}')
+    file = the_file(find(machine(tmp_path)))
+    assert with_toolgate(file, LAUNCH, file.servers) == (
+        '{"x": 1, "servers": {"toolgate": {"type": "stdio", "command": "/opt/toolgate", '
+        '"args": ["stdio"]}}}'
+    )
+
+
+def test_the_projects_of_claude_code_lose_what_was_taken_and_gain_nothing(tmp_path: Path) -> None:
+    text = '{\n  "projects": {"/p": {"mcpServers": {"a": {"command": "x"}}, "n": 1}, "/q": {}}\n}\n'
+    put(tmp_path / ".claude.json", text)
+    file = the_file(find(machine(tmp_path)))
+    assert file.servers[0].project == "/p"
+    assert parse(with_toolgate(file, LAUNCH, file.servers)) == {
+        "mcpServers": {
+            "toolgate": {"type": "stdio", "command": "/opt/toolgate", "args": ["stdio"]}
+        },
+        "projects": {"/p": {"mcpServers": {}, "n": 1}, "/q": {}},
+    }
+
+
+def test_the_tables_of_codex_are_replaced_and_the_rest_stays(tmp_path: Path) -> None:
+    put(
+        tmp_path / ".codex" / "config.toml",
+        '# mine\nmodel = "m"\n\n# docs\n[mcp_servers.docs]\nurl = "https://h/"\n'
+        '[mcp_servers.docs.env]\nA = "b"\n\n[profiles.p]\nx = 1 # one\n',
+    )
+    file = the_file(find(machine(tmp_path)))
+    assert with_toolgate(file, LAUNCH, file.servers) == (
+        '# mine\nmodel = "m"\n\n[profiles.p]\nx = 1 # one\n\n'
+        '[mcp_servers.toolgate]\ncommand = "/opt/toolgate"\nargs = ["stdio"]\n'
+    )
+
+
+def test_tables_of_codex_that_cannot_be_taken_apart_are_left(tmp_path: Path) -> None:
+    put(tmp_path / ".codex" / "config.toml", 'mcp_servers = { a = { command = "x" } }\n')
+    file = the_file(find(machine(tmp_path)))
+    with pytest.raises(SettingError):
+        with_toolgate(file, LAUNCH, file.servers)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    before=st.dictionaries(st.text(), json_values, max_size=3),
+    after=st.dictionaries(st.text(), json_values, max_size=3),
+    names=st.lists(st.text(), unique=True, min_size=1, max_size=4),
+    indent=st.sampled_from([None, 1, 2, "\t"]),
+)
+def test_nothing_but_the_servers_changes_in_any_file(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    names: list[str],
+    indent: int | str | None,
+    tmp_path: Path,
+) -> None:
+    servers = {name: {"command": "x", "env": {"K": name}} for name in names}
+    body = {**before, "mcpServers": servers, **after, "projects": {}}
+    body["mcpServers"] = servers
+    put(tmp_path / ".cursor" / "mcp.json", json.dumps(body, indent=indent))
+    file = next(file for file in find(machine(tmp_path)) if not file.error)
+    new = json.loads(with_toolgate(file, LAUNCH, file.servers))
+    assert list(new["mcpServers"]) == ["toolgate"]
+    others = {key: value for key, value in new.items() if key in body and key != "mcpServers"}
+    expected = {key: value for key, value in body.items() if key != "mcpServers"}
+    for key in ("servers", "context_servers", "mcp_servers", "mcp"):
+        others.pop(key, None)
+        expected.pop(key, None)
+    assert others == expected
+
+
+def test_toolgate_is_started_by_a_path_and_told_where_its_configuration_is(tmp_path: Path) -> None:
+    launch = launch_of_this_program(tmp_path / "toolgate.toml")
+    assert Path(launch.command).is_absolute()
+    assert launch.args[-3:] == ("stdio", "--config", str(tmp_path / "toolgate.toml"))

@@ -1,0 +1,29 @@
+"""Places for vectors in tests: a store of each kind, open, and its vectors."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tests.store.places import made
+from toolgate.base.plugins import make
+from toolgate.store import SqlAccess
+from toolgate.store.vectors import VectorStore
+from toolgate.types import PluginSpec
+
+__all__ = ["opened", "vectors_in"]
+
+
+def vectors_in(store: SqlAccess, kind: str, **options: object) -> VectorStore:
+    """The way into a store that settings would make."""
+    spec = PluginSpec(name=kind, setting="search.vectors", options=options)
+    return make("vectors", VectorStore, spec, {"store": store})
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[SqlAccess]:
+    """A store that is open for a block."""
+    store = made(url)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()

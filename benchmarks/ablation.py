@@ -24,7 +24,9 @@ from toolgate.search.relevance.usage_votes import Experience
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from toolgate.search.usage.learning import Learned
 
-PLAIN = Options(wait_s=60, embed_timeout_s=60, clauses=0, server_weight=0, script_gate=False)
+PLAIN = Options(
+    embedding_wait_s=60, embed_timeout_s=60, clauses=0, server_weight=0, script_gate=False
+)
 STEPS: Mapping[str, Options] = {
     "words alone": replace(PLAIN, dense_weight=0),
     "meaning alone": replace(PLAIN, dense_weight=1),

@@ -180,7 +180,7 @@ def _upstream() -> FakeUpstream:
 
 async def _pages(url: str, size: Size) -> dict[str, Taken]:
     servers: dict[str, object] = {f"s{n}": _upstream() for n in range(size.servers)}
-    settings = Settings(local_open=True)
+    settings = Settings(allow_other_users=True)
     async with memory_app(servers, settings, store_url=url, wait_s=120) as app:
         random = Random(7)
         records = [_record(random, n) for n in range(2_000)]

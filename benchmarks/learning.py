@@ -37,7 +37,9 @@ PARTS = ("folds", "recent", "company", "line", "groups")
 
 
 async def index(labelled: Labelled, usage: UsageWeights) -> HybridSearch:
-    options = Options(wait_s=60.0, embed_timeout_s=30.0, cached_queries=100_000, usage=usage)
+    options = Options(
+        embedding_wait_s=60.0, embed_timeout_s=30.0, cached_queries=100_000, usage=usage
+    )
     search = build(options, embedder=BundledEmbedder())
     await search.update(labelled.tools)
     await search.ready()

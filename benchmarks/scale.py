@@ -338,7 +338,7 @@ async def _measure_in(
     folder: Path,
     place: Path,
 ) -> dict[str, Any]:
-    options = Options(wait_s=60.0, cached_queries=0, cached_answers=0)
+    options = Options(embedding_wait_s=60.0, cached_queries=0, cached_answers=0)
     kept, file = _Folder(folder / f"vectors-{size}.npz"), place / "index"
     strategy = build(options, embedder=BundledEmbedder(), vectors=kept, index_file=file)
     catalog = _Fixed(Fleet(_no_wire, Bridge(Signer(bytes(32)))), None, project_id="default")
@@ -349,7 +349,9 @@ async def _measure_in(
     snapshot = catalog.snapshot
     began = time.process_time()
     words = build(
-        replace(options, dense_weight=0.0, wait_s=0.0), embedder=_Silent(), index_file=file
+        replace(options, dense_weight=0.0, embedding_wait_s=0.0),
+        embedder=_Silent(),
+        index_file=file,
     )
     await ToolIndex(Arms(main=Arm(name="words", strategy=words))).bring_to(1, snapshot.tools)
     words_s = time.process_time() - began

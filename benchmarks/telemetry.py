@@ -94,7 +94,7 @@ def measure(quick: bool) -> Report:
 async def _pairs(endpoint: str, *, pairs: int) -> tuple[float, dict[str, _Row]]:
     """CPU milliseconds of a call with its audit and nothing else, and of pairs of blocks."""
     server = FakeUpstream({"echo": lambda _params: text_result("x")})
-    settings = Settings(local_open=True, metrics=MetricSettings(enabled=False))
+    settings = Settings(allow_other_users=True, metrics=MetricSettings(enabled=False))
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(memory_app({"a": server}, settings))
         door = build_app(app)

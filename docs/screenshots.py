@@ -91,9 +91,7 @@ SETTINGS = Settings(
     auth="required",
     quarantine="changed",
     guard=(
-        GuardTable(
-            tools=("billing:refund",), approval="manager", reason="Money leaves the company."
-        ),
+        GuardTable(tools=("billing:refund",), approver="admin", reason="Money leaves the company."),
     ),
 )
 

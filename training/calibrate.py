@@ -39,7 +39,7 @@ from toolgate.search.strategies.hybrid import HybridSearch, Options
 from toolgate.search.tokenizer import split_identifier
 
 OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "relevance" / "calibration.json"
-PATIENT = Options(wait_s=60, embed_timeout_s=60)
+PATIENT = Options(embedding_wait_s=60, embed_timeout_s=60)
 FALSE_ALARMS = 0.102
 """Share of metatool's requests used for fitting that may get the notice, over all catalogs. Their
 model has not seen them and they are vague: on the given sets half of that remains (`--check`)."""

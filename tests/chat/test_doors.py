@@ -206,7 +206,7 @@ async def test_settings_of_threads_and_projects_hold_from_the_next_turn_on() -> 
 
 @pytest.mark.anyio
 async def test_a_call_that_needs_approval_waits_and_goes_on_once_it_is_given() -> None:
-    guard = GuardTable(tools=("weather:*",), approval="user")
+    guard = GuardTable(tools=("weather:*",), approver="user")
     async with chatting(
         WEATHER, {"text": "Sunny."}, servers=weather(), settings=Settings(guard=(guard,))
     ) as place:

@@ -177,7 +177,7 @@ def test_what_a_client_sent_cannot_steer_the_terminal(audit: Answer) -> None:
 
 
 def test_searches_are_compared_side_by_side(audit: Answer) -> None:
-    """The issue: `optimization_share` with metrics and cost of both arms."""
+    """The issue: `experiment_percent` with metrics and cost of both arms."""
 
     def searched(number: int, search: str, **detail: Any) -> AuditRecord:
         shown = {"shown": [["git:log", 0.9]], "tokens": 100, "search": search}

@@ -146,7 +146,7 @@ def test_a_call_that_waits_for_a_person_outlives_a_kill(serve: Serve, folder: Pa
     """The turn goes on in another process, with what it had said and asked."""
     with (folder / "toolgate.toml").open("a", encoding="utf-8") as file:
         file.write(
-            '[[guard]]\ntools = ["small:add_numbers"]\napproval = "user"\n'
+            '[[guard]]\ntools = ["small:add_numbers"]\napprover = "user"\n'
             '[models.main]\nprovider = "scripted"\n[models.main.options]\nsteps = ['
             '{ user = "add", call = { name = "small__add_numbers",'
             " arguments = { a = 2, b = 3 } } },"

@@ -98,7 +98,7 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
 ) -> None:
     """`docs/guards.md`: list, show, approve with other arguments, reject."""
     path = folder / "toolgate.toml"
-    guard = '[[guard]]\ntools = ["small:add_*"]\napproval = "user"\nreason = "Sums are dear."\n'
+    guard = '[[guard]]\ntools = ["small:add_*"]\napprover = "user"\nreason = "Sums are dear."\n'
     path.write_text(path.read_text(encoding="utf-8") + guard, encoding="utf-8")
     assert command("approvals", "list").status == NOTHING
     call = ("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=2")

@@ -114,7 +114,7 @@ async def opened(
     store_url: str = "sqlite://",
 ) -> AsyncGenerator[Place]:
     """A console over a gateway in memory, or over a store that is somewhere."""
-    wanted = replace(settings or Settings(), local_open=True)
+    wanted = replace(settings or Settings(), allow_other_users=True)
     given = {"notes": notes()} if servers is None else servers
     async with memory_app(given, wanted, store_url=store_url) as app:
         door = build_app(app)

@@ -31,7 +31,7 @@ SETTINGS = Settings(
     auth="required",
     audit=AuditSettings(keep_queries=True),
     chat=ChatSettings(engine="plain"),
-    guard=(GuardTable(tools=("notes:find",), approval="user", reason="Somebody should look."),),
+    guard=(GuardTable(tools=("notes:find",), approver="user", reason="Somebody should look."),),
 )
 
 

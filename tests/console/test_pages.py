@@ -183,11 +183,11 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
             tools="notes:add",
             deny="secret",
             reason="Keep it <b>here</b>.",
-            approval="manager",
+            approver="admin",
             max_result_bytes="900",
         )
         page = await place.page("guards")
-        assert "approval: manager" in said_in(page)
+        assert "approver: admin" in said_in(page)
         assert "Keep it &lt;b&gt;here" in page
         await place.send("guards", 400, tools="notes:add", reason="It does nothing.")
         late = await place.send("guards", 400, tools="notes:add", max_result_bytes="many")

@@ -9,7 +9,7 @@ from toolgate.search import SearchStrategy
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.testing.contracts.search import SearchContract
 
-PATIENT = Options(wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
 
 
 class TestHybrid(SearchContract):

@@ -328,7 +328,7 @@ async def test_a_named_collection_is_searched_without_choosing() -> None:
 
 
 async def test_a_collection_that_keeps_failing_rests() -> None:
-    async with library_in(rest_s=1000.0) as (library, bench):
+    async with library_in(cooldown_s=1000.0) as (library, bench):
         await fill(library, "one", "abc")
         index: Any = bench.index("sqlite")
         calls: list[int] = []

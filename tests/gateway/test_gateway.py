@@ -145,7 +145,7 @@ async def test_a_menu_near_the_limit_does_not_flip_back_and_forth() -> None:
 
 
 async def test_flat_serves_one_server_under_its_own_names_without_meta_tools() -> None:
-    async with memory_app({"a": FakeUpstream()}, Settings(expose="flat")) as app:
+    async with memory_app({"a": FakeUpstream()}, Settings(tool_names="flat")) as app:
         assert await names(app) == ["echo"]
         with pytest.raises(UnknownToolError):
             await meta(app, "tool_discovery", query="echo")

@@ -39,7 +39,7 @@ def servers() -> dict[str, object]:
     }
 
 
-PATIENT = SearchSettings(options={"hybrid": {"embed_timeout_s": 20.0, "wait_s": 20.0}})
+PATIENT = SearchSettings(options={"hybrid": {"embed_timeout_s": 20.0, "embedding_wait_s": 20.0}})
 HYBRID = Settings(optimization="hybrid", search=PATIENT)
 
 

@@ -1,4 +1,4 @@
-"""`optimization` and `optimization_share`: which conversation gets which search, and what it costs.
+"""`optimization` and `experiment_percent`: which conversation gets which search, and what it costs.
 
 Sources: source document 004 ("Project Settings"), the issue of the search, and decision 18.
 """
@@ -39,7 +39,7 @@ def settings(optimization: str, share: float = 100, **others: Any) -> Settings:
     """With `auto_tokens = 0` the meta-tools are listed however small the catalog is."""
     discovery = replace(Settings().discovery, auto_tokens=0)
     return Settings(
-        optimization=optimization, optimization_share=share, discovery=discovery, **others
+        optimization=optimization, experiment_percent=share, discovery=discovery, **others
     )
 
 

@@ -38,7 +38,7 @@ def fixture_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def gateway_url(fixture_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The gateway in front of it, under its own names: the suite knows no prefix."""
     servers = {"everything": {"url": fixture_url}}
-    with gateway(tmp_path_factory.mktemp("flat"), servers, {"expose": "flat"}) as running:
+    with gateway(tmp_path_factory.mktemp("flat"), servers, {"tool_names": "flat"}) as running:
         running.wait_ready("everything")
         yield running.url
 

@@ -61,7 +61,7 @@ def _model() -> BundledEmbedder:
 
 async def found(tools: Sequence[SearchableTool], questions: Sequence[Question]) -> Found:
     """Which requests find their tool among the first five, by words alone and by both."""
-    patient = both.Options(wait_s=20, embed_timeout_s=5)
+    patient = both.Options(embedding_wait_s=20, embed_timeout_s=5)
     hybrid = both.build(patient, embedder=_model())
     try:
         return Found(

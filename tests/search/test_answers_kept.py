@@ -16,7 +16,7 @@ from toolgate.testing.contracts.search import sample_tools
 pytestmark = pytest.mark.anyio
 
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
-PATIENT = Options(wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
 
@@ -169,7 +169,7 @@ class Wrong(HashingEmbedder):
 
 
 async def test_an_embedder_that_fails_its_test_leaves_the_search_to_words() -> None:
-    strategy = await made(Proven(Wrong()), Options(wait_s=0.05, embed_timeout_s=5))
+    strategy = await made(Proven(Wrong()), Options(embedding_wait_s=0.05, embed_timeout_s=5))
 
     answer = await strategy.search(WEATHER)
     await strategy.aclose()

@@ -11,7 +11,7 @@ from toolgate.search.strategies.hybrid import Options, build
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(wait_s=20, embed_timeout_s=20)
+PATIENT = Options(embedding_wait_s=20, embed_timeout_s=20)
 FAR = Evidence(
     cosine=0.3,
     covered=0.1,

@@ -312,7 +312,7 @@ async def test_a_late_answer_is_not_waited_for() -> None:
 
 async def test_what_the_local_search_lacks_counts_only_where_it_answers() -> None:
     def by_words_alone(_name: str) -> SearchStrategy:
-        return build_hybrid(HybridOptions(wait_s=5), embedder=Broken("raises", ["query"]))
+        return build_hybrid(HybridOptions(embedding_wait_s=5), embedder=Broken("raises", ["query"]))
 
     async with fake_service(lambda body: results(result()) if body["maxResults"] == 1 else 5) as it:
         search = build(Options(url=it.url), make_search=by_words_alone)
@@ -347,12 +347,12 @@ async def test_a_token_that_no_header_can_carry_is_a_failure_like_others() -> No
 
 
 async def test_after_several_failures_the_service_is_left_alone_and_then_tried_again() -> None:
-    async with searching(Reply(status=500), failures=2, rest_s=0) as (search, service):
+    async with searching(Reply(status=500), failures=2, cooldown_s=0) as (search, service):
         for _ in range(3):
             await search.search(ISSUE)
         assert len(service.asked) == 3  # no rest at all: always tried again
 
-    async with searching(Reply(status=500), failures=2, rest_s=60) as (search, service):
+    async with searching(Reply(status=500), failures=2, cooldown_s=60) as (search, service):
         said = [(await search.search(ISSUE)).fallback for _ in range(5)]
         assert len(service.asked) == 2
         assert said[:2] == ["cloud: status 500"] * 2
@@ -362,7 +362,7 @@ async def test_after_several_failures_the_service_is_left_alone_and_then_tried_a
 
 def test_the_breaker_lets_one_request_through_after_its_rest() -> None:
     now = 0.0
-    breaker = Breaker(failures=2, rest_s=10, clock=lambda: now)
+    breaker = Breaker(failures=2, cooldown_s=10, clock=lambda: now)
     asked: list[bool] = []
     for _ in range(2):
         asked.append(breaker.allows())
@@ -377,7 +377,7 @@ def test_the_breaker_lets_one_request_through_after_its_rest() -> None:
 
 
 async def test_a_success_in_between_counts_from_the_start() -> None:
-    async with searching(failures=2, rest_s=60) as (search, service):
+    async with searching(failures=2, cooldown_s=60) as (search, service):
         for answer in (Reply(status=500), results(), Reply(status=500), results()):
             service.answer = lambda _body, answer=answer: answer
             await search.search(ISSUE)

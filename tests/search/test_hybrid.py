@@ -18,7 +18,7 @@ from toolgate.testing.contracts.search import sample_tools
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
 GIT = [
@@ -72,7 +72,7 @@ WAYS = ["raises", "breaks", "hangs", "nan", "dimension", "rows"]
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
-    strategy = await made(Broken(way, ["query"]), Options(wait_s=5, embed_timeout_s=0.05))
+    strategy = await made(Broken(way, ["query"]), Options(embedding_wait_s=5, embed_timeout_s=0.05))
 
     for _ in range(5):
         answer = await strategy.search(WEATHER)
@@ -85,7 +85,9 @@ async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_words_answer_while_tools_have_no_vectors(way: str) -> None:
-    strategy = await made(Broken(way, ["document"]), Options(wait_s=0.05, embed_timeout_s=5))
+    strategy = await made(
+        Broken(way, ["document"]), Options(embedding_wait_s=0.05, embed_timeout_s=5)
+    )
 
     answer = await strategy.search(WEATHER)
     await strategy.aclose()
@@ -232,7 +234,9 @@ async def test_a_model_for_many_languages_has_its_say_in_every_script() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{"dense_weight": 1.1}, {"clauses": -1}, {"wait_s": -1.0}, {"rest_s": 1e9}], ids=str
+    "values",
+    [{"dense_weight": 1.1}, {"clauses": -1}, {"embedding_wait_s": -1.0}, {"cooldown_s": 1e9}],
+    ids=str,
 )
 def test_options_out_of_range_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="Allowed: "):
@@ -302,7 +306,11 @@ async def test_other_weights_hold_for_one_request_alone() -> None:
     assert not by_words.model
     assert [hit.key for hit in again.hits] == [hit.key for hit in usual.hits]
     assert again.model == usual.model
-    for weights in ({"dense_weight": 1.5}, {"dense_weight": float("nan")}, {"wait_s": 0.5}):
+    for weights in (
+        {"dense_weight": 1.5},
+        {"dense_weight": float("nan")},
+        {"embedding_wait_s": 0.5},
+    ):
         with pytest.raises(OptionError):
             await strategy.search(replace(WEATHER, weights=weights))
 

@@ -218,4 +218,6 @@ async def test_texts_are_added_to_a_file_of_words_alone(tmp_path: Path) -> None:
 
 
 def searching(folder: Path) -> HybridSearch:
-    return build(Options(wait_s=0.0), embedder=HashingEmbedder(), index_file=folder / "store.db")
+    return build(
+        Options(embedding_wait_s=0.0), embedder=HashingEmbedder(), index_file=folder / "store.db"
+    )

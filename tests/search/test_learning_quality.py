@@ -20,7 +20,7 @@ NOW = 0.0
 
 
 async def searching(name: str) -> HybridSearch:
-    search = build(Options(wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
+    search = build(Options(embedding_wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
     await search.update(read_labelled(DATA / name).tools)
     await search.ready()
     return search
@@ -58,7 +58,7 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
 async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
     """At most .005 R@5 where the log's requests needed other tools of the same catalog."""
     asked, logged = (read_labelled(DATA / name) for name in ("mcpverse", "metatool_multi"))
-    search = build(Options(wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
+    search = build(Options(embedding_wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
     await search.update([*asked.tools, *logged.tools])
     await search.ready()
     experience = Experience(256, half_life_s=86_400.0)

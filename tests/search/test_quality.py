@@ -51,7 +51,7 @@ async def test_search_finds_no_less_than_was_recorded(search: str, name: str) ->
     """A change that loses more than a hundredth is a regression, whatever it was for."""
     strategy: SearchStrategy = lexical.build(lexical.Options())
     if search == "hybrid":
-        options = both.Options(wait_s=20, embed_timeout_s=5)
+        options = both.Options(embedding_wait_s=20, embed_timeout_s=5)
         strategy = both.build(options, embedder=BundledEmbedder())
     labelled = read_labelled(DATA / name)
     await strategy.update(labelled.tools)

@@ -224,7 +224,7 @@ async def test_a_late_model_is_not_waited_for() -> None:
 
 
 async def test_a_model_that_fails_is_left_alone_for_a_while() -> None:
-    async with picking(Reply(status=500), failures=2, rest_s=60) as (search, service):
+    async with picking(Reply(status=500), failures=2, cooldown_s=60) as (search, service):
         said = [(await search.search(ISSUE)).fallback for _ in range(4)]
 
         assert len(service.asked) == 2

@@ -432,7 +432,7 @@ async def test_a_guard_made_over_rest_holds_from_the_next_call() -> None:
             {"tools": ["*"]},
             {**wanted, "projects": ["nowhere"]},
             {**wanted, "deny": {"*": ["(?=x)"]}},
-            {**wanted, "approval": "nobody"},
+            {**wanted, "approver": "nobody"},
             {**wanted, "source": "me"},
         ):
             status, said, _ = await rest(place.url, "POST", "guards", root, wrong)

@@ -203,7 +203,7 @@ async def test_lists_come_in_pages_that_miss_nothing_and_repeat_nothing() -> Non
 
 
 async def test_a_call_is_approved_over_rest() -> None:
-    guard = GuardTable(approval="manager", reason="Ask first.")
+    guard = GuardTable(approver="admin", reason="Ask first.")
     async with opened(guard=(guard,)) as (_, ask):
         call = {"toolKey": "github:list_issues", "arguments": {"owner": "acme"}}
         status, _, answer = await ask("POST", "execute", call)

@@ -30,7 +30,7 @@ SETTINGS = Settings(
     auth="required",
     mode="all",
     permission=(PermissionTable(to=("everyone",), allow=("shop", "people")),),
-    guard=(GuardTable(tools=("shop:refund",), approval="user"),),
+    guard=(GuardTable(tools=("shop:refund",), approver="user"),),
 )
 WITHIN_S = 3.0
 """A second is promised; this machine may be busy."""

@@ -80,7 +80,7 @@ async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_
         return False
 
     monkeypatch.setattr(http, "is_same_user", another)
-    settings = Settings(local_open=False)
+    settings = Settings(allow_other_users=False)
     async with listening(settings) as (url, _), aiohttp.ClientSession() as client:
 
         async def status(path: str, **headers: str) -> int:
@@ -94,7 +94,7 @@ async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_
             assert response.headers["content-type"].startswith("text/html")
             page = await response.text()
             assert "for the user that runs it" in page
-            assert "local_open" in page
+            assert "allow_other_users" in page
             assert 'aria-label="Pages"' not in page
         assert await status("/console/static/console.css") == 200
         assert await status("/api/v1/status", **{"X-Toolgate-Key": "key-of-the-run-file"}) == 200

@@ -11,6 +11,7 @@ import pytest
 
 from toolgate.errors import SettingError
 from toolgate.settings import (
+    GuardTable,
     ServerTable,
     Settings,
     base_environment,
@@ -143,13 +144,13 @@ MALFORMED = {
         'mode = "meta"\noptimization = "off"',
         'toolgate.toml: mode is "meta", and the search is off: clients could reach no tool. '
         'Allowed with the search off: mode = "auto" or "all". Set mode = "auto", or change '
-        "optimization ('off') or optimization_share (100).",
+        "optimization ('off') or experiment_percent (100).",
     ),
     "no search and no list for some": (
-        'mode = "meta"\noptimization = "bm25"\noptimization_share = 99.5',
+        'mode = "meta"\noptimization = "bm25"\nexperiment_percent = 99.5',
         'toolgate.toml: mode is "meta", and the search is off for a part of the conversations: '
         'clients could reach no tool. Allowed with the search off: mode = "auto" or "all". Set '
-        "mode = \"auto\", or change optimization ('bm25') or optimization_share (99.5).",
+        "mode = \"auto\", or change optimization ('bm25') or experiment_percent (99.5).",
     ),
     "a group without a name": (
         '[groups]\n"" = ["mail"]',
@@ -178,6 +179,16 @@ MALFORMED = {
         "toolgate.toml, line 4: the key 'max_result' in [discovery] does not exist. Allowed: "
         "auto_tokens, budget_tokens, describe_budget_tokens, max_results, show_down. Did you mean "
         "'max_results'?",
+    ),
+    "former key": (
+        "optimization_share = 20",
+        "toolgate.toml, line 1: the key 'optimization_share' does not exist. "
+        f"Allowed: {TOP}. It is called 'experiment_percent' now.",
+    ),
+    "former key in a table": (
+        '[[guard]]\napproval = "manager"',
+        "toolgate.toml, line 2: the key 'approval' in [guard.0] does not exist. "
+        f"Allowed: {keys(GuardTable)}. It is called 'approver' now.",
     ),
     "unknown key of a server": (
         '[server.github]\ncommand = "npx"\nargz = []',
@@ -300,9 +311,9 @@ MALFORMED = {
         "remove it.",
     ),
     "flat with two servers": (
-        'expose = "flat"\n[server.a]\ncommand = "x"\n[server.b]\ncommand = "x"',
-        'toolgate.toml: expose is "flat", and these servers are enabled: a, b. Allowed: one '
-        'enabled server. Disable the others, or set expose = "prefixed".',
+        'tool_names = "flat"\n[server.a]\ncommand = "x"\n[server.b]\ncommand = "x"',
+        'toolgate.toml: tool_names is "flat", and these servers are enabled: a, b. Allowed: one '
+        'enabled server. Disable the others, or set tool_names = "prefixed".',
     ),
     "an import that is missing": (
         'import = ["gone.json"]',
@@ -518,7 +529,7 @@ def test_who_gets_which_search() -> None:
     """Our decision: the others get `bm25`, or `off` where `bm25` is what is tried out."""
 
     def given(name: str, share: float) -> set[str]:
-        return set(Settings(optimization=name, optimization_share=share).optimizations)
+        return set(Settings(optimization=name, experiment_percent=share).optimizations)
 
     assert given("hybrid", 100) == {"hybrid"}
     assert given("hybrid", 10) == {"hybrid", "bm25"}

@@ -330,7 +330,7 @@ def build_0016(connection: Connection) -> None:
     schema_version.migrate(connection, to="0016")
     connection.execute(
         text("INSERT INTO guards (guard_id, settings, created_at) VALUES ('g1', :settings, :now)"),
-        {"settings": '{"approval":"user"}', "now": "2026-11-22T12:00:00.000Z"},
+        {"settings": '{"approver":"user"}', "now": "2026-11-22T12:00:00.000Z"},
     )
 
 

@@ -35,7 +35,7 @@ async def opened(
         "good": lambda _: text_result("ten bytes!"),
         "bad": lambda _: text_result("no", isError=True),
     }
-    wanted = replace(settings or Settings(), local_open=True)
+    wanted = replace(settings or Settings(), allow_other_users=True)
     servers = servers or {"a": FakeUpstream(tools), "b": FakeUpstream(tools)}
     async with memory_app(servers, wanted) as app:
         door = build_app(app)
@@ -121,7 +121,7 @@ async def test_who_waits_for_the_store_is_counted() -> None:
 
 
 async def test_a_service_of_a_search_that_is_left_alone_is_told() -> None:
-    options = {"cloud": {"url": "http://127.0.0.1:1", "failures": 2, "rest_s": 600}}
+    options = {"cloud": {"url": "http://127.0.0.1:1", "failures": 2, "cooldown_s": 600}}
     cloud = Settings(optimization="cloud", search=SearchSettings(options=options))
     async with opened(cloud) as (_, client):
         for query, alone in (("good", 0), ("bad", 1)):

@@ -175,7 +175,7 @@ class App:
             store=self.settings.store,
             auth=self.settings.auth,
             authn=self.settings.authn,
-            local_open=self.settings.local_open,
+            allow_other_users=self.settings.allow_other_users,
             tls=self.settings.tls,
             outbound=self.settings.outbound,
             project_optimizations=_optimizations(settings, self.permissions),
@@ -281,8 +281,8 @@ async def open_app(
             fleet,
             store,
             project_id=DEFAULT_PROJECT,
-            name_limit=settings.name_limit,
-            flat=settings.expose == "flat",
+            max_name_chars=settings.max_name_chars,
+            flat=settings.tool_names == "flat",
             inspection=quarantine,
         )
         searching = Searching(settings, {"store": store})

@@ -133,12 +133,12 @@ class Strategies:
         )
 
     def arms(self, settings: Settings) -> Arms:
-        """The search of each conversation, as `optimization` and `optimization_share` say.
+        """The search of each conversation, as `optimization` and `experiment_percent` say.
 
         Raises:
             ConfigError: There is no such search, or its options are wrong.
         """
-        share = settings.optimization_share
+        share = settings.experiment_percent
         names = settings.optimizations
         selector = settings.search.selector
         main = control = None
@@ -208,7 +208,7 @@ class Strategies:
 def _wanted(settings: Settings) -> tuple[object, ...]:
     return (
         settings.optimization,
-        settings.optimization_share,
+        settings.experiment_percent,
         settings.project_optimizations,
         settings.search,
         settings.catalog_search,

@@ -66,13 +66,13 @@ class Keeper:
                     hint=f"Remove it from the file, or run: toolgate servers remove {row.name}",
                 )
             specs.append(await self._opened_spec(row))
-        if self.packs is not None and settings.expose != "flat":
+        if self.packs is not None and settings.tool_names != "flat":
             names = [spec.name for spec in specs]
             specs += self.packs.specs(names, has_connections=bool(settings.connections))
-        if settings.expose == "flat" and len(specs) != 1:
+        if settings.tool_names == "flat" and len(specs) != 1:
             raise SettingError(
-                f'expose = "flat" serves exactly one server; {len(specs)} are configured.',
-                hint='Configure one server, or set expose = "prefixed".',
+                f'tool_names = "flat" serves exactly one server; {len(specs)} are configured.',
+                hint='Configure one server, or set tool_names = "prefixed".',
             )
         return specs
 

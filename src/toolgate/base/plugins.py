@@ -21,6 +21,7 @@ from typing import Any, TypeGuard, TypeVar, cast, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from toolgate.base.installation import install_hint
+from toolgate.base.names import current_key
 from toolgate.errors import (
     BrokenPluginError,
     MissingExtraError,
@@ -198,8 +199,14 @@ def _refuse_unknown(
     kinds = get_type_hints(options_type)
     for name, value in options.items():
         if name not in allowed:
+            option = ".".join([*within, name])
+            if renamed := current_key(name, allowed):
+                raise OptionError(
+                    f"Option {option!r} of {label} is called {renamed!r} now.",
+                    hint=f"Rename it under {_table_of(spec, within)}.",
+                )
             raise OptionError(
-                f"Option {'.'.join([*within, name])!r} of {label} does not exist.",
+                f"Option {option!r} of {label} does not exist.",
                 allowed=f"Allowed: {', '.join(allowed) or 'none'}.",
                 hint=f"Correct or remove it under {_table_of(spec, within)}.",
             )

@@ -69,7 +69,7 @@ class Catalog:
         store: Store | None,
         *,
         project_id: str,
-        name_limit: int = 48,
+        max_name_chars: int = 48,
         flat: bool = False,
         inspection: Inspection | None = None,
     ) -> None:
@@ -77,7 +77,7 @@ class Catalog:
         self._inspection = inspection
         self._store = store
         self._project_id = project_id
-        self._name_limit = name_limit
+        self._name_limit = max_name_chars
         self._flat = flat
         self._snapshot = Snapshot()
         self._generation = 0
@@ -417,7 +417,7 @@ class Catalog:
             instructions=listing.instructions,
             listed_at=listed_at,
             left_out=listing.left_out,
-            name_limit=self._name_limit,
+            max_name_chars=self._name_limit,
             flat=self._flat,
         )
 

@@ -238,13 +238,13 @@ def build_entries(
     listed_at: str | None = None,
     left_out: tuple[str, ...] = (),
     held: Mapping[str, str] | None = None,
-    name_limit: int = 48,
+    max_name_chars: int = 48,
     flat: bool = False,
 ) -> ServerEntries:
     """Entries from definitions as the server sent them; each has a usable `name` or `uri`."""
     return ServerEntries(
-        tools=_named_entries(server, tools, name_limit=name_limit, flat=flat),
-        prompts=_named_entries(server, prompts, name_limit=name_limit, flat=flat),
+        tools=_named_entries(server, tools, max_name_chars=max_name_chars, flat=flat),
+        prompts=_named_entries(server, prompts, max_name_chars=max_name_chars, flat=flat),
         resources=tuple(_uri_entry(server, item, "uri") for item in resources),
         templates=tuple(_uri_entry(server, item, "uriTemplate") for item in templates),
         capabilities=capabilities or {},
@@ -256,10 +256,10 @@ def build_entries(
 
 
 def _named_entries(
-    server: str, definitions: Sequence[Json], *, name_limit: int, flat: bool
+    server: str, definitions: Sequence[Json], *, max_name_chars: int, flat: bool
 ) -> tuple[Entry, ...]:
     names = [str(definition["name"]) for definition in definitions]
-    shown = names if flat else exposed_names(server, names, limit=name_limit)
+    shown = names if flat else exposed_names(server, names, limit=max_name_chars)
     return tuple(
         Entry(
             key=f"{server}:{name}",

@@ -464,7 +464,7 @@ class Library:
             with anyio.fail_after(self.settings.timeout_s):
                 found = await self._search(wanted, question, vector, looking)
         except Exception:
-            rest = monotonic() + self.settings.rest_s
+            rest = monotonic() + self.settings.cooldown_s
             self._failures[wanted.collection_id] = (failures + 1, rest)
             raise
         self._failures.pop(wanted.collection_id, None)

@@ -474,7 +474,7 @@ class Management:
                     hint="Ask somebody who has the right approve, or an administrator.",
                 )
             is_own = found.caller_id == caller.caller_id and caller.identity.kind != "local"
-            if found.approver == "manager" and is_own:
+            if found.approver == "admin" and is_own:
                 raise ForbiddenError(
                     "Nobody approves calls of their own here.", hint="Ask somebody else."
                 )

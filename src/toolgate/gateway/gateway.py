@@ -303,7 +303,7 @@ class Gateway:
         """What the gateway says about its use, for `initialize` and `server/discover`."""
         servers = self.reach.servers(caller, self._catalog.snapshot)
         said = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
-        if self.settings.expose == "flat":
+        if self.settings.tool_names == "flat":
             return next(iter(said.values()), "")
         count = len(servers)
         lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
@@ -333,7 +333,7 @@ class Gateway:
     async def list_prompts(self, caller: Caller) -> bytes:
         """What `prompts/list` shows, as a JSON array; the same in every mode."""
         listed = self.reach.array(caller, "prompt", self._catalog.snapshot.prompts.values())
-        if not self.settings.models or self.settings.expose == "flat":
+        if not self.settings.models or self.settings.tool_names == "flat":
             return listed
         own = [json_text.dumps(one) for one in await self.wording.definitions(caller)]
         return b"[" + b",".join([*own, *filter(None, [listed[1:-1]])]) + b"]"
@@ -366,7 +366,7 @@ class Gateway:
         entry = self.reach.known_by(caller, name)
         if entry is not None:
             return json_object(entry.definition.get("inputSchema"))
-        if self.settings.expose != "flat" and name in DEFINITIONS:
+        if self.settings.tool_names != "flat" and name in DEFINITIONS:
             return json_object(DEFINITIONS[name]["inputSchema"])
         return None
 
@@ -397,7 +397,7 @@ class Gateway:
         take_trace(meta.get("traceparent"), meta.get("tracestate"))
         name = str(params.get("name"))
         entry = self._catalog.snapshot.by_exposed.get(name)
-        if entry is None and self.settings.expose != "flat" and name in DEFINITIONS:
+        if entry is None and self.settings.tool_names != "flat" and name in DEFINITIONS:
             return await self._call_meta(caller, name, params, peer)
         try:
             if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
@@ -884,7 +884,7 @@ class Gateway:
             UpstreamError: The server failed.
         """
         name, arguments = str(params.get("name")), json_object(params.get("arguments"))
-        if self.settings.models and self.settings.expose != "flat":
+        if self.settings.models and self.settings.tool_names != "flat":
             own = await self.wording.own(caller, name, arguments)
             if own is not None:
                 return own

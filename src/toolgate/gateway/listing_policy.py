@@ -45,7 +45,7 @@ class Showing:
         """The mode, its limit and the pinned tools; None: of those without a project."""
         settings = self._settings()
         project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
-        mode = "all" if settings.expose == "flat" else project.mode or settings.mode
+        mode = "all" if settings.tool_names == "flat" else project.mode or settings.mode
         if mode == "auto" and self.is_unsearched(caller):
             mode = "all"  # or its tools could not be reached
         return MenuRules(
@@ -71,7 +71,7 @@ class Showing:
 
     def meta_tools(self, caller: Caller) -> tuple[str, ...]:
         """Those for rules first, in every mode; the others where the real tools are not listed."""
-        if self._settings().expose == "flat":
+        if self._settings().tool_names == "flat":
             return ()
         wanted = self._settings().meta_tools
         rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]

@@ -85,7 +85,7 @@ class Reach:
         """The error for an exposed name that names nothing, or nothing yet."""
         prefix = name.partition("__")[0]
         for server in sorted(self._catalog.never_listed()):
-            if server_prefix(server) != prefix or self._settings().expose == "flat":
+            if server_prefix(server) != prefix or self._settings().tool_names == "flat":
                 continue
             if self._access.decide(caller, "reach", server).allowed:
                 return _starting(server)
@@ -107,7 +107,7 @@ class Reach:
         return UnknownToolError(
             failed,
             allowed=f"Nearest: {', '.join(near)}." if near else "",
-            hint="Find tools with tool_discovery." if self._settings().expose != "flat" else "",
+            hint="Find tools with tool_discovery." if self._settings().tool_names != "flat" else "",
         )
 
     def known(self, caller: Caller, key: str) -> Entry | None:

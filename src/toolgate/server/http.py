@@ -224,7 +224,9 @@ class Door:
         )
         self._proxied = Proxied(self._settings.trusted_proxies, self._settings.root_path)
         self._is_open = app.settings.auth != "local" or (
-            not has_neighbours() if app.settings.local_open is None else app.settings.local_open
+            not has_neighbours()
+            if app.settings.allow_other_users is None
+            else app.settings.allow_other_users
         )
         self._authn = app.settings.authn
         self._lane = Lane(app.gateway)
@@ -411,7 +413,8 @@ class Door:
         error = CredentialError(
             "This gateway is for the user that runs it, and another user of this machine asks.",
             came=False,
-            hint='Whoever runs it can set local_open = true, or auth = "required" and give tokens.',
+            hint="Whoever runs it can set allow_other_users = true, or "
+            'auth = "required" and give tokens.',
         )
         answer = draining(send, scope, receive)
         if path_project(scope["path"]) is not None:

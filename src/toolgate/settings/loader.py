@@ -601,11 +601,11 @@ def _whole_errors(settings: Settings) -> Iterator[SettingError]:
                 hint="Correct or remove it.",
             )
     enabled = [server.name for server in settings.servers if server.enabled]
-    if settings.expose == "flat" and len(enabled) > 1:
+    if settings.tool_names == "flat" and len(enabled) > 1:
         yield SettingError(
-            f'{where}: expose is "flat", and these servers are enabled: {", ".join(enabled)}.',
+            f'{where}: tool_names is "flat", and these servers are enabled: {", ".join(enabled)}.',
             allowed="Allowed: one enabled server.",
-            hint='Disable the others, or set expose = "prefixed".',
+            hint='Disable the others, or set tool_names = "prefixed".',
         )
     yield from _search_errors(settings, where)
     scheme = settings.store.url.partition(":")[0]
@@ -772,13 +772,17 @@ def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:
 
 def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     """What is wrong with the keys of the search."""
-    if "off" in settings.optimizations and settings.mode == "meta" and settings.expose != "flat":
-        some = "" if settings.optimization_share in {0, 100} else " for a part of the conversations"
+    if (
+        "off" in settings.optimizations
+        and settings.mode == "meta"
+        and settings.tool_names != "flat"
+    ):
+        some = "" if settings.experiment_percent in {0, 100} else " for a part of the conversations"
         yield SettingError(
             f'{where}: mode is "meta", and the search is off{some}: clients could reach no tool.',
             allowed='Allowed with the search off: mode = "auto" or "all".',
             hint=f'Set mode = "auto", or change optimization ({settings.optimization!r}) or '
-            f"optimization_share ({settings.optimization_share:g}).",
+            f"experiment_percent ({settings.experiment_percent:g}).",
         )
     for name in settings.groups:
         if name != name.strip() or not name.isprintable() or not name:

@@ -279,9 +279,9 @@ class GuardTable:
     secrets_in_results: Literal["", "mask", "block"] = ""
     """What becomes of secrets in results: they are masked, or the result is withheld."""
 
-    approval: Literal["", "user", "manager"] = ""
+    approver: Literal["", "user", "admin"] = ""
     """Whether a person has to approve each call: `user` whoever sits at the client or may approve,
-    `manager` only who has the right `approve`, and never who asks."""
+    `admin` only who has the right `approve`, and never who asks."""
 
     reason: str = ""
     """Why, for models and people."""
@@ -1137,7 +1137,7 @@ class DocumentSettings:
     timeout_s: float = _between(15.0, 0.1, 3600)
     """Seconds that a collection may take to answer; 0.1 to 3,600."""
 
-    rest_s: float = _between(30.0, 0, 3600)
+    cooldown_s: float = _between(30.0, 0, 3600)
     """Seconds for which a collection that failed three times in a row is not asked; 0 to 3,600."""
 
     passage_tokens: int = _between(300, 32, 8000)
@@ -1164,7 +1164,7 @@ class Settings:
     mode: Literal["auto", "meta", "all"] = "auto"
     """What `tools/list` shows: `all` the real tools, `meta` the meta-tools, `auto` by size."""
 
-    expose: Literal["prefixed", "flat"] = "prefixed"
+    tool_names: Literal["prefixed", "flat"] = "prefixed"
     """`flat` serves exactly one server under its own names, without meta-tools."""
 
     meta_tools: tuple[str, ...] = META_TOOLS
@@ -1179,7 +1179,7 @@ class Settings:
     a search service, `off` not at all, or the name of another search that is installed. With `off`
     the real tools are listed, as with `mode = "all"`."""
 
-    optimization_share: float = _between(100.0, 0, 100)
+    experiment_percent: float = _between(100.0, 0, 100)
     """Per cent of the conversations that get `optimization`; the others get `bm25`, or `off` where
     it is `bm25`. 0 to 100. `toolgate audit compare` shows both side by side."""
 
@@ -1188,7 +1188,7 @@ class Settings:
     `suspicious`, new or changed; every tool that has `changed`, too; every `new` one, too; or none
     (`off`)."""
 
-    name_limit: int = _between(48, 24, 64)
+    max_name_chars: int = _between(48, 24, 64)
     """Most characters of an exposed name; 24 to 64."""
 
     servers: tuple[ServerSpec, ...] = field(default=(), metadata=_DERIVED)
@@ -1198,7 +1198,7 @@ class Settings:
     """`local`: whoever reaches the gateway may use all of it, and it listens on this machine only.
     `required`: a token is needed, and what no rule allows is denied."""
 
-    local_open: bool | None = None
+    allow_other_users: bool | None = None
     """With `auth = "local"`: whether other users of this machine may use the gateway, too. Left
     out: they may where the machine has one human user. See [security.md](security.md)."""
 
@@ -1305,11 +1305,11 @@ class Settings:
 
     @property
     def control(self) -> str:
-        """What the conversations get that `optimization_share` leaves out."""
+        """What the conversations get that `experiment_percent` leaves out."""
         return "off" if self.optimization == "bm25" else "bm25"
 
     @property
     def optimizations(self) -> frozenset[str]:
         """What conversations may get: `optimization`, the control, or both."""
-        given = {self.optimization} if self.optimization_share > 0 else set[str]()
-        return frozenset(given | ({self.control} if self.optimization_share < 100 else set()))
+        given = {self.optimization} if self.experiment_percent > 0 else set[str]()
+        return frozenset(given | ({self.control} if self.experiment_percent < 100 else set()))

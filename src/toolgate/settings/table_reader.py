@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
+from toolgate.base.names import current_key
 from toolgate.errors import SettingError
 from toolgate.settings.config_file import Document, KeyPath
 from toolgate.settings.variables import Missing, Scope, replace
@@ -62,12 +63,15 @@ def unknown_key(document: Document, path: KeyPath, allowed: list[str]) -> Settin
     """A key that does not exist, with the nearest right one."""
     name = str(path[-1])
     near = get_close_matches(name, allowed, n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]!r}?" if near else "Correct or remove it."
+    if renamed := current_key(name, allowed):
+        hint = f"It is called {renamed!r} now."
     inside = f" in [{dotted(path[:-1])}]" if len(path) > 1 else ""
     return document.error(
         path,
         f"the key {name!r}{inside} does not exist.",
         allowed=f"Allowed: {', '.join(allowed)}.",
-        hint=f"Did you mean {near[0]!r}?" if near else "Correct or remove it.",
+        hint=hint,
     )
 
 

@@ -62,7 +62,7 @@ def test_certificates_and_proxy_of_a_server_are_paths_and_addresses(tmp_path: Pa
         ('[credentials]\nkey = "vault"', "Allowed: file, keyring"),
         ('[credentials]\nclient_metadata_url = "http://x/y"', "https address"),
         ("[credentials]\nlogin_s = 1", "30"),
-        ('local_open = "yes"', "true or false"),
+        ('allow_other_users = "yes"', "true or false"),
     ],
 )
 def test_what_cannot_work_is_named_with_what_is_allowed(

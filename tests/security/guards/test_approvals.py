@@ -29,7 +29,7 @@ from toolgate.types import Caller, Identity, Json
 
 pytestmark = pytest.mark.anyio
 
-ASK = GuardTable(hint="destructive", approval="user", reason="It cannot be undone.")
+ASK = GuardTable(hint="destructive", approver="user", reason="It cannot be undone.")
 ACCEPT = {"action": "accept", "content": {"approve": True}}
 
 
@@ -401,7 +401,7 @@ async def test_a_call_can_wait_for_the_decision() -> None:
 
 
 async def test_only_who_may_approve_decides_and_sees_what_is_not_their_own() -> None:
-    async with shop(GuardTable(approval="manager"), auth="required") as place:
+    async with shop(GuardTable(approver="admin"), auth="required") as place:
         manage, admin = place.app.gateway.manage, place.app.gateway.admin
         await admin.add_permissions(
             Caller(), effect="allow", patterns=["*"], to=["everyone"], hint=""
@@ -436,7 +436,7 @@ async def test_only_who_may_approve_decides_and_sees_what_is_not_their_own() -> 
 
 
 async def test_where_a_manager_has_to_say_yes_the_client_is_not_asked() -> None:
-    async with shop(GuardTable(approval="manager")) as place:
+    async with shop(GuardTable(approver="admin")) as place:
         for era in ("handshake", "modern"):
             peer = FakePeer(era=era, capabilities={"elicitation": {}})
             assert (await place.call(peer=peer, order=1))["isError"] is True

@@ -138,7 +138,7 @@ def test_a_guard_is_about_tools_projects_and_marks(table: GuardTable, tools: set
 
 def test_marks_of_a_server_that_is_not_trusted_are_not_believed() -> None:
     read, _, _ = TOOLS
-    tables = [GuardTable(hint="destructive", approval="user")]
+    tables = [GuardTable(hint="destructive", approver="user")]
     assert Guards(tables).of("default", read) is None
     assert Guards(tables, is_trusted=lambda _: False).of("default", read) is not None
 

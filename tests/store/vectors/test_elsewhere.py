@@ -16,7 +16,7 @@ from toolgate.testing.contracts.search import sample_tools
 
 pytestmark = pytest.mark.anyio
 
-ELSEWHERE = Options(wait_s=5, embed_timeout_s=5, database_above=3, server_weight=0)
+ELSEWHERE = Options(embedding_wait_s=5, embed_timeout_s=5, database_above=3, server_weight=0)
 IN_MEMORY = replace(PATIENT, server_weight=0)
 
 

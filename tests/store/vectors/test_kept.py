@@ -24,7 +24,7 @@ from toolgate.types import DEFAULT_PROJECT
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 SPACE = Space(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)
 KINDS = {"sqlite": "sqlite", "postgres": "pgvector"}
@@ -292,7 +292,9 @@ async def test_what_was_computed_when_the_gateway_stops_is_kept(url: str) -> Non
     ]
     embedder = Stops()
     async with opened(url) as store:
-        strategy = build(Options(wait_s=0), embedder=embedder, vectors=vectors_at(url, store))
+        strategy = build(
+            Options(embedding_wait_s=0), embedder=embedder, vectors=vectors_at(url, store)
+        )
         await strategy.update(tools)
         with anyio.fail_after(30):
             await embedder.hangs.wait()
@@ -310,7 +312,9 @@ async def test_an_embedder_that_fails_is_seen_in_the_status(url: str) -> None:
             raise EmbedderError("The model is not there.", hint="Install it.")
 
     async with opened(url) as store:
-        strategy = build(Options(wait_s=0.05), embedder=Broken(), vectors=vectors_at(url, store))
+        strategy = build(
+            Options(embedding_wait_s=0.05), embedder=Broken(), vectors=vectors_at(url, store)
+        )
         await strategy.update(sample_tools())
         answer = await strategy.search(WEATHER)
         status = await strategy.index_status()

@@ -88,10 +88,10 @@ def add(
     secrets_in_results: Annotated[
         str, typer.Option("--secrets-in-results", metavar="HOW", help="mask or block.")
     ] = "",
-    approval: Annotated[
+    approver: Annotated[
         str,
         typer.Option(
-            "--approval", metavar="WHO", help="user or manager: a person approves each call."
+            "--approver", metavar="WHO", help="user or admin: a person approves each call."
         ),
     ] = "",
     reason: Annotated[
@@ -121,7 +121,7 @@ def add(
         "max_result_bytes": max_result_bytes,
         "secrets_in_arguments": secrets_in_arguments,
         "secrets_in_results": secrets_in_results,
-        "approval": approval,
+        "approver": approver,
         "reason": reason,
     }
     return anyio.run(_add, {name: value for name, value in wanted.items() if value}, as_json)
@@ -168,7 +168,7 @@ async def _list(as_json: bool) -> int:
     elif found:
         print_table(("About", "Does", "Place"), [_row(guard) for guard in found], wrap=1)
     else:
-        note("There are no guards. Make one: toolgate guards add PATTERN --approval user")
+        note("There are no guards. Make one: toolgate guards add PATTERN --approver user")
     return FINE
 
 

@@ -86,7 +86,7 @@ async def _tools(
     wanted = replace(
         settings,
         servers=(),
-        expose="prefixed",
+        tool_names="prefixed",
         store=replace(settings.store, url="sqlite://"),
         connections=_A_DATABASE,
         packs=PackSettings(

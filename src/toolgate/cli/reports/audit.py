@@ -211,7 +211,7 @@ def compare(
 ) -> int:
     """Show the searches that conversations got side by side: cost, time, and whether they helped.
 
-    With optimization_share a part of the conversations gets another search. A search helped when a
+    With experiment_percent a part of the conversations gets another search. A search helped when a
     tool of its answer was called afterwards. Exit status 3 when nothing was searched.
     """
     return anyio.run(_compare, _since(since), as_json)

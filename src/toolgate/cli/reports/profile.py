@@ -74,7 +74,7 @@ def profile(
     loaded = load_settings()
     changed = load(other) if other is not None else loaded
     if optimization is not None:
-        changed = replace(changed, optimization=optimization, optimization_share=100.0)
+        changed = replace(changed, optimization=optimization, experiment_percent=100.0)
     if embedder is not None:
         changed = replace(changed, search=replace(changed.search, embedder=embedder))
     if weight:

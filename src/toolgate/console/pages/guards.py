@@ -14,7 +14,7 @@ from toolgate.types import Json
 __all__ = ["ROUTES"]
 
 _ABOUT = frozenset({"tools", "projects", "hint", "reason", "source"})
-_CHOSEN = ("hint", "approval", "secrets_in_arguments", "secrets_in_results", "reason")
+_CHOSEN = ("hint", "approver", "secrets_in_arguments", "secrets_in_results", "reason")
 _SIZES = ("max_argument_bytes", "max_result_bytes")
 
 

@@ -27,7 +27,7 @@ class QueryVectors:
         embedder: Embedder,
         *,
         timeout_s: float,
-        rest_s: float,
+        cooldown_s: float,
         kept: int,
         kept_s: float = 300.0,
         metrics: SearchMetrics | None = None,
@@ -40,7 +40,7 @@ class QueryVectors:
         self._metrics = metrics or SearchMetrics()
         self._embedder = embedder
         self._timeout_s = timeout_s
-        self._rest_s = rest_s
+        self._cooldown_s = cooldown_s
         self._kept = kept
         self._kept_s = kept_s
         self._now = now
@@ -99,5 +99,5 @@ class QueryVectors:
         )
         log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})
         if self._failures >= _FAILURES_MOST:
-            self._resting_until = self._now() + self._rest_s
+            self._resting_until = self._now() + self._cooldown_s
             self._failures = 0

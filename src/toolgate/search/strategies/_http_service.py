@@ -43,9 +43,9 @@ class ServiceOptions:
     """Seconds for a whole answer of the service; then the local search is the answer. 0.1 to 60."""
 
     failures: int = 3
-    """Failures in a row after which the service is left alone for `rest_s`; 1 to 100."""
+    """Failures in a row after which the service is left alone for `cooldown_s`; 1 to 100."""
 
-    rest_s: float = 30.0
+    cooldown_s: float = 30.0
     """Seconds without asking it then; 0 to 3,600."""
 
     local: str = "hybrid"
@@ -57,7 +57,7 @@ class ServiceOptions:
         Raises:
             OptionError: One cannot be used.
         """
-        check_ranges(self, {"timeout_s": (0.1, 60), "failures": (1, 100), "rest_s": (0, 3_600)})
+        check_ranges(self, {"timeout_s": (0.1, 60), "failures": (1, 100), "cooldown_s": (0, 3_600)})
         check_url(self.url)
         if self.local in {own, "off"}:
             raise unfit("local", self.local, "hybrid, bm25, or another search that ranks here")
@@ -147,10 +147,10 @@ class Breaker:
     """
 
     def __init__(
-        self, *, failures: int, rest_s: float, clock: Callable[[], float] = monotonic
+        self, *, failures: int, cooldown_s: float, clock: Callable[[], float] = monotonic
     ) -> None:
         self._most = failures
-        self._rest_s = rest_s
+        self._cooldown_s = cooldown_s
         self._clock = clock
         self._failures = 0
         self._closed_at = 0.0
@@ -166,7 +166,7 @@ class Breaker:
             return True
         if self._clock() < self._closed_at:
             return False
-        self._closed_at = self._clock() + self._rest_s
+        self._closed_at = self._clock() + self._cooldown_s
         return True
 
     def succeeded(self) -> None:
@@ -176,7 +176,7 @@ class Breaker:
     def failed(self) -> None:
         """It did not."""
         self._failures += 1
-        self._closed_at = self._clock() + self._rest_s
+        self._closed_at = self._clock() + self._cooldown_s
 
 
 def _trouble(error: Exception) -> str:

@@ -89,7 +89,7 @@ class CloudSearch:
             timeout_s=options.timeout_s,
             max_bytes=options.max_answer_bytes,
         )
-        self._breaker = Breaker(failures=options.failures, rest_s=options.rest_s)
+        self._breaker = Breaker(failures=options.failures, cooldown_s=options.cooldown_s)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -131,10 +131,10 @@ class Options:
     embed_timeout_s: float = 0.3
     """Seconds that the embedder gets for a request; then words alone decide. 0.01 to 60."""
 
-    rest_s: float = 10.0
+    cooldown_s: float = 10.0
     """Seconds without asking the embedder after it failed three times in a row; 0 to 3,600."""
 
-    wait_s: float = 0.25
+    embedding_wait_s: float = 0.25
     """Seconds that new tools may wait for their vectors before they are searched by words; 0 to
     60."""
 
@@ -148,7 +148,7 @@ class Options:
     cached_queries: int = 1_000
     """Vectors of requests that are kept; 0 to 100,000."""
 
-    cached_s: float = 300.0
+    cache_ttl_s: float = 300.0
     """Seconds that each of them is kept; 0 to 86,400."""
 
     cached_answers: int = 256
@@ -168,12 +168,12 @@ class Options:
             "server_weight": (0, 1),
             "context_weight": (0, 1),
             "embed_timeout_s": (0.01, 60),
-            "rest_s": (0, 3_600),
-            "wait_s": (0, 60),
+            "cooldown_s": (0, 3_600),
+            "embedding_wait_s": (0, 60),
             "database_above": (0, 1_000_000_000),
             "database_timeout_s": (0.01, 60),
             "cached_queries": (0, 100_000),
-            "cached_s": (0, 86_400),
+            "cache_ttl_s": (0, 86_400),
             "cached_answers": (0, 10_000),
         }
         check_ranges(self, ranges)
@@ -238,12 +238,12 @@ class HybridSearch:
         self._asked = QueryVectors(
             counting,
             timeout_s=options.embed_timeout_s,
-            rest_s=options.rest_s,
+            cooldown_s=options.cooldown_s,
             kept=options.cached_queries,
-            kept_s=options.cached_s,
+            kept_s=options.cache_ttl_s,
             metrics=self.metrics,
         )
-        self._answered = KeptAnswers(kept=options.cached_answers, kept_s=options.cached_s)
+        self._answered = KeptAnswers(kept=options.cached_answers, kept_s=options.cache_ttl_s)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -288,7 +288,7 @@ class HybridSearch:
         await self._filler.start(
             vectors,
             self._grown,
-            wait_s=self._options.wait_s,
+            wait_s=self._options.embedding_wait_s,
             places=self._state.words.places,
         )
 

@@ -122,7 +122,7 @@ class ModelSearch:
         self._picker = picker
         self._tools: dict[str, SearchableTool] = {}
         self._updating = anyio.Lock()
-        self._breaker = Breaker(failures=options.failures, rest_s=options.rest_s)
+        self._breaker = Breaker(failures=options.failures, cooldown_s=options.cooldown_s)
 
     @property
     def keys(self) -> tuple[str, ...]:

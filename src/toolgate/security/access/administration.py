@@ -532,7 +532,7 @@ class AccessAdmin:
 
 _DOES: Sequence[str] = (
     *("arguments", "deny", "sql", "max_argument_bytes", "max_result_bytes"),
-    *("secrets_in_arguments", "secrets_in_results", "approval"),
+    *("secrets_in_arguments", "secrets_in_results", "approver"),
 )
 """Keys by which a guard does something."""
 

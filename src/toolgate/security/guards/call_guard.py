@@ -88,13 +88,13 @@ class Guard:
     def __init__(self, parts: Sequence[_Compiled]) -> None:
         self._parts = parts
         tables = [part.table for part in parts]
-        self.approver: Literal["", "user", "manager"] = ""
+        self.approver: Literal["", "user", "admin"] = ""
         """Who has to approve a call; empty: nobody."""
-        for name in ("user", "manager"):  # the stricter one counts
-            if any(table.approval == name for table in tables):
+        for name in ("user", "admin"):  # the stricter one counts
+            if any(table.approver == name for table in tables):
                 self.approver = name
         self.reason = " ".join(
-            dict.fromkeys(table.reason for table in tables if table.approval and table.reason)
+            dict.fromkeys(table.reason for table in tables if table.approver and table.reason)
         )
         """Why a person is asked."""
         self._masks = {

@@ -28,8 +28,8 @@ async def optimization(app: App, caller: Caller, query: Mapping[str, str]) -> Js
     reports = await compare_searches(app.store, since=since, project_id=caller.project_id)
     return {
         "optimization": or_null(settings.optimization),
-        "share_percent": settings.optimization_share,
-        "control": or_null(settings.control) if settings.optimization_share < 100 else None,
+        "share_percent": settings.experiment_percent,
+        "control": or_null(settings.control) if settings.experiment_percent < 100 else None,
         "since": since,
         "is_recorded": settings.audit.enabled,
         "searches": [report.as_json() for report in reports],

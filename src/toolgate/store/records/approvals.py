@@ -49,7 +49,7 @@ class StoredApproval:
     reason: str = ""
     """Why a person is asked."""
 
-    approver: Literal["user", "manager"] = "user"
+    approver: Literal["user", "admin"] = "user"
     """Who may decide: whoever sits at the client too, or only who has the right `approve`."""
 
     state: ApprovalState = "waiting"

@@ -40,7 +40,7 @@ from toolgate.base.plugins import make
 from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine
-from toolgate.chat import Chat, Engine, Services
+from toolgate.chat import ChatService, Engine, TurnServices
 from toolgate.databases.connections import Connections, SchemaHistory
 from toolgate.documents import Library
 from toolgate.errors import ConfigError, SettingError, StoreError
@@ -50,7 +50,7 @@ from toolgate.intents import DetectionNotes, Recognizer
 from toolgate.intents.rules import PackRules, Rulebook, Workspace
 from toolgate.intents.service import Guide
 from toolgate.models.embedders import Embedder
-from toolgate.models.llm import ChatModel, Models
+from toolgate.models.llm import ChatModel, ModelRegistry
 from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_live
 from toolgate.prompts import Prompts
 from toolgate.search import Learning, Relations
@@ -151,7 +151,7 @@ class App:
         """Signs what is handed out and comes back, in every replica of the store alike."""
         self.prompts = prompts
         """Texts for models, and what projects put in their place."""
-        self.chat: Chat | None = None
+        self.chat: ChatService | None = None
         """Whole turns; None while no model is configured."""
         self._guards = guards
         self._catalog = catalog
@@ -207,18 +207,18 @@ class App:
             await self.chat.models.become(settings.models, settings.chat.model)
         elif settings.models:
             engine = PluginSpec(name=settings.chat.engine, setting="chat.engine")
-            models = Models(
+            models = ModelRegistry(
                 settings.models,
                 make=lambda spec: make("llm", ChatModel, spec, {}),
                 default=settings.chat.model,
             )
-            services = Services(
+            services = TurnServices(
                 gateway=self.gateway,
                 models=models,
                 prompts=self.prompts,
                 settings=lambda: self.settings.chat,
             )
-            self.chat = Chat(services, self.store, make("engine", Engine, engine, {}))
+            self.chat = ChatService(services, self.store, make("engine", Engine, engine, {}))
         self.gateway.documents.ask = None if self.chat is None else self.chat.ask
 
     async def close_chat(self) -> None:

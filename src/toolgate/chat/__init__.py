@@ -19,11 +19,11 @@ from toolgate.chat.base import (
     Update,
 )
 from toolgate.chat.runs import Run, Runs
-from toolgate.chat.service import Chat
+from toolgate.chat.service import ChatService
 from toolgate.chat.transcript import FORGOTTEN, NOTHING
 from toolgate.chat.turns.failure import friendly
 from toolgate.chat.turns.messages import clean_messages, repair, unanswered, without_internal
-from toolgate.chat.turns.turn import Services, Turn
+from toolgate.chat.turns.turn import Turn, TurnServices
 
 __all__ = [
     "DOCUMENTS",
@@ -31,7 +31,7 @@ __all__ = [
     "KINDS",
     "NOTHING",
     "SQL",
-    "Chat",
+    "ChatService",
     "Choices",
     "Engine",
     "Event",
@@ -39,9 +39,9 @@ __all__ = [
     "Policy",
     "Run",
     "Runs",
-    "Services",
     "Turn",
     "TurnRequest",
+    "TurnServices",
     "TurnState",
     "TurnStatus",
     "Update",

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
 
-from toolgate.models.llm import FinishReason, Message, Usage
+from toolgate.models.llm import FinishReason, Message, TokenUsage
 from toolgate.types import Caller, Json
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Outcome:
     status: TurnStatus = "completed"
     """How the turn ended."""
 
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
     """What it cost, all requests together."""
 
     metadata: Json = field(default_factory=dict[str, Any])

@@ -69,8 +69,8 @@ class Run:
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            _let_go(one)
+        for waiter in waiting:
+            _let_go(waiter)
 
     def end(self, *, at: float) -> None:
         """Nothing more will happen."""
@@ -139,14 +139,14 @@ class Runs:
         self._clock = clock
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
-    def now(self) -> float:
+    def current_time(self) -> float:
         """Seconds of the clock."""
         return self._clock()
 
     def begin(self, run_id: str, caller: Caller, thread: str | None) -> Run:
         """A new run."""
         self._tidy()
-        run = Run(run_id=run_id, caller=caller, thread=thread, began=self.now())
+        run = Run(run_id=run_id, caller=caller, thread=thread, began=self.current_time())
         self._runs[run_id] = run
         return run
 
@@ -166,7 +166,7 @@ class Runs:
         return [run for run in self._runs.values() if run.ended is None]
 
     def _tidy(self) -> None:
-        oldest = self.now() - _KEPT_S
+        oldest = self.current_time() - _KEPT_S
         while self._runs:
             run = next(iter(self._runs.values()))
             if run.ended is None or (run.ended > oldest and len(self._runs) < _MOST):

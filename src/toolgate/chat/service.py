@@ -14,14 +14,14 @@ import anyio
 from toolgate.base.ids import new_id, utc_now
 from toolgate.chat.base import Choices, Engine, Outcome, TurnRequest, TurnState, TurnStatus
 from toolgate.chat.runs import Run, Runs
-from toolgate.chat.thread_lease import Claim, Keeping, Queue
-from toolgate.chat.transcript import from_stored, shown, usable
-from toolgate.chat.turns.budget import Budget, SpentError
+from toolgate.chat.thread_lease import ThreadClaim, ThreadQueue, TurnWriter
+from toolgate.chat.transcript import from_stored, message_views, usable
+from toolgate.chat.turns.budget import Budget, BudgetExceededError
 from toolgate.chat.turns.compaction import compacted
 from toolgate.chat.turns.failure import NO_ANSWER, friendly
 from toolgate.chat.turns.messages import unanswered
 from toolgate.chat.turns.model_answer import BETWEEN
-from toolgate.chat.turns.turn import Services, Turn
+from toolgate.chat.turns.turn import Turn, TurnServices
 from toolgate.chat.turns.turn_settings import choices_from, read_choices
 from toolgate.errors import (
     ArgumentError,
@@ -29,11 +29,11 @@ from toolgate.errors import (
     ThreadBusyError,
     ToolgateError,
 )
-from toolgate.models.llm import ChatRequest, FinishReason, Message, Models, Usage
+from toolgate.models.llm import ChatRequest, FinishReason, Message, ModelRegistry, TokenUsage
 from toolgate.store import StoredMessage, StoredThread, ThreadRows
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["Chat"]
+__all__ = ["ChatService"]
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +57,14 @@ _AUDITED: Mapping[TurnStatus, str] = {
 """How a turn ended, as the audit says it."""
 
 
-class Chat:
+class ChatService:
     """All turns of a gateway. Get it from `App.chat`."""
 
-    def __init__(self, services: Services, store: ThreadRows, engine: Engine) -> None:
+    def __init__(self, services: TurnServices, store: ThreadRows, engine: Engine) -> None:
         self._services = services
         self._store = store
         self._engine = engine
-        self._locks: dict[tuple[str, str, str], Queue] = {}
+        self._locks: dict[tuple[str, str, str], ThreadQueue] = {}
         self._mixed: OrderedDict[tuple[str, str, tuple[str, ...]], tuple[Message, ...]] = (
             OrderedDict()
         )
@@ -72,7 +72,7 @@ class Chat:
         """Turns that run or ended lately."""
 
     @property
-    def models(self) -> Models:
+    def models(self) -> ModelRegistry:
         """The chat models."""
         return self._services.models
 
@@ -148,7 +148,7 @@ class Chat:
         else:
             return run.outcome
         finally:
-            run.end(at=self.runs.now())
+            run.end(at=self.runs.current_time())
             run.task = None
 
     async def _alone(self, run: Run, request: TurnRequest) -> Outcome:
@@ -158,8 +158,8 @@ class Chat:
         )
         turn = self._turn(run, request, choices)
         messages = self._whole(request)
-        turn.history, now, turn.system = _split(messages)
-        state: TurnState = {"messages": [turn.note(message) for message in now]}
+        turn.history, question, turn.system = _split(messages)
+        state: TurnState = {"messages": [turn.note(message) for message in question]}
         outcome = await self._through(run, turn, state)
         if outcome.calls:
             self._remember(turn)
@@ -167,30 +167,32 @@ class Chat:
 
     def _remember(self, turn: Turn) -> None:
         """Keep for a while what of this turn its client cannot send again: our own calls."""
-        last = max(at for at, one in enumerate(turn.said) if one.calls)
-        first = next(at for at, one in enumerate(turn.said) if one.role == "assistant")
-        said = tuple(turn.said[first:])
+        last = max(at for at, message in enumerate(turn.transcript) if message.calls)
+        first = next(
+            at for at, message in enumerate(turn.transcript) if message.role == "assistant"
+        )
+        new_messages = tuple(turn.transcript[first:])
         ids = tuple(str(call["id"]) for call in turn.client_calls)
-        if len(said) == 1 and len(turn.said[last].calls) == len(ids):
+        if len(new_messages) == 1 and len(turn.transcript[last].calls) == len(ids):
             return
         caller = turn.caller
-        self._mixed[caller.project_id, caller.caller_id, ids] = said
+        self._mixed[caller.project_id, caller.caller_id, ids] = new_messages
         while len(self._mixed) > _MIXED:
             self._mixed.popitem(last=False)
 
     def _whole(self, request: TurnRequest) -> tuple[Message, ...]:
         """The conversation of a client, with the calls that were ours in it."""
         caller = request.caller
-        found: list[Message] = []
+        complete: list[Message] = []
         for message in request.messages:
             ids = tuple(call.call_id for call in message.calls)
-            said = self._mixed.get((caller.project_id, caller.caller_id, ids)) if ids else None
-            found += said or (message,)
-        return tuple(found)
+            stored = self._mixed.get((caller.project_id, caller.caller_id, ids)) if ids else None
+            complete += stored or (message,)
+        return tuple(complete)
 
     async def _in_thread(self, run: Run, request: TurnRequest) -> Outcome:
         """A turn in a conversation that is kept here."""
-        async with self._mine(run, request) as claim:
+        async with self._turn_claim(run, request) as claim:
             thread = claim.thread
             project = await self._project_row(request.caller)
             choices = choices_from(
@@ -199,15 +201,15 @@ class Chat:
             stored = await self._store.thread_messages(
                 thread.thread_id, after=int(thread.state.get("from", 0))
             )
-            keeping = Keeping(self._store, claim, run.run_id, choices)
+            keeping = TurnWriter(self._store, claim, run.run_id, choices)
             if request.resumes:
                 turn, state = self._resumed(run, request, choices, stored, thread)
-                keeping.said = len(state.get("messages", []))
+                keeping.messages_written = len(state.get("messages", []))
             else:
                 turn = self._turn(run, request, choices)
-                now = _new_in(request)
-                state: TurnState = {"messages": [turn.note(message) for message in now]}
-                turn.history = usable([from_stored(one) for one in stored])
+                new_messages = _new_in(request)
+                state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
+                turn.history = usable([from_stored(row) for row in stored])
             turn.thread_tools = [str(key) for key in json_array(thread.state.get("tools"))]
             turn.flush = keeping.flush
             keeping.turn = turn
@@ -228,17 +230,19 @@ class Chat:
         """The turn of a thread whose calls waited, as it stood."""
         pending = json_object(thread.state.get("pending"))
         turn_id = str(pending.get("turn_id", ""))
-        messages = [from_stored(one) for one in stored]
-        mine = [one for one in messages if one.notes.get("turn") == turn_id]
-        if not turn_id or not unanswered(mine):
+        messages = [from_stored(row) for row in stored]
+        turn_messages = [message for message in messages if message.notes.get("turn") == turn_id]
+        if not turn_id or not unanswered(turn_messages):
             raise ArgumentError(
                 f"Nothing waits in the thread {thread.name[:80]!r}.",
                 hint="Send a message to go on.",
             )
         turn = self._turn(run, request, choices)
         turn.turn_id = turn_id
-        turn.history = usable([one for one in messages if one.notes.get("turn") != turn_id])
-        return turn, {"messages": mine}
+        turn.history = usable(
+            [message for message in messages if message.notes.get("turn") != turn_id]
+        )
+        return turn, {"messages": turn_messages}
 
     def _turn(self, run: Run, request: TurnRequest, choices: Choices) -> Turn:
         conversation = request.thread or f"turn:{run.run_id}"
@@ -253,7 +257,7 @@ class Chat:
         )
 
     async def _through(
-        self, run: Run, turn: Turn, state: TurnState, keeping: "Keeping | None" = None
+        self, run: Run, turn: Turn, state: TurnState, keeping: "TurnWriter | None" = None
     ) -> Outcome:
         """Run a turn, and record how it ended."""
         began, status = perf_counter(), "cancelled"
@@ -269,12 +273,12 @@ class Chat:
             turn.gateway.note_turn(turn.caller, began=began, status=status, detail=_for_audit(turn))
 
     async def _ended(
-        self, run: Run, turn: Turn, state: TurnState, keeping: "Keeping | None"
+        self, run: Run, turn: Turn, state: TurnState, keeping: "TurnWriter | None"
     ) -> Outcome:
         """Run the steps, and make an outcome of however they end."""
         run.emit({"turn": {"id": turn.turn_id, "thread": turn.request.thread or ""}})
         settings = turn.settings
-        turn.said = list(state.get("messages", []))
+        turn.transcript = list(state.get("messages", []))
         status: TurnStatus = "completed"
         try:
             with anyio.move_on_after(settings.max_seconds) as limit:
@@ -287,9 +291,9 @@ class Chat:
                     f"I had to stop here: this answer took {settings.max_seconds:g} seconds, which "
                     "is all that a turn may take.",
                 )
-        except SpentError as spent:
+        except BudgetExceededError as spent:
             status = "out_of_budget"
-            _ended_by_budget(turn, spent.what, spent.sentence)
+            _ended_by_budget(turn, spent.limit, spent.sentence)
         except asyncio.CancelledError:
             if keeping is not None and not run.wants_rollback:
                 with anyio.CancelScope(shield=True):
@@ -302,9 +306,9 @@ class Chat:
                 )
             if keeping is not None:
                 text = friendly(error, issue_url=settings.issue_url)
-                said = _with_partial(turn, "failed")
+                new_messages = _with_partial(turn, "failed")
                 failed = Message(role="assistant", content=text)
-                await keeping.cut_off([*said, turn.note(failed, is_error=True)])
+                await keeping.cut_off([*new_messages, turn.note(failed, is_error=True)])
             raise
         if turn.waiting:
             status = "waiting"
@@ -315,7 +319,7 @@ class Chat:
             _say(turn, NO_ANSWER)
         outcome = _outcome(turn, state, status)
         if keeping is not None:
-            await keeping.end(turn.said, outcome)
+            await keeping.end(turn.transcript, outcome)
         if turn.budget.usage.total_tokens:
             run.emit({"token_usage": outcome.metadata["token_usage"]})
         for call in outcome.calls:
@@ -337,11 +341,11 @@ class Chat:
     # Threads, one turn at a time
 
     @asynccontextmanager
-    async def _mine(self, run: Run, request: TurnRequest) -> AsyncGenerator[Claim]:
+    async def _turn_claim(self, run: Run, request: TurnRequest) -> AsyncGenerator[ThreadClaim]:
         """Hold the thread: the turns of one thread run one after another."""
         caller, name = request.caller, request.thread or ""
         key = (caller.project_id, caller.caller_id, name)
-        queue = self._locks.setdefault(key, Queue())
+        queue = self._locks.setdefault(key, ThreadQueue())
         if queue.running is not None:
             await self._by_policy(queue, request)
         queue.waiting += 1
@@ -349,7 +353,7 @@ class Chat:
             async with queue.lock:
                 queue.running = run
                 try:
-                    claim = Claim(await self._claim(run, request))
+                    claim = ThreadClaim(await self._claim(run, request))
                     try:
                         async with self._kept_alive(claim.thread, run):
                             yield claim
@@ -363,7 +367,7 @@ class Chat:
             if not queue.waiting and self._locks.get(key) is queue:
                 del self._locks[key]
 
-    async def _release(self, run: Run, claim: Claim) -> None:
+    async def _release(self, run: Run, claim: ThreadClaim) -> None:
         """Give a thread back, and take back what was said if that is wanted."""
         thread_id = claim.thread.thread_id
         if run.wants_rollback:
@@ -371,7 +375,7 @@ class Chat:
         if not claim.is_over:
             await self._store.append_messages(thread_id, (), ends=run.run_id, now=utc_now())
 
-    async def _by_policy(self, queue: "Queue", request: TurnRequest) -> None:
+    async def _by_policy(self, queue: "ThreadQueue", request: TurnRequest) -> None:
         """What the thread does about a second turn.
 
         Raises:
@@ -458,11 +462,11 @@ class Chat:
     async def settings_of(self, caller: Caller, thread: str | None) -> Json:
         """Settings of a thread, or of the project without one: what was `set`, and what holds."""
         if thread is None:
-            own = await self._project_row(caller)
+            project_row = await self._project_row(caller)
         else:
             row = await self._thread_row(caller, thread)
-            own = row.settings if row is not None else {}
-        return {"set": own, "in_force": asdict(await self.choices(caller, thread))}
+            project_row = row.settings if row is not None else {}
+        return {"set": project_row, "in_force": asdict(await self.choices(caller, thread))}
 
     async def change_settings(self, caller: Caller, thread: str | None, changes: Json) -> Json:
         """Set some settings of a thread, or of the project; null takes one back.
@@ -477,16 +481,16 @@ class Chat:
         if unknown:
             read_choices(dict.fromkeys(unknown, ""))
         owner = _PROJECT if thread is None else caller.caller_id
-        found = await self._store.thread(caller.project_id, owner, thread or _PROJECT)
-        own = dict(found.settings) if found is not None else {}
-        own = {name: value for name, value in {**own, **changes}.items() if value is not None}
+        stored = await self._store.thread(caller.project_id, owner, thread or _PROJECT)
+        values = dict(stored.settings) if stored is not None else {}
+        values = {name: value for name, value in {**values, **changes}.items() if value is not None}
         row = StoredThread(
             thread_id=new_id(),
             project_id=caller.project_id,
             caller_id=owner,
             name=thread or _PROJECT,
         )
-        await self._store.save_thread_settings(row, own, now=utc_now())
+        await self._store.save_thread_settings(row, values, now=utc_now())
         return await self.settings_of(caller, thread)
 
     async def _thread_row(self, caller: Caller, name: str) -> StoredThread | None:
@@ -500,8 +504,8 @@ class Chat:
 
     async def threads(self, caller: Caller, *, limit: int = 100) -> list[StoredThread]:
         """The caller's threads, the last used first."""
-        found = await self._store.threads(caller.project_id, caller.caller_id, limit=limit)
-        return [one for one in found if one.name]
+        rows = await self._store.threads(caller.project_id, caller.caller_id, limit=limit)
+        return [row for row in rows if row.name]
 
     async def history(
         self, caller: Caller, thread: str, *, limit: int = 100, before: int | None = None
@@ -511,12 +515,18 @@ class Chat:
         if row is None:
             return None
         stored = await self._store.thread_messages(row.thread_id, before=before, limit=limit)
-        wanted = [str(one.notes["artifact"]) for one in stored if "artifact" in one.notes]
-        artifacts = await self._store.thread_artifacts(row.thread_id, list(dict.fromkeys(wanted)))
+        artifact_ids = [
+            str(message.notes["artifact"]) for message in stored if "artifact" in message.notes
+        ]
+        artifacts = await self._store.thread_artifacts(
+            row.thread_id, list(dict.fromkeys(artifact_ids))
+        )
         first = stored[0].number if stored else 0
         return {
             "thread_id": thread,
-            "messages": shown(stored, {one.artifact_id: one for one in artifacts}),
+            "messages": message_views(
+                stored, {artifact.artifact_id: artifact for artifact in artifacts}
+            ),
             "has_more": first > 1 and len(stored) == limit,
             "before": first,
             "pending": json_array(json_object(row.state.get("pending")).get("calls")),
@@ -528,7 +538,7 @@ class Chat:
         row = await self._thread_row(caller, thread)
         if row is None:
             return []
-        return [asdict(one) for one in await self._store.thread_spending(row.thread_id)]
+        return [asdict(row) for row in await self._store.thread_spending(row.thread_id)]
 
     async def clear(self, caller: Caller, thread: str) -> bool:
         """Forget what was said in a thread; False: there is no such thread."""
@@ -547,7 +557,7 @@ class Chat:
         """The calls of a thread that wait for a person."""
         row = await self._thread_row(caller, thread)
         pending = json_object(row.state.get("pending")) if row is not None else {}
-        return [json_object(one) for one in json_array(pending.get("calls"))]
+        return [json_object(call) for call in json_array(pending.get("calls"))]
 
 
 def _check(request: TurnRequest) -> None:
@@ -568,9 +578,11 @@ def _split(
     messages: Sequence[Message],
 ) -> tuple[tuple[Message, ...], list[Message], str]:
     """What came before the last question, the question with what follows it, and system texts."""
-    system = "\n\n".join(one.text for one in messages if one.role == "system" and one.text)
-    rest = [one for one in messages if one.role != "system"]
-    last = max((at for at, one in enumerate(rest) if one.role == "user"), default=0)
+    system = "\n\n".join(
+        message.text for message in messages if message.role == "system" and message.text
+    )
+    rest = [message for message in messages if message.role != "system"]
+    last = max((at for at, message in enumerate(rest) if message.role == "user"), default=0)
     return tuple(rest[:last]), rest[last:], system
 
 
@@ -583,7 +595,7 @@ def _new_in(request: TurnRequest) -> list[Message]:
         tail.insert(0, message)
     if tail:
         return tail
-    last = next((one for one in reversed(request.messages) if one.role == "user"), None)
+    last = next((message for message in reversed(request.messages) if message.role == "user"), None)
     return [] if last is None else [last]
 
 
@@ -605,7 +617,7 @@ def _for_audit(turn: Turn) -> Json:
 
 
 def _outcome(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
-    usage: Usage = turn.budget.usage
+    usage: TokenUsage = turn.budget.usage
     finish = turn.finish if turn.finish in {"stop", "length", "content_filter"} else "stop"
     if status == "client_calls":
         finish = "tool_calls"
@@ -621,12 +633,12 @@ def _outcome(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
             "is_estimate": usage.is_estimate,
             "parts": [
                 {
-                    "purpose": one.purpose,
-                    "model": one.model,
-                    "prompt_tokens": one.prompt_tokens,
-                    "completion_tokens": one.completion_tokens,
+                    "purpose": spent.purpose,
+                    "model": spent.model,
+                    "prompt_tokens": spent.prompt_tokens,
+                    "completion_tokens": spent.completion_tokens,
                 }
-                for one in turn.spending
+                for spent in turn.spending
             ],
         }
     if searched := state.get("vs_metadata"):
@@ -660,22 +672,22 @@ def _say(turn: Turn, text: str, *, is_kept: bool = True) -> None:
     turn.emit({"stream": text})
     if not is_kept:
         return
-    last = turn.said[-1] if turn.said else None
+    last = turn.transcript[-1] if turn.transcript else None
     if last is not None and last.role == "assistant" and not last.text and not last.calls:
-        turn.said[-1] = replace(last, content=text)
+        turn.transcript[-1] = replace(last, content=text)
     else:
-        turn.said.append(turn.note(Message(role="assistant", content=text), ours=True))
+        turn.transcript.append(turn.note(Message(role="assistant", content=text), ours=True))
 
 
-def _ended_by_budget(turn: Turn, what: str, sentence: str) -> None:
+def _ended_by_budget(turn: Turn, limit: str, sentence: str) -> None:
     """Answer what is open, and say why it ends here."""
-    log.info("turn out of budget", extra={"turn": turn.turn_id, "limit": what})
-    turn.emit({"budget": {"limit": what}})
-    turn.said = _with_partial(turn, "out_of_budget")
-    for call in unanswered(turn.said):
+    log.info("turn out of budget", extra={"turn": turn.turn_id, "limit": limit})
+    turn.emit({"budget": {"limit": limit}})
+    turn.transcript = _with_partial(turn, "out_of_budget")
+    for call in unanswered(turn.transcript):
         text = f"[not run: {sentence}]"
         result = Message(role="tool", content=text, call_id=call.call_id, name=call.name)
-        turn.said.append(turn.note(result, is_error=True))
+        turn.transcript.append(turn.note(result, is_error=True))
     _say(turn, sentence)
 
 
@@ -683,14 +695,14 @@ def _with_partial(turn: Turn, why: str) -> list[Message]:
     """What was said, with what had come of an answer that was cut off; calls in it never ran."""
     partial = turn.partial()
     if partial is None or not partial.text:
-        return list(turn.said)
-    return [*turn.said, turn.note(replace(partial, calls=()), partial=why)]
+        return list(turn.transcript)
+    return [*turn.transcript, turn.note(replace(partial, calls=()), partial=why)]
 
 
 def _waiting_text(turn: Turn) -> str:
     lines = [
-        f"- {one['tool']} (approval {one['approval_id']}, until {one['expires_at']})"
-        for one in turn.waiting
+        f"- {call['tool']} (approval {call['approval_id']}, until {call['expires_at']})"
+        for call in turn.waiting
     ]
     return (
         "I need a person's approval before I can go on:\n"

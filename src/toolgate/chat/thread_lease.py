@@ -16,10 +16,10 @@ from toolgate.models.llm import Message
 from toolgate.store import StoredThread, ThreadRows
 from toolgate.types import Json
 
-__all__ = ["Claim", "Keeping", "Queue"]
+__all__ = ["ThreadClaim", "ThreadQueue", "TurnWriter"]
 
 
-class Queue:
+class ThreadQueue:
     """The turns of one thread in this process."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Queue:
         self.waiting = 0
 
 
-class Claim:
+class ThreadClaim:
     """A thread that is held."""
 
     def __init__(self, thread: StoredThread) -> None:
@@ -37,21 +37,23 @@ class Claim:
         """Whether the store knows that the turn is over."""
 
 
-class Keeping:
+class TurnWriter:
     """Writes a turn into its thread while it runs."""
 
     turn: Turn
 
-    def __init__(self, store: ThreadRows, claim: Claim, run_id: str, choices: Choices) -> None:
+    def __init__(
+        self, store: ThreadRows, claim: ThreadClaim, run_id: str, choices: Choices
+    ) -> None:
         self._store = store
         self._claim = claim
         self._thread = claim.thread
         self._run_id = run_id
         self._choices = choices
-        self.said = 0
+        self.messages_written = 0
         """Messages of the turn that are written."""
-        self._spent = 0
-        self._made = 0
+        self._spending_written = 0
+        self._artifacts_written = 0
         self.compaction = Compaction.from_state(claim.thread.state)
 
     async def flush(self, messages: Sequence[Message]) -> None:
@@ -60,12 +62,14 @@ class Keeping:
 
     async def end(self, messages: Sequence[Message], outcome: Outcome) -> None:
         """Write the rest, with what the next turn has to know."""
-        last = max((at for at, one in enumerate(messages) if one.role == "assistant"), default=None)
-        said = list(messages)
+        last = max(
+            (at for at, message in enumerate(messages) if message.role == "assistant"), default=None
+        )
+        transcript = list(messages)
         if last is not None:
-            notes = {**said[last].notes, "response_metadata": outcome.metadata}
-            said[last] = replace(said[last], notes=notes)
-        await self._write(said, state=self._state(), ends=True)
+            notes = {**transcript[last].notes, "response_metadata": outcome.metadata}
+            transcript[last] = replace(transcript[last], notes=notes)
+        await self._write(transcript, state=self._state(), ends=True)
 
     async def cut_off(self, messages: Sequence[Message]) -> None:
         """Write what there is of a turn that did not come to its end."""
@@ -77,7 +81,7 @@ class Keeping:
             for call in unanswered(messages)
         ]
         tail = list(messages)
-        place = next(
+        position = next(
             (
                 at + 1
                 for at in range(len(tail) - 1, -1, -1)
@@ -85,7 +89,7 @@ class Keeping:
             ),
             len(tail),
         )
-        tail[place:place] = answered
+        tail[position:position] = answered
         await self._write(tail, state=self._state(), ends=True)
 
     def _state(self) -> Json:
@@ -98,15 +102,20 @@ class Keeping:
         self, messages: Sequence[Message], *, state: Json | None, ends: bool = False
     ) -> None:
         turn = self.turn
-        fresh = messages[self.said :]
+        fresh = messages[self.messages_written :]
         if not self._choices.history:
-            fresh = [replace(one, notes={**one.notes, "history_off": True}) for one in fresh]
-        artifacts, spending = turn.artifacts[self._made :], turn.spending[self._spent :]
+            fresh = [
+                replace(message, notes={**message.notes, "history_off": True}) for message in fresh
+            ]
+        artifacts, spending = (
+            turn.artifacts[self._artifacts_written :],
+            turn.spending[self._spending_written :],
+        )
         if not (fresh or artifacts or spending or ends or state is not None):
             return
         await self._store.append_messages(
             self._thread.thread_id,
-            [to_stored(one, turn.turn_id) for one in fresh],
+            [to_stored(message, turn.turn_id) for message in fresh],
             artifacts=artifacts,
             spending=spending,
             state=state,
@@ -114,6 +123,6 @@ class Keeping:
             now=utc_now(),
         )
         self._claim.is_over = self._claim.is_over or ends
-        self.said += len(fresh)
-        self._made += len(artifacts)
-        self._spent += len(spending)
+        self.messages_written += len(fresh)
+        self._artifacts_written += len(artifacts)
+        self._spending_written += len(spending)

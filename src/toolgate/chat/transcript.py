@@ -9,7 +9,7 @@ from toolgate.models.llm import Message, ToolCall, message_json
 from toolgate.store import StoredArtifact, StoredMessage
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["FORGOTTEN", "NOTHING", "from_stored", "shown", "to_stored", "usable"]
+__all__ = ["FORGOTTEN", "NOTHING", "from_stored", "message_views", "to_stored", "usable"]
 
 FORGOTTEN = "As requested, I've forgotten our conversation."
 """Said after a conversation was cleared."""
@@ -35,7 +35,7 @@ def to_stored(message: Message, turn_id: str) -> StoredMessage:
     for name, value in (
         ("call_id", message.call_id),
         ("name", message.name),
-        ("kept", message.kept),
+        ("kept", message.provider_state),
     ):
         if value:
             body[name] = value
@@ -44,7 +44,7 @@ def to_stored(message: Message, turn_id: str) -> StoredMessage:
         turn_id=turn_id,
         role=message.role,
         body=body,
-        notes={name: one for name, one in message.notes.items() if name not in _OUTSIDE},
+        notes={name: value for name, value in message.notes.items() if name not in _OUTSIDE},
         at=utc_now(),
     )
 
@@ -69,16 +69,18 @@ def from_stored(stored: StoredMessage) -> Message:
         calls=calls,
         call_id=str(body.get("call_id", "")),
         name=str(body.get("name", "")),
-        kept=json_object(body.get("kept")),
+        provider_state=json_object(body.get("kept")),
         notes={**stored.notes, "turn": stored.turn_id, "number": stored.number},
     )
 
 
-def shown(stored: Sequence[StoredMessage], artifacts: Mapping[str, StoredArtifact]) -> list[Json]:
+def message_views(
+    stored: Sequence[StoredMessage], artifacts: Mapping[str, StoredArtifact]
+) -> list[Json]:
     """Messages as the history gives them: in OpenAI's form, documents and metadata included."""
-    found: list[Json] = []
-    for one in stored:
-        message = from_stored(one)
+    views: list[Json] = []
+    for row in stored:
+        message = from_stored(row)
         body = message_json(message)
         notes = message.notes
         artifact = artifacts.get(str(notes.get("artifact")))
@@ -95,11 +97,11 @@ def shown(stored: Sequence[StoredMessage], artifacts: Mapping[str, StoredArtifac
             body["additional_kwargs"] = extra
         if isinstance(metadata := notes.get("response_metadata"), dict):
             body["response_metadata"] = metadata
-        found.append({**body, "turn_id": one.turn_id, "created_at": one.at, "number": one.number})
-    return found
+        views.append({**body, "turn_id": row.turn_id, "created_at": row.at, "number": row.number})
+    return views
 
 
 def usable(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Messages that later turns see: without those of turns that had no history."""
-    kept = [message for message in messages if message.notes.get("history_off") is not True]
-    return repair(kept)
+    visible = [message for message in messages if message.notes.get("history_off") is not True]
+    return repair(visible)

@@ -14,11 +14,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from toolgate.app.app import App
-from toolgate.console.counts_cache import Figures
+from toolgate.console.counts_cache import CountsCache
 from toolgate.console.render import STATIC, Renderer, static_file
 from toolgate.console.request import SAID, Visit
 from toolgate.console.route import Route
-from toolgate.console.sessions import COOKIE, SESSION_S, Sessions
+from toolgate.console.sessions import COOKIE, SESSION_S, ConsoleSessions
 from toolgate.errors import (
     AccessError,
     CatalogError,
@@ -90,13 +90,13 @@ class Console:
         self._app = app
         self._tell = tell
         self._renderer = Renderer()
-        self._sessions = Sessions(app.store, app.gateway.admission)
+        self._sessions = ConsoleSessions(app.store, app.gateway.admission)
         self._routes = {route.path: route for name in PAGES for route in _routes_of(name)}
         self._stopping = asyncio.Event()
-        self._figures = Figures(app.store)
+        self._figures = CountsCache(app.store)
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> ConsoleSessions:
         """Who is logged in."""
         return self._sessions
 
@@ -200,7 +200,7 @@ class Console:
         if route is None:
             return self._failed(visit, 404, "There is no such page.", "The menu has all pages.")
         if visit.request.method in {"GET", "HEAD"}:
-            return await self._shown(visit, route)
+            return await self._page(visit, route)
         return await self._acted(visit, route, waited)
 
     async def caller_of(self, request: Request, cookie: str) -> Caller:
@@ -211,17 +211,17 @@ class Console:
             ForbiddenError: Somebody who has nothing to do with the project that is asked for.
         """
         peer = request.client
-        shown = Shown(
+        credentials = Shown(
             header_project=request.query_params.get("project") or None,
             client=CONSOLE,
             conversation=f"console {cookie[:8]}",
             address=peer.host if peer else "",
         )
         if not self._app.gateway.admission.required:
-            return await self._app.gateway.admission.admit(shown)
-        return await self._sessions.caller(cookie, shown)
+            return await self._app.gateway.admission.admit(credentials)
+        return await self._sessions.caller(cookie, credentials)
 
-    async def _shown(self, visit: Visit, route: Route) -> Response:
+    async def _page(self, visit: Visit, route: Route) -> Response:
         if route.show is None:
             return self._failed(visit, 405, "This is no page.", "The menu has all pages.")
         try:
@@ -255,13 +255,13 @@ class Console:
             if route.show is None:
                 return self._refused(visit, error)
             visit.problem = error
-        return await self._shown(visit, route)
+        return await self._page(visit, route)
 
     def _login(self, visit: Visit, path: str, error: CredentialError) -> Response:
         """Ask who it is; what was typed is kept for afterwards."""
         if visit.request.method in {"GET", "HEAD"}:
-            wanted = path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
-            return RedirectResponse(visit.url("login", next=wanted), status_code=303)
+            target = path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
+            return RedirectResponse(visit.url("login", next=target), status_code=303)
         if error.wait_s:
             visit.problem = error
         sent = json.dumps([_with_query(visit, path), visit.sent_fields()])
@@ -424,8 +424,10 @@ def _routes_of(name: str) -> tuple[Route, ...]:
 def _static(name: str, *, is_fresh: bool) -> Response:
     if name not in STATIC:
         return PlainTextResponse("There is no such file.", status_code=404)
-    kept = "public, max-age=31536000, immutable" if is_fresh else "no-cache"
-    return Response(static_file(name), media_type=STATIC[name], headers={"cache-control": kept})
+    cache_control = "public, max-age=31536000, immutable" if is_fresh else "no-cache"
+    return Response(
+        static_file(name), media_type=STATIC[name], headers={"cache-control": cache_control}
+    )
 
 
 async def _form(request: Request) -> Mapping[str, list[str]]:

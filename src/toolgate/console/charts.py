@@ -23,25 +23,25 @@ def sparkline(values: Sequence[tuple[int, int]], *, label: str, unit: str = "cal
         label: What it shows, for who does not see it.
         unit: What is counted.
     """
-    most = max((whole for whole, _ in values), default=0)
+    highest = max((whole for whole, _ in values), default=0)
     width = len(values) * (_BAR + _GAP)
     bars: list[Markup] = []
-    for place, (whole, failed) in enumerate(values):
+    for index, (whole, failed) in enumerate(values):
         if not whole:
             continue
-        left = place * (_BAR + _GAP)
-        high = max(2, round(whole / most * _HEIGHT))
+        left = index * (_BAR + _GAP)
+        high = max(2, round(whole / highest * _HEIGHT))
         low = round(failed / whole * high) if failed else 0
         low = max(low, 2) if failed else 0
         bars.append(_bar("bar", left, _HEIGHT - high, high))
         if low:
             bars.append(_bar("bar failed", left, _HEIGHT - low, low))
     total, failed = sum(whole for whole, _ in values), sum(part for _, part in values)
-    said = f"{label}: {total:,} {unit}, {failed:,} failed; at most {most:,} in a minute."
+    summary = f"{label}: {total:,} {unit}, {failed:,} failed; at most {highest:,} in a minute."
     return Markup(
         '<svg class="sparkline" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
         ' preserveAspectRatio="none">{bars}</svg>'
-    ).format(said=said, width=width, height=_HEIGHT, bars=Markup("").join(bars))
+    ).format(said=summary, width=width, height=_HEIGHT, bars=Markup("").join(bars))
 
 
 def trendline(values: Sequence[float], *, label: str) -> Markup:
@@ -64,12 +64,12 @@ def trendline(values: Sequence[float], *, label: str) -> Markup:
         )
         for at, value in enumerate(values)
     ]
-    said = f"{label}: {len(values):,} times, {values[0]:.3f} at first, {values[-1]:.3f} now."
+    summary = f"{label}: {len(values):,} times, {values[0]:.3f} at first, {values[-1]:.3f} now."
     return Markup(
         '<svg class="trend" role="img" aria-label="{said}" viewBox="0 0 {width} {height}">'
         '<polyline points="{points}"/><circle cx="{x}" cy="{y}" r="{r}"/></svg>'
     ).format(
-        said=said,
+        said=summary,
         width=_LINE_WIDTH + 2 * _ROUND,
         height=_LINE_HEIGHT + 2 * _ROUND,
         points=" ".join(f"{x},{y}" for x, y in places),

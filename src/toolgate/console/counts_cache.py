@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 from toolgate.errors import ToolgateError
 from toolgate.store import Store
 
-__all__ = ["Figures", "Found"]
+__all__ = ["CachedCount", "CountsCache"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _SHOWN_FOR_S = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found(Generic[T]):
+class CachedCount(Generic[T]):
     """Figures, and when they were counted."""
 
     value: T
@@ -41,17 +41,17 @@ class Found(Generic[T]):
         return monotonic() - self.at_s
 
 
-class Figures:
+class CountsCache:
     """What was counted last."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: dict[str, Found[object]] = {}
+        self._entries: dict[str, CachedCount[object]] = {}
         self._counting: dict[str, asyncio.Task[None]] = {}
 
-    async def look(
+    async def get(
         self, name: str, since: str, count: Callable[[], Awaitable[T]]
-    ) -> Found[T] | None:
+    ) -> CachedCount[T] | None:
         """The figures: fresh where there are few records, else some of a few minutes ago at most.
 
         Args:
@@ -66,16 +66,16 @@ class Figures:
             StoreError: The store does not answer.
         """
         if await self._store.audit_size(since, most=_FEW + 1) <= _FEW:
-            return Found(value=await count(), at_s=monotonic())
-        kept = cast("Found[T] | None", self._kept.get(name))
-        if name not in self._counting and (kept is None or kept.age_s > _GOOD_FOR_S):
+            return CachedCount(value=await count(), at_s=monotonic())
+        entry = cast("CachedCount[T] | None", self._entries.get(name))
+        if name not in self._counting and (entry is None or entry.age_s > _GOOD_FOR_S):
             # Not within the patience of the page, nor whatever else belongs to its request.
             self._counting[name] = asyncio.create_task(self._count(name, count), context=Context())
-        return None if kept is None or kept.age_s > _SHOWN_FOR_S else kept
+        return None if entry is None or entry.age_s > _SHOWN_FOR_S else entry
 
     async def _count(self, name: str, count: Callable[[], Awaitable[object]]) -> None:
         try:
-            self._kept[name] = Found(value=await count(), at_s=monotonic())
+            self._entries[name] = CachedCount(value=await count(), at_s=monotonic())
         except ToolgateError as error:
             log.warning("figures were not counted", extra={"figures": name, "reason": str(error)})
         finally:

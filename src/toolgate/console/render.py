@@ -88,8 +88,8 @@ class Renderer:
             "when": safe_text.when,
         }
         self._templates.filters.update(filters)  # pyright: ignore[reportUnknownMemberType]
-        known = {"sparkline": sparkline, "trendline": trendline, "version": toolgate.__version__}
-        self._templates.globals.update(known)  # pyright: ignore[reportUnknownMemberType]
+        helpers = {"sparkline": sparkline, "trendline": trendline, "version": toolgate.__version__}
+        self._templates.globals.update(helpers)  # pyright: ignore[reportUnknownMemberType]
 
     def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
         """The HTML of a page."""
@@ -140,8 +140,10 @@ def _pretty(value: object) -> str:
 def _hushed(text: str) -> str:
     """What a form carries, as it may be shown: a server's configuration without secrets."""
     try:
-        given = json_object(json.loads(text))
+        attributes = json_object(json.loads(text))
     except (ValueError, RecursionError):
         return text
-    config = json_object(given.get("config"))
-    return json.dumps({**given, "config": redact(config)}, ensure_ascii=False) if config else text
+    config = json_object(attributes.get("config"))
+    return (
+        json.dumps({**attributes, "config": redact(config)}, ensure_ascii=False) if config else text
+    )

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from toolgate.app.app import App
-from toolgate.console.counts_cache import Figures
+from toolgate.console.counts_cache import CountsCache
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.types import DEFAULT_PROJECT, Caller
@@ -40,7 +40,7 @@ class Visit:
         caller: Caller,
         csrf: str,
         form: Mapping[str, list[str]],
-        figures: Figures,
+        figures: CountsCache,
         is_known: bool = True,
     ) -> None:
         self.app = app
@@ -128,13 +128,13 @@ class Visit:
 
     def url(self, path: str = "", /, **query: object) -> str:
         """The address of a page; values that are empty are left out."""
-        given = {name: str(value) for name, value in query.items() if value not in ("", None)}
+        parameters = {name: str(value) for name, value in query.items() if value not in ("", None)}
         address = f"{self.base}/{quote(path)}" if path else self.base
-        return f"{address}?{urlencode(given)}" if given else address
+        return f"{address}?{urlencode(parameters)}" if parameters else address
 
-    def url_within(self, wanted: str) -> str:
+    def url_within(self, target: str) -> str:
         """The address of a page, from what stands behind that of the console."""
-        path, _, query = wanted.partition("?")
+        path, _, query = target.partition("?")
         return self.url(path.strip("/")) + (f"?{query}" if query else "")
 
     def page(self, template: str, /, *, status: int = 0, **values: object) -> Response:
@@ -143,22 +143,22 @@ class Visit:
             status = 200 if self.problem is None else 400
         return HTMLResponse(self._renderer.page(self, template, values), status_code=status)
 
-    def go(self, path: str, /, *, said: str = "", **query: object) -> Response:
+    def go(self, path: str, /, *, message: str = "", **query: object) -> Response:
         """Send the browser to a page, which then says what was done."""
         response = RedirectResponse(self.url(path, **query), status_code=303)
-        if said:
-            self.say(response, said)
+        if message:
+            self.say(response, message)
         return response
 
-    def go_within(self, wanted: str) -> Response:
+    def go_within(self, path: str) -> Response:
         """Send the browser to a page that an address of ours names, never anywhere else."""
-        return RedirectResponse(self.url_within(wanted), status_code=303)
+        return RedirectResponse(self.url_within(path), status_code=303)
 
-    def say(self, response: Response, said: str) -> None:
+    def say(self, response: Response, message: str) -> None:
         """Have the next page say something, once."""
         response.set_cookie(
             SAID,
-            quote(said[:_SAID_CHARS]),
+            quote(message[:_SAID_CHARS]),
             max_age=60,
             path=self.base,
             httponly=True,

@@ -17,31 +17,31 @@ _ODD = re.compile(
 _SECONDS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
-def cut(text: object, most: int) -> str:
+def cut(text: object, max_chars: int) -> str:
     """The beginning of a text, with what is missing said."""
     whole = str(text)
-    if len(whole) <= most:
+    if len(whole) <= max_chars:
         return whole
-    return f"{whole[:most].rstrip()}… ({len(whole) - most:,} more characters)"
+    return f"{whole[:max_chars].rstrip()}… ({len(whole) - max_chars:,} more characters)"
 
 
-def plain(text: object, most: int = 300) -> str:
+def plain(text: object, max_chars: int = 300) -> str:
     """A text for places that hold no markup, such as titles: odd characters are named."""
-    return _ODD.sub(lambda odd: f"⟨{_name(odd[0])}⟩", cut(text, most))
+    return _ODD.sub(lambda odd: f"⟨{_name(odd[0])}⟩", cut(text, max_chars))
 
 
-def visible(text: object, most: int = 20_000) -> Markup:
+def visible(text: object, max_chars: int = 20_000) -> Markup:
     """A text of others as markup: escaped, odd characters named, set apart from the text around."""
-    shown = cut(text, most)
-    if _ODD.search(shown) is None:
-        return Markup(f"<bdi>{escape(shown)}</bdi>")  # noqa: S704 - escaped
+    text_shown = cut(text, max_chars)
+    if _ODD.search(text_shown) is None:
+        return Markup(f"<bdi>{escape(text_shown)}</bdi>")  # noqa: S704 - escaped
     parts: list[str] = []
     end = 0
-    for odd in _ODD.finditer(shown):
-        parts.append(str(escape(shown[end : odd.start()])))
+    for odd in _ODD.finditer(text_shown):
+        parts.append(str(escape(text_shown[end : odd.start()])))
         parts.append(f'<span class="odd">{escape(_name(odd[0]))}</span>')
         end = odd.end()
-    parts.append(str(escape(shown[end:])))
+    parts.append(str(escape(text_shown[end:])))
     return Markup(f"<bdi>{''.join(parts)}</bdi>")  # noqa: S704 - every part was escaped
 
 

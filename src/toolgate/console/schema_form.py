@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Field", "arguments_of", "fields_of"]
+__all__ = ["FormField", "arguments_of", "fields_of"]
 
 Kind: TypeAlias = Literal["text", "long", "number", "switch", "choice", "lines", "json"]
 """How a value is typed."""
@@ -22,7 +22,7 @@ _LONG_WORDS = ("content", "body", "text", "query", "sql", "code", "prompt", "mes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class FormField:
     """One argument."""
 
     name: str
@@ -50,18 +50,18 @@ class Field:
     """What it is when it is left out, as the schema says."""
 
 
-def fields_of(schema: Json) -> list[Field]:
+def fields_of(schema: Json) -> list[FormField]:
     """The fields for the top level of a schema, required ones first."""
     properties = json_object(schema.get("properties"))
     needed = {str(name) for name in json_array(schema.get("required"))}
     ordered = sorted(properties.items(), key=lambda item: item[0] not in needed)
     return [
-        _field(number, name, json_object(about), needed=name in needed)
-        for number, (name, about) in enumerate(ordered[:_MOST_FIELDS])
+        _field(number, name, json_object(schema_of_field), needed=name in needed)
+        for number, (name, schema_of_field) in enumerate(ordered[:_MOST_FIELDS])
     ]
 
 
-def arguments_of(fields: Sequence[Field], typed: Callable[[str], str]) -> Json:
+def arguments_of(fields: Sequence[FormField], typed: Callable[[str], str]) -> Json:
     """The arguments that were typed; what was left empty is left out.
 
     Raises:
@@ -70,50 +70,50 @@ def arguments_of(fields: Sequence[Field], typed: Callable[[str], str]) -> Json:
     raw = typed("raw").strip()
     if raw:
         return _read_object(raw)
-    found: Json = {}
+    arguments: Json = {}
     for field in fields:
         text = typed(field.field)
         if text == "" or (field.kind != "text" and field.kind != "long" and not text.strip()):
             continue
-        found[field.name] = _value(field, text)
-    return found
+        arguments[field.name] = _value(field, text)
+    return arguments
 
 
-def _field(number: int, name: str, about: Json, *, needed: bool) -> Field:
-    kind, word = _kind(name, about)
-    default = about.get("default")
-    return Field(
+def _field(number: int, name: str, schema: Json, *, needed: bool) -> FormField:
+    kind, word = _kind(name, schema)
+    default = schema.get("default")
+    return FormField(
         name=name,
         field=f"a{number}",
         kind=kind,
         type=word,
         needed=needed,
-        description=str(about.get("description") or ""),
-        choices=tuple(json.dumps(one, ensure_ascii=False) for one in _choices(about)),
+        description=str(schema.get("description") or ""),
+        choices=tuple(json.dumps(choice, ensure_ascii=False) for choice in _choices(schema)),
         default="" if default is None else json.dumps(default, ensure_ascii=False)[:80],
     )
 
 
-def _choices(about: Json) -> list[Any]:
-    if "const" in about:
-        return [about["const"]]
-    return json_array(about.get("enum"))[:200]
+def _choices(schema: Json) -> list[Any]:
+    if "const" in schema:
+        return [schema["const"]]
+    return json_array(schema.get("enum"))[:200]
 
 
-def _kind(name: str, about: Json) -> tuple[Kind, str]:
-    if _choices(about):
+def _kind(name: str, schema: Json) -> tuple[Kind, str]:
+    if _choices(schema):
         return "choice", "one of these"
-    match _type_of(about):
+    match _type_of(schema):
         case "string":
             is_long = any(word in name.lower() for word in _LONG_WORDS)
-            return ("long" if is_long else "text"), str(about.get("format") or "text")
+            return ("long" if is_long else "text"), str(schema.get("format") or "text")
         case "integer":
             return "number", "whole number"
         case "number":
             return "number", "number"
         case "boolean":
             return "switch", "yes or no"
-        case "array" if _type_of(json_object(about.get("items"))) == "string":
+        case "array" if _type_of(json_object(schema.get("items"))) == "string":
             return "lines", "list of texts, one a line"
         case "array":
             return "json", "list, as JSON"
@@ -123,20 +123,20 @@ def _kind(name: str, about: Json) -> tuple[Kind, str]:
             return "json", "any JSON"
 
 
-def _type_of(about: Json) -> str:
+def _type_of(schema: Json) -> str:
     """The one type of a schema, null aside; empty where there are several or none."""
-    given = about.get("type")
-    if isinstance(given, str):
-        return given
-    types = [str(one) for one in json_array(given) if one != "null"]
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return declared
+    types = [str(name) for name in json_array(declared) if name != "null"]
     if len(types) == 1:
         return types[0]
-    either = [json_object(one) for one in json_array(about.get("anyOf"))]
-    kinds = {_type_of(one) for one in either if one.get("type") != "null"}
+    either = [json_object(option) for option in json_array(schema.get("anyOf"))]
+    kinds = {_type_of(option) for option in either if option.get("type") != "null"}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def _value(field: Field, text: str) -> object:
+def _value(field: FormField, text: str) -> object:
     match field.kind:
         case "text" | "long":
             return text
@@ -150,7 +150,7 @@ def _value(field: Field, text: str) -> object:
             return _read(field, text, (object,))
 
 
-def _read(field: Field, text: str, kinds: tuple[type, ...]) -> object:
+def _read(field: FormField, text: str, kinds: tuple[type, ...]) -> object:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

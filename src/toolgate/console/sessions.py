@@ -18,7 +18,7 @@ from toolgate.security.access import Admission, Shown
 from toolgate.store import Store, StoredSession
 from toolgate.types import CONSOLE, Caller
 
-__all__ = ["COOKIE", "SESSION_S", "Sessions"]
+__all__ = ["COOKIE", "SESSION_S", "ConsoleSessions"]
 
 COOKIE = "toolgate_session"
 """Name of the cookie."""
@@ -32,7 +32,7 @@ _NONCE_BYTES = 12
 _MOST_AGENT = 200
 
 
-class Sessions:
+class ConsoleSessions:
     """Opens, checks and ends sessions."""
 
     def __init__(self, store: Store, admission: Admission) -> None:
@@ -57,8 +57,8 @@ class Sessions:
         Raises:
             CredentialError: The token is worth nothing.
         """
-        shown = Shown(authorization=f"Bearer {token}", client=CONSOLE, address=address)
-        identity = await self._admission.identify(shown)
+        credentials = Shown(authorization=f"Bearer {token}", client=CONSOLE, address=address)
+        identity = await self._admission.identify(credentials)
         cookie, nonce = self.new_cookie(), token_bytes(_NONCE_BYTES)
         row = StoredSession(
             session_id=_id_of(cookie),
@@ -74,12 +74,12 @@ class Sessions:
         await self._store.save_session(row)
         return cookie
 
-    async def caller(self, cookie: str, shown: Shown) -> Caller:
+    async def caller(self, cookie: str, credentials: Shown) -> Caller:
         """Who has a session.
 
         Args:
             cookie: As the browser sent it.
-            shown: What else the request says.
+            credentials: What else the request says.
 
         Raises:
             CredentialError: There is no such session any more, or its token is worth nothing.
@@ -99,7 +99,7 @@ class Sessions:
         except InvalidTag as error:
             raise CredentialError("The session was altered.", hint="Log in again.") from error
         caller = await self._admission.admit(
-            replace(shown, authorization=f"Bearer {token}", conversation=session_id[:16])
+            replace(credentials, authorization=f"Bearer {token}", conversation=session_id[:16])
         )
         if row.seen_at < utc_now(plus_s=-_TOUCH_S):
             await self._store.touch_session(

@@ -72,10 +72,10 @@ class GraphEngine:
 
     async def run(self, turn: Turn, state: TurnState) -> TurnState:
         """Run a turn to its end."""
-        most = turn.settings.max_steps * _STEPS_A_NODE + 10
-        config = {"recursion_limit": most, "configurable": {"thread_id": turn.turn_id}}
-        found = await self.graph.ainvoke(state, config=config, context=turn)
-        return cast("TurnState", found)
+        step_limit = turn.settings.max_steps * _STEPS_A_NODE + 10
+        config = {"recursion_limit": step_limit, "configurable": {"thread_id": turn.turn_id}}
+        final_state = await self.graph.ainvoke(state, config=config, context=turn)
+        return cast("TurnState", final_state)
 
 
 def _step(node: Node) -> Callable[[TurnState, Runtime[Turn]], Awaitable[Command[str]]]:

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from toolgate.models.llm import NO_USAGE, Usage
+from toolgate.models.llm import NO_USAGE, TokenUsage
 from toolgate.settings import ChatSettings
 
-__all__ = ["Budget", "SpentError"]
+__all__ = ["Budget", "BudgetExceededError"]
 
 
-class SpentError(Exception):
+class BudgetExceededError(Exception):
     """A turn has used up one of its limits. Ends the turn, never leaves it."""
 
-    def __init__(self, what: str, sentence: str) -> None:
+    def __init__(self, limit: str, sentence: str) -> None:
         super().__init__(sentence)
-        self.what = what
+        self.limit = limit
         """Name of the setting in `[chat]`."""
         self.sentence = sentence
         """For the user."""
@@ -35,7 +35,7 @@ class Budget:
     sql_calls: int = 0
     """Those of them that ask databases."""
 
-    usage: Usage = field(default=NO_USAGE)
+    usage: TokenUsage = field(default=NO_USAGE)
     """Tokens and money."""
 
     def step(self) -> None:
@@ -44,33 +44,33 @@ class Budget:
         Raises:
             SpentError: There are none left, or no tokens or money.
         """
-        self.look()
+        self.check()
         if self.steps >= self.settings.max_steps:
-            raise SpentError(
+            raise BudgetExceededError(
                 "max_steps",
                 f"I had to stop here: this answer took all {self.settings.max_steps} steps that a "
                 "turn may take.",
             )
         self.steps += 1
 
-    def look(self) -> None:
+    def check(self) -> None:
         """See whether tokens and money are left.
 
         Raises:
             SpentError: They are not.
         """
         if self.usage.total_tokens >= self.settings.max_tokens:
-            raise SpentError(
+            raise BudgetExceededError(
                 "max_tokens",
                 f"I had to stop here: this answer took {self.usage.total_tokens:,} tokens, and a "
                 f"turn may take {self.settings.max_tokens:,}.",
             )
-        most = self.settings.max_cost
-        if most and self.usage.cost >= most:
-            raise SpentError(
+        max_cost = self.settings.max_cost
+        if max_cost and self.usage.cost >= max_cost:
+            raise BudgetExceededError(
                 "max_cost",
                 f"I had to stop here: this answer cost {self.usage.cost:.4g}, and a turn may cost "
-                f"{most:g}.",
+                f"{max_cost:g}.",
             )
 
     def call(self, *, is_sql: bool) -> str:
@@ -89,6 +89,6 @@ class Budget:
         self.sql_calls += is_sql
         return ""
 
-    def spend(self, usage: Usage) -> None:
+    def spend(self, usage: TokenUsage) -> None:
         """Note what a request cost."""
         self.usage += usage

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from toolgate.chat.turns.budget import SpentError
+from toolgate.chat.turns.budget import BudgetExceededError
 from toolgate.chat.turns.messages import POLICY, clean_messages, repair
 from toolgate.chat.turns.turn import Turn
 from toolgate.errors import ModelError
@@ -51,21 +51,23 @@ class Compaction:
 
     def state(self) -> Json:
         """As it is kept."""
-        found: Json = {}
+        state: Json = {}
         if self.stub_before:
-            found["stub_before"] = self.stub_before
+            state["stub_before"] = self.stub_before
         if self.summed_to:
-            found |= {"from": self.summed_to, "summary": self.summary}
-        return found
+            state |= {"from": self.summed_to, "summary": self.summary}
+        return state
 
     def applied(self, history: Sequence[Message]) -> tuple[Message, ...]:
         """The history as it is sent."""
-        left = [one for one in history if _number(one) > self.summed_to]
+        left = [message for message in history if _number(message) > self.summed_to]
         stubbed = tuple(
-            replace(one, notes={**one.notes, POLICY: "stub"})
-            if one.role == "tool" and _number(one) < self.stub_before and POLICY not in one.notes
-            else one
-            for one in left
+            replace(message, notes={**message.notes, POLICY: "stub"})
+            if message.role == "tool"
+            and _number(message) < self.stub_before
+            and POLICY not in message.notes
+            else message
+            for message in left
         )
         if not self.summary:
             return stubbed
@@ -79,7 +81,7 @@ async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
     limit = int(table.context_tokens * turn.settings.compact_share) - _MARGIN_TOKENS
     limit = max(limit, table.context_tokens // 4)
     # One message alone must not fill what the model takes: of a text this leaves a quarter of it.
-    history = tuple(_shortened(one, limit) for one in turn.history)
+    history = tuple(_shortened(message, limit) for message in turn.history)
     applied = compaction.applied(history)
     if not turn.choices.history or _size(turn, applied) <= limit:
         return applied
@@ -107,14 +109,14 @@ async def compacted(turn: Turn, compaction: Compaction) -> tuple[Message, ...]:
 async def _sum_up(
     turn: Turn, compaction: Compaction, history: Sequence[Message], boundary: int
 ) -> None:
-    old = [one for one in compaction.applied(history) if _number(one) < boundary]
+    old = [message for message in compaction.applied(history) if _number(message) < boundary]
     if not old:
         return
     lines: list[str] = []
-    for one in clean_messages(repair(old), policy_of=turn.policy_of):
-        text = " ".join(one.text.split())
+    for message in clean_messages(repair(old), policy_of=turn.policy_of):
+        text = " ".join(message.text.split())
         if text:
-            lines.append(f"{one.role}: {text[: _LINE * 4]}")
+            lines.append(f"{message.role}: {text[: _LINE * 4]}")
     prompt = await turn.services.prompts.render(
         turn.caller.project_id,
         "summary",
@@ -122,12 +124,14 @@ async def _sum_up(
     )
     try:
         summary = (await turn.ask(prompt, "summary", _SUMMARY_TOKENS)).strip()
-    except (ModelError, SpentError) as error:
+    except (ModelError, BudgetExceededError) as error:
         log.warning("thread not summed up", extra={"turn": turn.turn_id, "reason": str(error)})
         summary = ""
     if not summary:
-        asked = [" ".join(one.text.split())[:_LINE] for one in old if one.role == "user"]
-        summary = _WITHOUT + "\n".join(f"- {one}" for one in asked[-40:])
+        asked = [
+            " ".join(message.text.split())[:_LINE] for message in old if message.role == "user"
+        ]
+        summary = _WITHOUT + "\n".join(f"- {question}" for question in asked[-40:])
     compaction.summary = summary
     compaction.summed_to = boundary - 1
 
@@ -155,8 +159,8 @@ def _cut(text: str, most_chars: int) -> str:
 def _boundary(history: Sequence[Message], keep_turns: int) -> int:
     """Number of the first message that stays whole."""
     turns: dict[object, int] = {}
-    for one in history:
-        turns.setdefault(one.notes.get("turn"), _number(one))
+    for message in history:
+        turns.setdefault(message.notes.get("turn"), _number(message))
     firsts = sorted(turns.values())
     return firsts[-keep_turns] if len(firsts) > keep_turns else (firsts[0] if firsts else 0)
 
@@ -167,5 +171,5 @@ def _size(turn: Turn, messages: Sequence[Message]) -> int:
 
 
 def _number(message: Message) -> int:
-    found: object = message.notes.get("number", 0)
-    return found if isinstance(found, int) else 0
+    number: object = message.notes.get("number", 0)
+    return number if isinstance(number, int) else 0

@@ -26,10 +26,10 @@ def friendly(error: Exception, *, issue_url: str = "") -> str:
             context = " generating completion"
         case _:
             context = ""
-    said = said_by(error.failed if isinstance(error, ToolgateError) else str(error))
-    if not isinstance(error, ToolgateError) or not said:
-        said = "an internal error; the log of the gateway says more."
-    text = f"I'm sorry, I've run into a problem{context}: {said}"
+    reason = said_by(error.failed if isinstance(error, ToolgateError) else str(error))
+    if not isinstance(error, ToolgateError) or not reason:
+        reason = "an internal error; the log of the gateway says more."
+    text = f"I'm sorry, I've run into a problem{context}: {reason}"
     if issue_url:
         text = f"{text.rstrip('.')}. If it happens again, please report it: {issue_url}"
     return text

@@ -40,11 +40,11 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
     without a call is left out. Answers are matched within their own step, since services use ids
     again. What is right already stays as it is, so repairing twice changes nothing.
     """
-    found: list[Message] = []
+    repaired: list[Message] = []
     system = [message for message in messages if message.role == "system"]
     if system:
         text = "\n\n".join(message.text for message in system if message.text)
-        found.append(system[0] if len(system) == 1 else Message(role="system", content=text))
+        repaired.append(system[0] if len(system) == 1 else Message(role="system", content=text))
     rest = [message for message in messages if message.role != "system"]
     at = 0
     while at < len(rest):
@@ -53,19 +53,19 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
         if message.role == "tool":
             continue
         message = _with_own_ids(message)
-        found.append(message)
+        repaired.append(message)
         if not message.calls:
             continue
         results: dict[str, Message] = {}
         # Results of a step come before anybody else speaks of it; those behind a message of the
         # user that came in between belong here too, those behind further calls do not.
-        look = at
-        while look < len(rest) and not (rest[look].role == "assistant" and rest[look].calls):
-            if rest[look].role == "tool":
-                results.setdefault(rest[look].call_id, rest[look])
-            look += 1
-        found += [results.get(call.call_id) or _interrupted(call) for call in message.calls]
-    return tuple(found)
+        cursor = at
+        while cursor < len(rest) and not (rest[cursor].role == "assistant" and rest[cursor].calls):
+            if rest[cursor].role == "tool":
+                results.setdefault(rest[cursor].call_id, rest[cursor])
+            cursor += 1
+        repaired += [results.get(call.call_id) or _interrupted(call) for call in message.calls]
+    return tuple(repaired)
 
 
 def _with_own_ids(message: Message) -> Message:
@@ -86,7 +86,7 @@ def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """Calls of the last assistant message that has some, which nothing after it answers."""
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role == "assistant":
-            answered = {one.call_id for one in messages[at + 1 :] if one.role == "tool"}
+            answered = {message.call_id for message in messages[at + 1 :] if message.role == "tool"}
             return tuple(call for call in messages[at].calls if call.call_id not in answered)
     return ()
 
@@ -119,50 +119,50 @@ def clean_messages(
             says.
     """
     dropped: set[int] = set()
-    found: list[Message] = []
+    cleaned: list[Message] = []
     results = _results_of(messages)
     gone: dict[int, set[str]] = {}
-    for place, (call_place, call) in results.items():
-        policy = _policy(messages[place], this_turn, policy_of)
+    for position, (call_place, call) in results.items():
+        policy = _policy(messages[position], this_turn, policy_of)
         if policy == "drop_pair":
-            dropped.add(place)
+            dropped.add(position)
             gone.setdefault(call_place, set()).add(call.call_id)
-    for place, message in enumerate(messages):
-        if place in dropped:
+    for position, message in enumerate(messages):
+        if position in dropped:
             continue
-        if place in gone:
-            left = tuple(call for call in message.calls if call.call_id not in gone[place])
+        if position in gone:
+            left = tuple(call for call in message.calls if call.call_id not in gone[position])
             if not left and not message.text:
                 continue
-            found.append(replace(message, calls=left))
+            cleaned.append(replace(message, calls=left))
         elif message.role == "tool" and _policy(message, this_turn, policy_of) == "stub":
-            found.append(replace(message, content=stub_of(message)))
+            cleaned.append(replace(message, content=stub_of(message)))
         else:
-            found.append(message)
-    return tuple(found)
+            cleaned.append(message)
+    return tuple(cleaned)
 
 
 def _results_of(messages: Sequence[Message]) -> dict[int, tuple[int, ToolCall]]:
     """Place of each result, with the place of the message that has its call, and the call."""
-    found: dict[int, tuple[int, ToolCall]] = {}
+    results: dict[int, tuple[int, ToolCall]] = {}
     at, calls = -1, cast("Mapping[str, ToolCall]", {})
-    for place, message in enumerate(messages):
+    for position, message in enumerate(messages):
         if message.role == "assistant" and message.calls:
-            at, calls = place, {call.call_id: call for call in message.calls}
+            at, calls = position, {call.call_id: call for call in message.calls}
         elif message.role == "tool" and message.call_id in calls:
-            found[place] = (at, calls[message.call_id])
-    return found
+            results[position] = (at, calls[message.call_id])
+    return results
 
 
 def _policy(message: Message, this_turn: str, policy_of: Callable[[str], Policy] | None) -> Policy:
-    own = cast("Policy", message.notes.get(POLICY, "keep"))
-    if own == "drop_pair":
-        return own  # what was of no use is of none in its own turn either
+    policy = cast("Policy", message.notes.get(POLICY, "keep"))
+    if policy == "drop_pair":
+        return policy  # what was of no use is of none in its own turn either
     if this_turn and message.notes.get("turn") == this_turn:
         return "keep"
-    if own == "keep" and policy_of is not None:
+    if policy == "keep" and policy_of is not None:
         return policy_of(str(message.notes.get("tool") or message.name))
-    return own
+    return policy
 
 
 def stub_of(message: Message) -> str:
@@ -178,7 +178,7 @@ def stub_of(message: Message) -> str:
 
 def last_question(messages: Sequence[Message]) -> str:
     """Text of the last message of the user; empty without one."""
-    return next((one.text for one in reversed(messages) if one.role == "user"), "")
+    return next((message.text for message in reversed(messages) if message.role == "user"), "")
 
 
 def documents_in(message: Message) -> list[object]:

@@ -10,12 +10,12 @@ from toolgate.base.ids import new_id
 from toolgate.base.tracing import observe
 from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import (
-    Asking,
     CallArguments,
     CallStart,
     ChatRequest,
     Message,
     Reasoning,
+    RequestAttempt,
     Text,
     ToolCall,
 )
@@ -50,7 +50,7 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
         messages=messages, tools=definitions, parameters=_parameters(turn, definitions)
     )
     asking = turn.services.models.ask(name, request, notice=turn.retried)
-    passing = _Passing(turn, asking)
+    passing = _AnswerStream(turn, asking)
     turn.partial = lambda: asking.gathering.message if asking.gathering.has_begun else None
     try:
         with observe("model", model=name, purpose="answer"):
@@ -92,13 +92,13 @@ def _parameters(turn: Turn, definitions: Iterable[Json]) -> dict[str, object]:
     return parameters
 
 
-class _Passing:
+class _AnswerStream:
     """Passes pieces on to who listens; holds a text back that may be a call in disguise."""
 
-    def __init__(self, turn: Turn, asking: Asking) -> None:
+    def __init__(self, turn: Turn, asking: RequestAttempt) -> None:
         self._turn = turn
         self._asking = asking
-        self._held = ""
+        self._pending = ""
         self._is_decided = not turn.offers.by_name or "response_format" in turn.request.parameters
         self._has_text = False
         self._theirs: dict[int, int] = {}
@@ -110,16 +110,16 @@ class _Passing:
         if self._is_decided:
             self._tell(text)
             return
-        self._held += text
-        if not self._held.strip():
+        self._pending += text
+        if not self._pending.strip():
             return
-        named = _NAME.search(self._held)
-        if not _BEGINS_LIKE_CALL.match(self._held):
+        named = _NAME.search(self._pending)
+        if not _BEGINS_LIKE_CALL.match(self._pending):
             self._release()
         elif named is not None:
             if named[1] not in self._turn.offers.by_name:
                 self._release()
-        elif len(self._held) > _HELD_CHARS:
+        elif len(self._pending) > _HELD_CHARS:
             self._release()
 
     def call(self, delta: CallStart | CallArguments) -> None:
@@ -131,22 +131,22 @@ class _Passing:
 
     def end(self) -> None:
         """Decide about what is still held."""
-        if not self._held:
+        if not self._pending:
             return
-        named = _NAME.search(self._held)
+        named = _NAME.search(self._pending)
         if (
             named is not None
             and named[1] in self._turn.offers.by_name
-            and _is_call(self._held, named[1])
+            and _is_call(self._pending, named[1])
             and not self._asking.gathering.message.calls
         ):
             self.replaced = NOT_SUPPORTED.format(model=self._asking.model, tool=named[1])
-            self._held = self.replaced
+            self._pending = self.replaced
         self._release()
 
     def _release(self) -> None:
-        held, self._held, self._is_decided = self._held, "", True
-        self._tell(held)
+        text, self._pending, self._is_decided = self._pending, "", True
+        self._tell(text)
 
     def _tell(self, text: str) -> None:
         if not text:

@@ -119,8 +119,8 @@ def offer_of(entry: Entry, hidden: Collection[str]) -> Offer | None:
     injected = tuple(name for name in hidden if name in properties)
     required = [str(name) for name in json_array(schema.get("required")) if name not in injected]
     if injected:
-        shown = {name: one for name, one in properties.items() if name not in injected}
-        schema = {**schema, "properties": shown, "required": required}
+        visible = {name: schema for name, schema in properties.items() if name not in injected}
+        schema = {**schema, "properties": visible, "required": required}
     function: Json = {
         "name": entry.exposed,
         "description": str(definition.get("description") or definition.get("title") or ""),
@@ -171,12 +171,12 @@ async def find_tools(
         with_meta: Whether the meta-tools belong to it.
         raised: Keys of tools of the intent that was found; they count as found.
     """
-    wanted: list[str] = [*before]
+    keys: list[str] = [*before]
     fallback, fits = "", True
     standing = _of_families(gateway, caller)
-    wanted += [entry.key for entry in standing]
+    keys += [entry.key for entry in standing]
     try:
-        found = await gateway.discover(
+        discovery = await gateway.discover(
             caller,
             DiscoverRequest(
                 queries=(query or " ",),
@@ -191,24 +191,24 @@ async def find_tools(
         log.warning("turn without search", extra={"reason": error.code})
         chosen: list[str] = list(raised)
     else:
-        pinned = [one.tool_key for one in found.results if one.source == "core"]
-        chosen, fits = _fitting(found.results)
+        pinned = [hit.tool_key for hit in discovery.results if hit.source == "core"]
+        chosen, fits = _fitting(discovery.results)
         chosen = [*pinned, *raised, *chosen]
     room = max_tools
     for key in dict.fromkeys(chosen):
-        if key in wanted:
+        if key in keys:
             continue
-        if room <= 0 or len(wanted) >= thread_tools:
+        if room <= 0 or len(keys) >= thread_tools:
             break
         room -= 1
-        wanted.append(key)
+        keys.append(key)
     offers: dict[str, Offer] = {name: _meta_offer(name) for name in META} if with_meta else {}
-    kept: list[str] = []
-    for key in dict.fromkeys(wanted):
+    within_limit: list[str] = []
+    for key in dict.fromkeys(keys):
         entry = gateway.reach.known(caller, key)
         if entry is None:
             continue
-        kept.append(key)
+        within_limit.append(key)
         family = family_of(entry)
         if family and family not in families:
             continue
@@ -217,17 +217,17 @@ async def find_tools(
             offers[offer.name] = offer
     theirs = {offer.name: offer for offer in map(_client_offer, client_tools)}
     ours = {name: offer for name, offer in offers.items() if name not in theirs}
-    return Offers(by_name={**ours, **theirs}, fallback=fallback, fits=fits), kept
+    return Offers(by_name={**ours, **theirs}, fallback=fallback, fits=fits), within_limit
 
 
 def _of_families(gateway: Gateway, caller: Caller) -> list[Entry]:
     """The tools of the packs `documents` and `sql`, which are always there."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for server in _FAMILIES:
-        found += gateway.reach.tools_of(caller, server)
+        entries += gateway.reach.tools_of(caller, server)
     return [
         entry
-        for entry in found
+        for entry in entries
         if b'"toolgate/internal"' not in entry.raw
         or _meta(entry.definition).get(INTERNAL_MARK) is not True
     ]
@@ -237,15 +237,15 @@ def _fitting(results: Iterable[Found]) -> tuple[list[str], bool]:
     """Best first until they are likely to hold what is needed; nothing where nothing fits."""
     keys: list[str] = []
     summed = 0.0
-    for one in results:
-        if one.source == "core":
+    for hit in results:
+        if hit.source == "core":
             continue
-        if one.weak:
+        if hit.weak:
             return keys, bool(keys)
         if summed >= ENOUGH:
             break
-        keys.append(one.tool_key)
-        summed += one.relevance
+        keys.append(hit.tool_key)
+        summed += hit.relevance
     return keys, bool(keys)
 
 

@@ -21,8 +21,8 @@ async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
         documents = await _render(turn, "documents", {"documents": documents})
     if documents and turn.choices.inject == "system":
         system = f"{system}\n\n{documents}"
-    now = _this_turn(turn, state.get("messages", []), documents)
-    everything = [*turn.history, *now]
+    current = _this_turn(turn, state.get("messages", []), documents)
+    everything = [*turn.history, *current]
     cleaned = clean_messages(everything, this_turn=turn.turn_id, policy_of=turn.policy_of)
     return repair((Message(role="system", content=system), *cleaned))
 
@@ -30,7 +30,7 @@ async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
 async def system_prompt(turn: Turn) -> str:
     """The system message: by the tools there are, and behind it what the client says itself."""
     families = turn.offers.families()
-    others = any(
+    has_other_tools = any(
         offer.source == "server" and not offer.family for offer in turn.offers.by_name.values()
     )
     if not turn.offers.by_name:
@@ -38,9 +38,9 @@ async def system_prompt(turn: Turn) -> str:
         if turn.system:
             return turn.system
         name = "basic-default"
-    elif families == {DOCUMENTS} and not others:
+    elif families == {DOCUMENTS} and not has_other_tools:
         name = "vs_tools-default"
-    elif families == {SQL} and not others:
+    elif families == {SQL} and not has_other_tools:
         name = "nl2sql_tools-default"
     else:
         name = "tools-default"
@@ -50,11 +50,11 @@ async def system_prompt(turn: Turn) -> str:
 
 def _this_turn(turn: Turn, messages: Sequence[Message], documents: str) -> list[Message]:
     """What this turn said, with what lives only in it: rules, context, documents."""
-    found: list[Message] = []
+    messages_of_turn: list[Message] = []
     is_placed = turn.choices.inject == "system" or not documents
     for message in messages:
         if message.role == "user" and (turn.context or turn.rules):
-            found.append(_with_extras(turn, message))
+            messages_of_turn.append(_with_extras(turn, message))
         elif message.notes.get("internal_vs") is True:
             text = message.text
             if message.notes.get("relevant") and not is_placed:
@@ -62,10 +62,10 @@ def _this_turn(turn: Turn, messages: Sequence[Message], documents: str) -> list[
                 text, is_placed = f"{text}\n\n{documents}", True
             elif message.notes.get("relevant") and turn.choices.inject == "tail":
                 text = _SAID_ABOVE
-            found.append(replace(message, content=text))
+            messages_of_turn.append(replace(message, content=text))
         else:
-            found.append(message)
-    return found
+            messages_of_turn.append(message)
+    return messages_of_turn
 
 
 def _with_extras(turn: Turn, message: Message) -> Message:

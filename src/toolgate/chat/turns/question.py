@@ -35,7 +35,7 @@ def query_of(question: str, history: Sequence[Message]) -> str:
     before it then stands in front.
     """
     cut = _request_in(question)
-    before = next((one.text for one in reversed(history) if one.role == "user"), "")
+    before = next((message.text for message in reversed(history) if message.role == "user"), "")
     if not before.strip() or not cut:
         return cut
     if len(cut.split()) <= _SHORT_WORDS or _REFERS.search(cut):
@@ -69,20 +69,20 @@ def signals_of(question: str) -> tuple[str, list[str]]:
     speak for the same.
     """
     low = " ".join(question.lower().split())
-    found: dict[str, list[str]] = {}
+    words_by_signal: dict[str, list[str]] = {}
     named: set[str] = set()
     for path, kinds in _signals().items():
         for kind, words in kinds.items():
             hits = [word for word in words if re.search(rf"\b{re.escape(word)}\b", low)]
             if hits:
-                found.setdefault(path, []).extend(f"{path}: {word}" for word in hits)
+                words_by_signal.setdefault(path, []).extend(f"{path}: {word}" for word in hits)
                 if kind == "sources":
                     named.add(path)
-    signals = [signal for hits in found.values() for signal in hits]
+    signals = [signal for hits in words_by_signal.values() for signal in hits]
     if named == {"vecsearch", "nl2sql"}:
         return "both", signals
     if len(named) == 1:
         return next(iter(named)), signals
-    if len(found) == 1:
-        return next(iter(found)), signals
+    if len(words_by_signal) == 1:
+        return next(iter(words_by_signal)), signals
     return "", signals

@@ -95,49 +95,51 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
 async def _look_for_intent(turn: Turn, question: str) -> list[str]:
     """Rules for the question, and the call of its tool where that is certain."""
     async with turn.services.beginning:
-        made = await turn.gateway.enrich(turn.caller, question)
-    found = made.detection
-    if made.text != PASS_THROUGH and made.rules:
-        rules = "\n\n".join(each.text for each in made.rules)
+        enrichment = await turn.gateway.enrich(turn.caller, question)
+    detection = enrichment.detection
+    if enrichment.text != PASS_THROUGH and enrichment.rules:
+        rules = "\n\n".join(rule.text for rule in enrichment.rules)
         turn.rules = await turn.services.prompts.render(
             turn.caller.project_id, "rules", {"rules": rules}
         )
-        turn.emit({"intent": {"intent": found.intent, "rules": [r.intent for r in made.rules]}})
-    entry = turn.gateway.suggested(turn.caller, found)
+        turn.emit(
+            {"intent": {"intent": detection.intent, "rules": [r.intent for r in enrichment.rules]}}
+        )
+    entry = turn.gateway.suggested(turn.caller, detection)
     if entry is None:
         return []
     how = turn.choices.call_before_model
-    is_exact = found.stage == "keyword" and found.confidence >= _SURE
+    is_exact = detection.stage == "keyword" and detection.confidence >= _SURE
     if how == "any" or (how == "exact" and is_exact):
         schema = json_object(entry.definition.get("inputSchema"))
         needed = set(map(str, schema.get("required") or ())) - set(turn.settings.injected)
-        if how == "any" or needed <= set(found.arguments):
-            await _call_before(turn, entry.key, entry.exposed, dict(found.arguments))
+        if how == "any" or needed <= set(detection.arguments):
+            await _call_before(turn, entry.key, entry.exposed, dict(detection.arguments))
     return [entry.key]
 
 
 async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None:
     """Call the tool of an intent before the model is asked; a failure changes nothing."""
-    _told(turn, "started", key, arguments)
+    _tool_event(turn, "started", key, arguments)
     if turn.budget.call(is_sql=False):
         return
     try:
         result = await turn.gateway.execute(turn.caller, key, arguments)
     except ToolgateError as error:
-        _told(turn, "failed", key, arguments, result=str(error))
+        _tool_event(turn, "failed", key, arguments, result=str(error))
         log.info("call before the model failed", extra={"tool": key, "reason": error.code})
         return
     text = text_of(result)
     if result.get("isError") is True:
-        _told(turn, "failed", key, arguments, result=text)
+        _tool_event(turn, "failed", key, arguments, result=text)
         return
-    _told(turn, "completed", key, arguments, result=text)
+    _tool_event(turn, "completed", key, arguments, result=text)
     turn.used_tools.append(key)
     turn.context = text
     turn.notes["called_before_model"] = name
 
 
-def _told(turn: Turn, status: str, tool: str, arguments: Json, **more: Any) -> None:
+def _tool_event(turn: Turn, status: str, tool: str, arguments: Json, **more: Any) -> None:
     turn.emit({"mcp_tool": {"status": status, "tool": tool, "arguments": arguments, **more}})
 
 
@@ -153,9 +155,9 @@ async def _look_up_before(turn: Turn, state: TurnState, question: str) -> Update
     ):
         return {}
     if turn.choices.retrieval == "classifier":
-        wanted = await _classified(turn, question)
-        turn.emit({"route": {"classified": wanted}})
-        if wanted not in {"vecsearch", "both"}:
+        sources = await _classified(turn, question)
+        turn.emit({"route": {"classified": sources}})
+        if sources not in {"vecsearch", "both"}:
             return {}
     name = next(name for name, offer in turn.offers.by_name.items() if offer.retrieves)
     call = ToolCall(
@@ -179,11 +181,13 @@ async def _classified(turn: Turn, question: str) -> str:
         {"question": question[:4000], "signals": ", ".join(signals) or "none"},
     )
     try:
-        said = (await turn.ask(prompt, "classify", 8)).strip().lower()
+        reply = (await turn.ask(prompt, "classify", 8)).strip().lower()
     except ModelError as error:
         log.warning("question not classified", extra={"reason": error.code})
         return "both"
-    return next((one for one in ("vecsearch", "nl2sql", "both", "none") if one in said), "both")
+    return next(
+        (choice for choice in ("vecsearch", "nl2sql", "both", "none") if choice in reply), "both"
+    )
 
 
 async def retrieve(turn: Turn, state: TurnState) -> Update:
@@ -205,10 +209,10 @@ async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[To
         return {"messages": again}
     turn.notes["looked_up"] = True
     question = last_question(messages)
-    told: Json = {}
+    announced: Json = {}
 
-    async def found(metadata: Json) -> None:
-        told.update(metadata)
+    async def on_found(metadata: Json) -> None:
+        announced.update(metadata)
         turn.emit({"vs_metadata": metadata})
 
     async def ask(
@@ -223,61 +227,64 @@ async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[To
 
     request = RetrieveRequest(
         question=question[:8000] or " ",
-        history=_said(turn, messages) if turn.choices.history else (),
+        history=_prior_messages(turn, messages) if turn.choices.history else (),
         top_k=turn.choices.top_k,
         search_type=turn.choices.search_type,
         rephrase=turn.choices.rephrase and turn.choices.history,
         grade=turn.choices.grade,
     )
     try:
-        made = await turn.gateway.retrieve(turn.caller, request, ask=ask, on_found=found)
+        retrieval = await turn.gateway.retrieve(turn.caller, request, ask=ask, on_found=on_found)
     except ToolgateError as error:
         log.warning("no documents", extra={"turn": turn.turn_id, "reason": error.code})
-        made = Retrieval(status="error", question=question, query=question, error=error.failed)
-    return _documents_update(turn, calls, made, told)
+        retrieval = Retrieval(status="error", question=question, query=question, error=error.failed)
+    return _documents_update(turn, calls, retrieval, announced)
 
 
-def _documents_update(turn: Turn, calls: Sequence[ToolCall], made: Retrieval, told: Json) -> Update:
+def _documents_update(
+    turn: Turn, calls: Sequence[ToolCall], retrieval: Retrieval, announced: Json
+) -> Update:
     log.info(
         "documents looked up",
         extra={
             "turn": turn.turn_id,
-            "rephrased": made.was_rephrased,
-            "documents": len(made.documents),
-            "collections": list(made.searched),
-            "failed": list(made.failed),
-            "grade": made.relevant if made.grading_performed else "",
+            "rephrased": retrieval.was_rephrased,
+            "documents": len(retrieval.documents),
+            "collections": list(retrieval.searched),
+            "failed": list(retrieval.failed),
+            "grade": retrieval.relevant if retrieval.grading_performed else "",
         },
     )
-    metadata = made.metadata()
-    if not told:
+    metadata = retrieval.metadata()
+    if not announced:
         turn.emit({"vs_metadata": metadata})
-    turn.emit({"grade": {"relevant": made.relevant, "performed": made.grading_performed}})
+    turn.emit({"grade": {"relevant": retrieval.relevant, "performed": retrieval.grading_performed}})
     artifact_id = new_id()
     turn.artifacts.append(
-        StoredArtifact(artifact_id=artifact_id, turn_id=turn.turn_id, body=made.artifact())
+        StoredArtifact(artifact_id=artifact_id, turn_id=turn.turn_id, body=retrieval.artifact())
     )
-    documents = made.injected
+    documents = retrieval.injected
     log.info(
         "documents injected" if documents else "transparent completion",
         extra={"turn": turn.turn_id, "chars": len(documents)},
     )
-    turn.emit({"injected": {"documents": len(made.documents), "chars": len(documents)}})
+    turn.emit({"injected": {"documents": len(retrieval.documents), "chars": len(documents)}})
     results: list[Message] = []
-    for place, call in enumerate(calls):
-        if made.for_user:
+    for position, call in enumerate(calls):
+        if retrieval.for_user:
             # The user has to hear of it: the model gets it as the result, and it stays.
-            results.append(_internal(turn, call, made.for_user, artifact=artifact_id))
-        elif documents and place == 0:
-            stub = f"Relevant documents found for: {made.query!r} ({len(made.documents)} passages)"
+            results.append(_internal(turn, call, retrieval.for_user, artifact=artifact_id))
+        elif documents and position == 0:
+            count = len(retrieval.documents)
+            stub = f"Relevant documents found for: {retrieval.query!r} ({count} passages)"
             results.append(
                 _internal(turn, call, stub, artifact=artifact_id, policy="stub", relevant=True)
             )
         else:
             policy = "stub" if documents else "drop_pair"
             results.append(_internal(turn, call, _AGAIN, artifact=artifact_id, policy=policy))
-    if made.for_user:
-        turn.notes["must_say"] = made.for_user
+    if retrieval.for_user:
+        turn.notes["must_say"] = retrieval.for_user
     elif not documents:
         # Without the pair the request is what it was before the call, and would be answered with
         # the same call again.
@@ -285,7 +292,7 @@ def _documents_update(turn: Turn, calls: Sequence[ToolCall], made: Retrieval, to
     return {
         "messages": results,
         "documents": documents,
-        "context_input": made.context_input,
+        "context_input": retrieval.context_input,
         "vs_metadata": metadata,
     }
 
@@ -295,15 +302,15 @@ def _internal(turn: Turn, call: ToolCall, text: str, **notes: Any) -> Message:
     return turn.note(message, internal_vs=True, stub=text, tool=_RETRIEVER, **notes)
 
 
-def _said(turn: Turn, messages: Sequence[Message]) -> tuple[Said, ...]:
+def _prior_messages(turn: Turn, messages: Sequence[Message]) -> tuple[Said, ...]:
     """The conversation as rephrasing sees it: what people and models said."""
-    found: list[Said] = []
+    messages_before: list[Said] = []
     for message in (*turn.history, *messages):
         if message.role == "user":
-            found.append(Said(role="user", text=message.text))
+            messages_before.append(Said(role="user", text=message.text))
         elif message.role == "assistant":
-            found.append(Said(role="assistant", text=message.text))
-    return tuple(found)
+            messages_before.append(Said(role="assistant", text=message.text))
+    return tuple(messages_before)
 
 
 # Answers
@@ -313,8 +320,8 @@ async def complete(turn: Turn, state: TurnState) -> Update:
     """The next answer of the model."""
     turn.budget.step()
     messages = await prompt_of(turn, state)
-    said = await answer(turn, messages)
-    return {"messages": [said], "cleaned_messages": list(messages)}
+    reply = await answer(turn, messages)
+    return {"messages": [reply], "cleaned_messages": list(messages)}
 
 
 def route(turn: Turn, state: TurnState) -> Route:
@@ -324,7 +331,7 @@ def route(turn: Turn, state: TurnState) -> Route:
         return "complete"
     if turn.waiting or turn.client_calls:
         return "end"
-    last = next((one for one in reversed(messages) if one.role == "assistant"), None)
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if last is None or messages[-1].role == "user":
         return "complete"
     open_calls = unanswered(messages)
@@ -384,7 +391,7 @@ async def tools(turn: Turn, state: TurnState) -> Update:
                 await run(call)
     except BaseException:
         # What was done is done, and the thread has to know it.
-        turn.said += [results[call.call_id] for call in ours if call.call_id in results]
+        turn.transcript += [results[call.call_id] for call in ours if call.call_id in results]
         raise
     for call in theirs:
         turn.client_calls.append(
@@ -421,7 +428,7 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
     """The result of one call, whatever its tool does; None: a person has to say yes first."""
     offer = turn.offer(call.name)
     if offer is None:
-        _told(turn, "failed", call.name, {}, result="unknown tool")
+        _tool_event(turn, "failed", call.name, {}, result="unknown tool")
         return _result(turn, call, f"Unknown tool: {call.name}", is_error=True)
     arguments = call.read()
     if arguments is None:
@@ -438,11 +445,11 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
     key = offer.key
     try:
         if offer.source == "meta" and call.name == "tool_discovery":
-            found = await turn.gateway.discover(turn.caller, read_discover(arguments))
-            return _result(turn, call, found.text)
+            discovery = await turn.gateway.discover(turn.caller, read_discover(arguments))
+            return _result(turn, call, discovery.text)
         if offer.source == "meta":
-            wanted = read_execute(arguments)
-            key, arguments = wanted.key, wanted.arguments
+            request = read_execute(arguments)
+            key, arguments = request.key, request.arguments
         return await _executed(turn, call, offer, key, arguments)
     except ApprovalError as error:
         if error.state != "waiting":
@@ -467,30 +474,30 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
 
 async def _executed(turn: Turn, call: ToolCall, offer: Offer, key: str, arguments: Json) -> Message:
     sent = {**arguments, **_injected(turn, offer.injected)}
-    _told(turn, "started", key, arguments)
+    _tool_event(turn, "started", key, arguments)
     try:
         result = await turn.gateway.execute(turn.caller, key, sent)
     except ApprovalError:
         raise
     except ToolgateError as error:
-        _told(turn, "failed", key, arguments, result=str(error))
+        _tool_event(turn, "failed", key, arguments, result=str(error))
         raise
     text = text_of(result, most_chars=turn.settings.result_tokens * 4)
     is_error = result.get("isError") is True
-    _told(turn, "failed" if is_error else "completed", key, arguments, result=text)
+    _tool_event(turn, "failed" if is_error else "completed", key, arguments, result=text)
     turn.used_tools.append(key)
     return _result(turn, call, text, is_error=is_error, key=key)
 
 
 def _injected(turn: Turn, names: Sequence[str]) -> Json:
     """Values that a model never sets: whatever it sent is replaced."""
-    known: Mapping[str, str] = {
+    values: Mapping[str, str] = {
         "thread_id": turn.request.thread or turn.turn_id,
         "project_id": turn.caller.project_id,
         "caller_id": turn.caller.caller_id,
         "turn_id": turn.turn_id,
     }
-    return {name: known[name] for name in names if name in known}
+    return {name: values[name] for name in names if name in values}
 
 
 async def _approved_meanwhile(
@@ -531,7 +538,7 @@ def _noted(node: Node) -> Node:
 
     async def run(turn: Turn, state: TurnState) -> Update:
         update = await node(turn, state)
-        turn.said += update.get("messages", [])
+        turn.transcript += update.get("messages", [])
         return update
 
     return run

@@ -11,13 +11,21 @@ from toolgate.chat.base import Choices, Event, Policy, TurnRequest
 from toolgate.chat.turns.budget import Budget
 from toolgate.chat.turns.offered_tools import Offer, Offers, family_of, offer_of
 from toolgate.gateway.gateway import Gateway
-from toolgate.models.llm import Attempt, ChatRequest, Message, Models, Purpose, Reply, Usage
+from toolgate.models.llm import (
+    ChatRequest,
+    Message,
+    ModelAttempt,
+    ModelRegistry,
+    ModelReply,
+    Purpose,
+    TokenUsage,
+)
 from toolgate.prompts import Prompts
 from toolgate.settings import ChatSettings
 from toolgate.store import StoredArtifact, StoredSpending
 from toolgate.types import Caller, Json
 
-__all__ = ["Services", "Turn", "policy_by_pattern"]
+__all__ = ["Turn", "TurnServices", "policy_by_pattern"]
 
 _BEGIN_AT_ONCE = 4
 """Turns that find out at the same time what they are about: a hundred that begin together would
@@ -25,13 +33,13 @@ hold the loop, and with it every stream, for a hundred times as long as one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Services:
+class TurnServices:
     """What turns use, of all of them."""
 
     gateway: Gateway
     """The verbs: the only way to tools."""
 
-    models: Models
+    models: ModelRegistry
     """The chat models."""
 
     prompts: Prompts
@@ -50,7 +58,7 @@ class Services:
 class Turn:
     """One turn."""
 
-    services: Services
+    services: TurnServices
     """What it uses."""
 
     request: TurnRequest
@@ -125,7 +133,7 @@ class Turn:
     flush: Callable[[Sequence[Message]], Awaitable[None]] | None = None
     """Keeps messages, before something is done that cannot be undone; None: nothing is kept."""
 
-    said: list[Message] = field(default_factory=list[Message])
+    transcript: list[Message] = field(default_factory=list[Message])
     """All messages of this turn so far, also when its engine is cut off."""
 
     notes: Json = field(default_factory=dict[str, Any])
@@ -151,7 +159,7 @@ class Turn:
         """A message of this turn."""
         return replace(message, notes={**message.notes, "turn": self.turn_id, **notes})
 
-    def spent(self, purpose: Purpose, model: str, usage: Usage) -> None:
+    def spent(self, purpose: Purpose, model: str, usage: TokenUsage) -> None:
         """Note what a request cost."""
         self.budget.spend(usage)
         self.spending.append(
@@ -174,7 +182,7 @@ class Turn:
             ModelError: It gave none.
             SpentError: The turn may spend no more.
         """
-        self.budget.look()
+        self.budget.check()
         messages = [Message(role="user", content=prompt)]
         if system:
             messages.insert(0, Message(role="system", content=system))
@@ -184,11 +192,11 @@ class Turn:
             purpose=purpose,
         )
         helper = self.helper
-        reply: Reply = await self.services.models.complete(helper, request)
+        reply: ModelReply = await self.services.models.complete(helper, request)
         self.spent(purpose, helper, reply.usage)
         return reply.message.text
 
-    def retried(self, attempt: Attempt) -> None:
+    def retried(self, attempt: ModelAttempt) -> None:
         """Tell that a request to the model is repeated, or goes to another one."""
         self.emit(
             {
@@ -211,9 +219,9 @@ class Turn:
         A tool that was not offered in this turn counts too, if the caller may use it: models know
         names from earlier turns and from what they searched.
         """
-        found = self.offers.by_name.get(name)
-        if found is not None or not self.offers.by_name:
-            return found
+        offered = self.offers.by_name.get(name)
+        if offered is not None or not self.offers.by_name:
+            return offered
         entry = self.gateway.reach.known_by(self.caller, name)
         if entry is None or family_of(entry) not in {"", *self.choices.tools_enabled}:
             return None

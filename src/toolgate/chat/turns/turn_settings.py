@@ -33,9 +33,9 @@ def choices_from(
         ArgumentError: What was asked for does not fit.
     """
     of_file = {item.name: getattr(settings, item.name) for item in fields(Choices)}
-    kept = {**project, **thread}
-    known = {name: value for name, value in kept.items() if name in _TYPES}
-    merged = {**of_file, **read_choices(known), **read_choices(asked)}
+    stored = {**project, **thread}
+    valid = {name: value for name, value in stored.items() if name in _TYPES}
+    merged = {**of_file, **read_choices(valid), **read_choices(asked)}
     merged["tools_enabled"] = tuple(
         kind for kind in KINDS if kind in _kinds(merged["tools_enabled"])
     )
@@ -48,15 +48,15 @@ def read_choices(values: Mapping[str, object]) -> dict[str, Any]:
     Raises:
         ArgumentError: One does not exist, or does not fit.
     """
-    found: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     for name, value in values.items():
         if name not in _TYPES:
             raise ArgumentError(
                 f"There is no setting {name[:60]!r} of threads.",
                 allowed=f"Settings: {', '.join(_TYPES)}.",
             )
-        found[name] = _checked(name, value)
-    return found
+        choices[name] = _checked(name, value)
+    return choices
 
 
 def _checked(name: str, value: object) -> object:
@@ -79,19 +79,19 @@ def _checked(name: str, value: object) -> object:
             return value
         raise _unfit(name, value, "a text")
     several = json_array(list(cast("Any", value)) if isinstance(value, tuple) else value)
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in several):
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in several):
         raise _unfit(name, cast("object", value), f"a list of {', '.join(KINDS)}")
     return _kinds(several)
 
 
 def _kinds(values: object) -> tuple[str, ...]:
-    found: list[str] = []
-    for one in json_array(list(cast("tuple[str, ...]", values))):
-        kind = _KINDS.get(str(one).lower())
+    kinds: list[str] = []
+    for item in json_array(list(cast("tuple[str, ...]", values))):
+        kind = _KINDS.get(str(item).lower())
         if kind is None:
-            raise _unfit("tools_enabled", one, ", ".join(KINDS))
-        found.append(kind)
-    return tuple(found)
+            raise _unfit("tools_enabled", item, ", ".join(KINDS))
+        kinds.append(kind)
+    return tuple(kinds)
 
 
 def _unfit(name: str, value: object, allowed: str) -> ArgumentError:

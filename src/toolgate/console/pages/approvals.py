@@ -20,7 +20,7 @@ _LATELY = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
+class WaitingApproval:
     """A call that waits, as it is shown."""
 
     approval: StoredApproval
@@ -38,23 +38,30 @@ class Waiting:
 
 async def _show(visit: Visit) -> Response:
     every = await visit.gateway.manage.approvals(visit.caller, limit=_LATELY)
-    decided = [one for one in every if one.state != "waiting"]
-    waiting = [_waiting(one, decided) for one in every if one.state == "waiting"]
+    decided = [approval for approval in every if approval.state != "waiting"]
+    waiting = [_waiting(approval, decided) for approval in every if approval.state == "waiting"]
     return visit.page("approvals.html", waiting=waiting, decided=decided[:40])
 
 
-def _waiting(approval: StoredApproval, decided: Sequence[StoredApproval]) -> Waiting:
+def _waiting(approval: StoredApproval, decided: Sequence[StoredApproval]) -> WaitingApproval:
     before = next(
-        (one for one in decided if one.tool == approval.tool and one.state in {"approved", "used"}),
+        (
+            earlier
+            for earlier in decided
+            if earlier.tool == approval.tool and earlier.state in {"approved", "used"}
+        ),
         None,
     )
-    now = _lines(approval.arguments)
+    current_lines = _lines(approval.arguments)
     lines: list[str] = []
     if before is not None:
-        compared = difflib.ndiff(_lines(before.edited or before.arguments), now)
+        compared = difflib.ndiff(_lines(before.edited or before.arguments), current_lines)
         lines = [line for line in compared if line[:2] in {"- ", "+ "}]
-    return Waiting(
-        approval=approval, arguments="\n".join(now), before=before, lines=tuple(lines[:200])
+    return WaitingApproval(
+        approval=approval,
+        arguments="\n".join(current_lines),
+        before=before,
+        lines=tuple(lines[:200]),
     )
 
 
@@ -78,8 +85,8 @@ async def _act(visit: Visit) -> Response:
         comment=visit.typed("comment").strip(),
         arguments=_edited(visit.typed("arguments")) if word == "edit" else None,
     )
-    said = "was rejected" if word == "reject" else "may run once now"
-    return visit.go("approvals", said=f"The call of {decided.tool} {said}.")
+    outcome = "was rejected" if word == "reject" else "may run once now"
+    return visit.go("approvals", message=f"The call of {decided.tool} {outcome}.")
 
 
 def _edited(text: str) -> Json:

@@ -32,14 +32,14 @@ _SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who",
 
 async def _list(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
-    wanted = _wanted(visit)
-    records = await visit.app.store.audit(wanted)
+    criteria = _filter(visit)
+    records = await visit.app.store.audit(criteria)
     last = records[-1] if len(records) == _PER_PAGE else None
     return visit.page(
         "audit.html",
         records=records,
         names=await visit.token_names(),
-        about=_about,
+        about=_subject,
         older=f"{last.at} {last.record_id}" if last else "",
         actions=_ACTIONS,
         periods=[name for name, _ in _PERIODS],
@@ -53,14 +53,16 @@ async def _list(visit: Visit) -> Response:
     )
 
 
-def _about(record: AuditRecord) -> str:
+def _subject(record: AuditRecord) -> str:
     """What a record is about."""
-    told = record.target or record.query or record.server
-    found = (record.detail.get(name) for name in _SUBJECTS)
-    return told or next((str(one) for one in found if isinstance(one, str) and one), "")
+    subject = record.target or record.query or record.server
+    details = (record.detail.get(name) for name in _SUBJECTS)
+    return subject or next(
+        (str(detail) for detail in details if isinstance(detail, str) and detail), ""
+    )
 
 
-def _wanted(visit: Visit) -> AuditFilter:
+def _filter(visit: Visit) -> AuditFilter:
     seconds = dict(_PERIODS).get(visit.asked("period"), 86_400)
     since = utc_text(datetime.now(UTC) - timedelta(seconds=seconds)) if seconds else None
     at, _, record_id = visit.asked("older").partition(" ")
@@ -85,23 +87,23 @@ async def _chain(visit: Visit) -> Response:
             "There is no such record.", hint="Old records are removed after audit_days."
         )
     first = records[0]
-    outcomes = {one.parent_id: one for one in records if one.phase == "outcome"}
-    called = [one for one in records if one.phase == "intent"]
-    shown = [
+    outcomes = {record.parent_id: record for record in records if record.phase == "outcome"}
+    called = [record for record in records if record.phase == "intent"]
+    discoveries = [
         (str(pair[0]), float(pair[1]))
         for pair in map(json_array, json_array(first.detail.get("shown")))
         if len(pair) == 2
     ]
-    chosen = {one.target for one in called}
+    chosen = {call.target for call in called}
     return visit.page(
         "audit_chain.html",
         first=first,
-        shown=shown,
+        shown=discoveries,
         chosen=chosen,
-        calls=[(one, outcomes.get(one.record_id)) for one in called],
+        calls=[(call, outcomes.get(call.record_id)) for call in called],
         records=records,
         names=await visit.token_names(),
-        about=_about,
+        about=_subject,
     )
 
 
@@ -116,21 +118,21 @@ async def _verify(visit: Visit) -> Response:
 
 async def _export(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
-    wanted = replace(_wanted(visit), oldest_first=True, phase=None, limit=_EXPORTED, after=None)
+    criteria = replace(_filter(visit), oldest_first=True, phase=None, limit=_EXPORTED, after=None)
     return StreamingResponse(
-        _lines(visit, wanted),
+        _lines(visit, criteria),
         media_type="application/x-ndjson",
         headers={"content-disposition": 'attachment; filename="audit.jsonl"'},
     )
 
 
-async def _lines(visit: Visit, wanted: AuditFilter) -> AsyncGenerator[bytes]:
+async def _lines(visit: Visit, criteria: AuditFilter) -> AsyncGenerator[bytes]:
     while True:
-        page: list[AuditRecord] = await visit.app.store.audit(wanted)
+        page: list[AuditRecord] = await visit.app.store.audit(criteria)
         yield b"".join(orjson.dumps(asdict(record)) + b"\n" for record in page)
         if len(page) < _EXPORTED:
             return
-        wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))
+        criteria = replace(criteria, after=(page[-1].at, page[-1].record_id))
 
 
 ROUTES = (

@@ -7,7 +7,7 @@ from typing import Literal, cast, get_args, get_origin, get_type_hints
 from starlette.responses import Response
 
 from toolgate.base import json_text
-from toolgate.chat import KINDS, Chat, Choices
+from toolgate.chat import KINDS, ChatService, Choices
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, SettingError
@@ -55,7 +55,7 @@ class Setting:
     """What holds now."""
 
 
-def _chat(visit: Visit) -> Chat:
+def _chat(visit: Visit) -> ChatService:
     if visit.app.chat is None:
         raise SettingError(
             "No chat model is configured.",
@@ -85,12 +85,12 @@ async def _show(visit: Visit) -> Response:
     return visit.page(
         "thread.html",
         name=name,
-        messages=[as_shown(json_object(one)) for one in json_array(history["messages"])],
+        messages=[as_shown(json_object(message)) for message in json_array(history["messages"])],
         has_more=history["has_more"],
         spent=spent,
-        tokens=sum(one["prompt_tokens"] + one["completion_tokens"] for one in spent),
-        price=sum(one["cost"] for one in spent),
-        settings=[_setting(visit, chat, one, settings) for one in _TYPES],
+        tokens=sum(row["prompt_tokens"] + row["completion_tokens"] for row in spent),
+        price=sum(row["cost"] for row in spent),
+        settings=[_setting(visit, chat, name, settings) for name in _TYPES],
         is_set=bool(settings["set"]),
     )
 
@@ -102,17 +102,17 @@ async def _change(visit: Visit) -> Response:
             f"There is no thread {name[:60]!r} of yours.",
             hint="It may have been removed while this page was open.",
         )
-    changes: Json = {one: _value(one, visit.typed(one).strip()) for one in _TYPES}
+    changes: Json = {name: _value(name, visit.typed(name).strip()) for name in _TYPES}
     await chat.change_settings(visit.caller, name, changes)
-    return visit.go("thread", said="The settings hold from the next turn on.", name=name)
+    return visit.go("thread", message="The settings hold from the next turn on.", name=name)
 
 
 _TYPES = get_type_hints(Choices)
 
 
-def _setting(visit: Visit, chat: Chat, name: str, settings: Json) -> Setting:
-    own = json_object(settings["set"])
-    value = _text(name, own[name]) if name in own else ""
+def _setting(visit: Visit, chat: ChatService, name: str, settings: Json) -> Setting:
+    overrides = json_object(settings["set"])
+    value = _text(name, overrides[name]) if name in overrides else ""
     if visit.was_sent and visit.problem is not None:
         value = visit.typed(name)
     return Setting(
@@ -124,17 +124,17 @@ def _setting(visit: Visit, chat: Chat, name: str, settings: Json) -> Setting:
     )
 
 
-def _options(chat: Chat, name: str) -> list[tuple[str, str]]:
+def _options(chat: ChatService, name: str) -> list[tuple[str, str]]:
     kind = _TYPES[name]
     if name == "model":
-        return [(one, one) for one in chat.models.tables]
+        return [(model, model) for model in chat.models.tables]
     if name == "tools_enabled":
         whole = ", ".join(KINDS)
-        return [(one, one) for one in (whole, *KINDS, _NEITHER)]
+        return [(choice, choice) for choice in (whole, *KINDS, _NEITHER)]
     if kind is bool:
         return [("yes", "yes"), ("no", "no")]
     if get_origin(kind) is Literal:
-        return [(one, str(one).replace("_", " ")) for one in get_args(kind)]
+        return [(choice, str(choice).replace("_", " ")) for choice in get_args(kind)]
     return []
 
 
@@ -157,7 +157,7 @@ def _value(name: str, text: str) -> object:
     if _TYPES[name] is int:
         return int(text) if text.isdecimal() and len(text) < 10 else text
     if name == "tools_enabled":
-        return [] if text == _NEITHER else [one.strip() for one in text.split(",")]
+        return [] if text == _NEITHER else [part.strip() for part in text.split(",")]
     return text
 
 
@@ -174,13 +174,13 @@ def as_shown(message: Json) -> Json:
     text = content if isinstance(content, str) else ""
     role = str(message.get("role", ""))
     documents = _documents(text) if role == "tool" else None
-    said, marker, statement = text.rpartition(_EXECUTED) if role == "tool" else (text, "", "")
+    answer, marker, statement = text.rpartition(_EXECUTED) if role == "tool" else (text, "", "")
     metadata = json_object(message.get("response_metadata"))
     return {
         "number": message.get("number"),
         "role": role,
         "name": str(message.get("name") or ""),
-        "text": said if marker else text,
+        "text": answer if marker else text,
         "executed": statement if marker else "",
         "documents": documents,
         "parts": content if isinstance(content, list) else None,
@@ -197,26 +197,26 @@ def _documents(text: str) -> list[Json] | None:
     if not text.startswith("{"):
         return None
     try:
-        found: object = json_object(json_text.loads(text)).get("documents")
+        documents: object = json_object(json_text.loads(text)).get("documents")
     except ValueError:
         return None
-    if not isinstance(found, list):
+    if not isinstance(documents, list):
         return None
-    shown: list[Json] = []
-    for one in map(json_object, json_array(cast("object", found))):
-        about = json_object(one.get("metadata"))
-        if not isinstance(one.get("page_content"), str):
+    quotes: list[Json] = []
+    for document in map(json_object, json_array(cast("object", documents))):
+        metadata = json_object(document.get("metadata"))
+        if not isinstance(document.get("page_content"), str):
             return None
-        likeness = about.get("similarity_score")
-        shown.append(
+        likeness = metadata.get("similarity_score")
+        quotes.append(
             {
-                "text": one["page_content"],
-                "citation": str(about.get("citation") or about.get("source") or ""),
-                "collection": str(about.get("searched_table") or ""),
+                "text": document["page_content"],
+                "citation": str(metadata.get("citation") or metadata.get("source") or ""),
+                "collection": str(metadata.get("searched_table") or ""),
                 "likeness": likeness if isinstance(likeness, int | float) else None,
             }
         )
-    return shown
+    return quotes
 
 
 ROUTES = (

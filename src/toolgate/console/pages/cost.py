@@ -19,15 +19,15 @@ async def _show(visit: Visit) -> Response:
     since = utc_now(plus_s=-86_400.0 * int(days))
 
     async def count() -> tuple[Account, Usage]:
-        told = await account(visit.app, visit.caller, since)
-        return told, await usage(visit.app, visit.caller, since)
+        report = await account(visit.app, visit.caller, since)
+        return report, await usage(visit.app, visit.caller, since)
 
     names = await visit.token_names()
-    found = await visit.figures.look(f"cost {days}", since, count)
+    figures = await visit.figures.get(f"cost {days}", since, count)
     response = visit.page(
-        "costs.html", found=found, names=names, most=_SHOWN, days=days, periods=_PERIODS
+        "costs.html", found=figures, names=names, most=_SHOWN, days=days, periods=_PERIODS
     )
-    if found is None:
+    if figures is None:
         response.headers["refresh"] = "2"  # without scripts, too
     return response
 

@@ -20,13 +20,17 @@ __all__ = ["ROUTES", "may_log_in"]
 
 async def _list(visit: Visit) -> Response:
     logins = visit.app.logins
-    kept = await logins.list(visit.caller)
+    stored = await logins.list(visit.caller)
     servers = [spec for spec in logins.specs(visit.caller) if may_log_in(visit, spec)]
     addresses: list[tuple[ServerSpec, str]] = []
     if logins.base:
         addresses = [(spec, await _address(visit, spec.name)) for spec in servers]
     return visit.page(
-        "logins.html", kept=kept, addresses=addresses, mine=_mine(visit), has_page=bool(logins.base)
+        "logins.html",
+        kept=stored,
+        addresses=addresses,
+        mine=_servers_to_log_in(visit),
+        has_page=bool(logins.base),
     )
 
 
@@ -76,7 +80,7 @@ def may_log_in(visit: Visit, spec: ServerSpec) -> bool:
     return over_http and not by_itself and (spec.credentials.per == "user" or visit.manages)
 
 
-def _mine(visit: Visit) -> set[str]:
+def _servers_to_log_in(visit: Visit) -> set[str]:
     """The subjects that stand for the caller."""
     specs = visit.app.logins.specs(visit.caller)
     return {subject_of(spec, visit.caller) for spec in specs} - {""}
@@ -91,7 +95,7 @@ async def _forget(visit: Visit) -> Response:
         user=subject if kind == "caller" else name if kind == "user" else "",
         project=name if kind == "project" else "",
     )
-    return visit.go("logins", said=f"What was shown to {server} is forgotten.")
+    return visit.go("logins", message=f"What was shown to {server} is forgotten.")
 
 
 ROUTES = (

@@ -59,17 +59,17 @@ async def _show(visit: Visit) -> Response:
 def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
     """One for each thing that was measured, the last measured first."""
 
-    def what(row: Evaluation) -> tuple[str, str, str]:
+    def series_of(row: Evaluation) -> tuple[str, str, str]:
         return row.kind, row.subject, row.by
 
-    found: list[Trend] = []
-    for _, group in groupby(sorted(rows, key=what), key=what):
+    trends: list[Trend] = []
+    for _, group in groupby(sorted(rows, key=series_of), key=series_of):
         same = list(group)
         share = next(iter(same[-1].shares), "")
         values = [row.shares[share] for row in same if share in row.shares]
         if values:
-            found.append(Trend(last=same[-1], share=share, values=values[-_TREND:]))
-    return sorted(found, key=lambda trend: trend.last.at, reverse=True)
+            trends.append(Trend(last=same[-1], share=share, values=values[-_TREND:]))
+    return sorted(trends, key=lambda trend: trend.last.at, reverse=True)
 
 
 async def _marks(visit: Visit) -> Response:

@@ -27,20 +27,20 @@ async def _act(visit: Visit) -> Response:
     admin = visit.gateway.admin
     if visit.typed("do") == "remove":
         await admin.remove_guard(visit.caller, visit.typed("id"))
-        return visit.go("guards", said="The guard is gone.")
-    wanted: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
-    wanted["tools"] = visit.typed("tools").split()
-    wanted["projects"] = visit.typed("projects").replace(",", " ").split()
-    wanted["deny"] = {"*": [one for one in visit.typed("deny").splitlines() if one.strip()]}
+        return visit.go("guards", message="The guard is gone.")
+    rule: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
+    rule["tools"] = visit.typed("tools").split()
+    rule["projects"] = visit.typed("projects").replace(",", " ").split()
+    rule["deny"] = {"*": [line for line in visit.typed("deny").splitlines() if line.strip()]}
     for name in _SIZES:
         if text := visit.typed(name).strip():
             if not text.isdecimal():
                 raise ArgumentError(f"{name} is {text[:20]!r}.", allowed="It is a whole number.")
-            wanted[name] = int(text)
-    if not wanted["deny"]["*"]:
-        del wanted["deny"]
-    await admin.add_guard(visit.caller, {key: value for key, value in wanted.items() if value})
-    return visit.go("guards", said="The guard was added; it holds now.")
+            rule[name] = int(text)
+    if not rule["deny"]["*"]:
+        del rule["deny"]
+    await admin.add_guard(visit.caller, {key: value for key, value in rule.items() if value})
+    return visit.go("guards", message="The guard was added; it holds now.")
 
 
 def _does(table: GuardTable) -> list[str]:

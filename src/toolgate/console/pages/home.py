@@ -40,7 +40,7 @@ async def _show(visit: Visit) -> Response:
         calls=sum(whole for whole, _ in minutes or ()),
         errors=sum(failed for _, failed in minutes or ()),
         running=await _calls(visit),
-        wanted=await _wanted(visit, servers),
+        wanted=await _attention(visit, servers),
         saved=saved,
     )
     if visit.manages and (minutes is None or saved is None):
@@ -51,69 +51,71 @@ async def _show(visit: Visit) -> Response:
 async def _saved(visit: Visit) -> Account | None:
     """The account of today; None: it is being counted."""
     today = f"{utc_now()[:10]}T00:00:00.000Z"
-    found = await visit.figures.look(
+    figures = await visit.figures.get(
         "today", today, lambda: account(visit.app, visit.caller, today)
     )
-    return found.value if found is not None else None
+    return figures.value if figures is not None else None
 
 
 async def _last_hour(visit: Visit) -> list[tuple[int, int]] | None:
     """Calls and failed ones of each of the last minutes, oldest first; None: being counted."""
-    now = datetime.now(UTC)
-    since = (now - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
+    current_time = datetime.now(UTC)
+    since = (current_time - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
     text = utc_text(since)
-    counted = await visit.figures.look("hour", text, lambda: visit.app.store.audit_minutes(text))
+    counted = await visit.figures.get("hour", text, lambda: visit.app.store.audit_minutes(text))
     if counted is None:
         return None
     by_minute = {count.minute: count for count in counted.value}
     none = MinuteCount(minute="", calls=0, errors=0)
-    found: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
     for number in range(_MINUTES):
         minute = utc_text(since + timedelta(minutes=number))[:16]
-        one = by_minute.get(minute, none)
-        found.append((one.calls, one.errors))
-    return found
+        bucket = by_minute.get(minute, none)
+        counts.append((bucket.calls, bucket.errors))
+    return counts
 
 
-async def _wanted(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, str, str]]:
+async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, str, str]]:
     """What needs a person: a sentence, the words of its link, where that leads."""
     if not visit.manages:
         return []
-    found: list[tuple[str, str, str]] = []
+    notices: list[tuple[str, str, str]] = []
     waiting = await visit.gateway.manage.approvals(visit.caller, state="waiting")
     if waiting:
-        what = f"{len(waiting)} calls wait" if len(waiting) > 1 else "A call waits"
-        found.append((f"{what} for somebody's yes.", "Decide", visit.url("approvals")))
+        text = f"{len(waiting)} calls wait" if len(waiting) > 1 else "A call waits"
+        notices.append((f"{text} for somebody's yes.", "Decide", visit.url("approvals")))
     by_server = Counter(
         tool.server
         for tool in await visit.gateway.manage.held_tools(visit.caller)
         if tool.state == "held"
     )
     for server, count in by_server.items():
-        what = f"{count} tools of {server} have" if count > 1 else f"A tool of {server} has"
-        place = visit.url("server", name=server) + "#held"
-        found.append(
-            (f"{what} changed or look{'' if count > 1 else 's'} suspicious.", "Decide", place)
+        text = f"{count} tools of {server} have" if count > 1 else f"A tool of {server} has"
+        link = visit.url("server", name=server) + "#held"
+        notices.append(
+            (f"{text} changed or look{'' if count > 1 else 's'} suspicious.", "Decide", link)
         )
     ended = [login for login in await visit.app.logins.list(visit.caller) if login.state == "ended"]
     if ended:
         names = ", ".join(sorted({login.server for login in ended})[:3])
-        what = f"{len(ended)} logins have" if len(ended) > 1 else "A login has"
-        found.append((f"{what} ended, at {names}.", "Log in", visit.url("logins")))
+        text = f"{len(ended)} logins have" if len(ended) > 1 else "A login has"
+        notices.append((f"{text} ended, at {names}.", "Log in", visit.url("logins")))
     down = [server.name for server in servers if server.state == "down"]
     if down:
         names = ", ".join(down[:3]) + (f" and {len(down) - 3} more" if len(down) > 3 else "")
-        one = len(down) == 1
-        place = visit.url("server", name=down[0]) if one else visit.url("servers", state="down")
-        found.append((f"{names} {'is' if one else 'are'} down.", "See why", place))
-    now, soon = utc_now(), utc_now(plus_s=_SOON_S)
+        is_single = len(down) == 1
+        link = (
+            visit.url("server", name=down[0]) if is_single else visit.url("servers", state="down")
+        )
+        notices.append((f"{names} {'is' if is_single else 'are'} down.", "See why", link))
+    current_time, soon = utc_now(), utc_now(plus_s=_SOON_S)
     tokens = await visit.gateway.admin.tokens(visit.caller)
-    found += [
+    notices += [
         (f"The token {token.name} expires soon.", "Renew it", visit.url("token", name=token.name))
         for token in tokens
-        if token.revoked_at is None and token.expires_at and now < token.expires_at < soon
+        if token.revoked_at is None and token.expires_at and current_time < token.expires_at < soon
     ]
-    return found
+    return notices
 
 
 async def _running(visit: Visit) -> Response:

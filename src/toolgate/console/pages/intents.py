@@ -22,10 +22,12 @@ _UNSURE = 20
 
 async def _show(visit: Visit) -> Response:
     message = visit.asked("message").strip()
-    found, enriched = None, None
+    detection, enriched = None, None
     caller = replace(visit.caller, conversation="")
     if message:
-        [found] = await visit.gateway.detect(caller, DetectRequest(messages=(message[:20_000],)))
+        [detection] = await visit.gateway.detect(
+            caller, DetectRequest(messages=(message[:20_000],))
+        )
         enriched = await visit.gateway.enrich(caller, message[:20_000])
     packs = [state.shown() for state in visit.app.packs.current.states] if visit.manages else []
     unsure = []
@@ -34,16 +36,16 @@ async def _show(visit: Visit) -> Response:
             DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_UNSURE)
         )
     prompts: dict[str, list[str]] = {}
-    for one in unsure:
-        line = " ".join((one.message or "").split())
-        lines = prompts.setdefault(one.intent or one.rival, [])
+    for note in unsure:
+        line = " ".join((note.message or "").split())
+        lines = prompts.setdefault(note.intent or note.rival, [])
         if line and not line.startswith("#") and line not in lines:
             lines.append(line)
     return visit.page(
         "intents.html",
         prompts=[(intent, lines) for intent, lines in prompts.items() if lines],
         message=message,
-        found=found,
+        found=detection,
         enriched=enriched,
         packs=packs,
         checked=await _checked(visit) if visit.manages else None,
@@ -56,7 +58,7 @@ async def _checked(visit: Visit) -> Lint | None:
     """What is wrong with the pack that somebody wants to be checked."""
     name = visit.asked("check")
     states = visit.app.packs.current.states
-    pack = next((each.pack for each in states if each.name == name and each.pack), None)
+    pack = next((state.pack for state in states if state.name == name and state.pack), None)
     if pack is None:
         return None
     schemas: dict[str, Json] = {}
@@ -64,14 +66,14 @@ async def _checked(visit: Visit) -> Lint | None:
         schema = json_object(tool.definition.get("inputSchema"))
         schemas[tool.key] = schema
         schemas.setdefault(tool.key.partition(":")[2], schema)
-    known = {key.partition(":")[0] for key in schemas if ":" in key}
-    unlisted = [one for one in visit.gateway.server_names(visit.caller) if one not in known]
-    if pack.has_server and pack.name not in known:
+    listed = {key.partition(":")[0] for key in schemas if ":" in key}
+    unlisted = [name for name in visit.gateway.server_names(visit.caller) if name not in listed]
+    if pack.has_server and pack.name not in listed:
         unlisted.append(pack.name)
-    wanted = partial(
+    check = partial(
         lint, pack, model=None, schemas=schemas, variables=STANDARD.keys(), unlisted=unlisted
     )
-    return await anyio.to_thread.run_sync(wanted)
+    return await anyio.to_thread.run_sync(check)
 
 
 ROUTES = (Route(path="intents", show=_show),)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from toolgate.base.ids import utc_now
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
-from toolgate.console.sessions import COOKIE, Sessions
+from toolgate.console.sessions import COOKIE, ConsoleSessions
 from toolgate.errors import ArgumentError, CredentialError
 from toolgate.types import json_array
 
@@ -24,7 +24,7 @@ async def _log_in(visit: Visit) -> Response:
     console = visit.console
     token = visit.typed("token").strip()
     if console is None or visit.is_known:  # in another tab, it may be
-        return _kept(visit) or visit.go("")
+        return _unsent_form(visit) or visit.go("")
     peer = visit.request.client
     try:
         cookie = await console.sessions.open(
@@ -45,12 +45,12 @@ async def _log_in(visit: Visit) -> Response:
         visit.csrf = await console.sessions.csrf(cookie)
         visit.is_known = True
         visit.caller = await console.caller_of(visit.request, cookie)
-    response = _kept(visit) or visit.go_within(visit.typed("next"))
+    response = _unsent_form(visit) or visit.go_within(visit.typed("next"))
     console.set_cookie(response, cookie, visit.request)
     return response
 
 
-def _kept(visit: Visit) -> Response | None:
+def _unsent_form(visit: Visit) -> Response | None:
     """The form that was sent when the session had ended; None: there is none."""
     path, fields = _sent(visit.typed("sent"))
     if not fields:
@@ -73,18 +73,18 @@ async def _log_out(visit: Visit) -> Response:
     assert console is not None
     await console.sessions.end(visit.request.cookies.get(COOKIE, ""))
     response = visit.go("login")
-    console.set_cookie(response, Sessions.new_cookie(), visit.request)
+    console.set_cookie(response, ConsoleSessions.new_cookie(), visit.request)
     return response
 
 
 async def _sessions(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
     cookie = visit.request.cookies.get(COOKIE, "")
-    now = utc_now()
+    current_time = utc_now()
     sessions = [
-        (session, Sessions.is_of(cookie, session))
+        (session, ConsoleSessions.is_of(cookie, session))
         for session in await visit.app.store.sessions()
-        if session.expires_at > now
+        if session.expires_at > current_time
     ]
     required = visit.gateway.admission.required
     return visit.page("sessions.html", sessions=sessions, required=required)
@@ -94,16 +94,16 @@ async def _end_session(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
     if not await visit.app.store.delete_session(visit.typed("session")):
         raise ArgumentError("The session has ended already.")
-    return visit.go("sessions", said="The session has ended.")
+    return visit.go("sessions", message="The session has ended.")
 
 
 def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
     """The form that came when a session had ended: where to, and its fields."""
     try:
-        given = json_array(json.loads(text)) if text else []
+        typed_pairs = json_array(json.loads(text)) if text else []
     except ValueError:
-        given = []
-    path, fields = (given[0], given[1]) if len(given) == 2 else ("", None)
+        typed_pairs = []
+    path, fields = (typed_pairs[0], typed_pairs[1]) if len(typed_pairs) == 2 else ("", None)
     pairs = [json_array(pair) for pair in json_array(fields)]
     return str(path), [(str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2]
 

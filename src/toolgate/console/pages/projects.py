@@ -38,7 +38,7 @@ async def _list(visit: Visit) -> Response:
 async def _create(visit: Visit) -> Response:
     name = visit.typed("name").strip()
     await visit.gateway.admin.save_project(visit.caller, name, settings={}, new=True)
-    return visit.go("project", said=f"The project {name} was made.", name=name)
+    return visit.go("project", message=f"The project {name} was made.", name=name)
 
 
 async def _view(visit: Visit, name: str) -> ProjectView:
@@ -72,7 +72,7 @@ async def _act(visit: Visit) -> Response:
     name = visit.typed("name")
     if visit.typed("do") == "remove":
         await visit.gateway.admin.delete_project(visit.caller, name)
-        return visit.go("projects", said=f"The project {name} was removed.")
+        return visit.go("projects", message=f"The project {name} was removed.")
     project = await _view(visit, name)
     if visit.typed("state") != _state_of(project):
         raise ArgumentError(
@@ -81,13 +81,13 @@ async def _act(visit: Visit) -> Response:
             " once more to put yours in its place.",
         )
     await visit.gateway.admin.save_project(visit.caller, name, settings=_settings(visit, project))
-    return visit.go("project", said=f"The project {name} was saved.", name=name)
+    return visit.go("project", message=f"The project {name} was saved.", name=name)
 
 
 def _settings(visit: Visit, project: ProjectView) -> Json:
     """What was typed, with None for what goes back to what holds for all."""
     limits = {name: visit.typed(f"limit_{name}").strip() for name in LIMITS}
-    found: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "optimization": visit.typed("optimization") or None,
         "mode": visit.typed("mode") or None,
         "budget_tokens": _number("The budget", visit.typed("budget_tokens")),
@@ -97,15 +97,15 @@ def _settings(visit: Visit, project: ProjectView) -> Json:
         "limits": {name: _number(name, text) for name, text in limits.items() if text},
     }
     if project.source == "store":
-        found["servers"] = visit.all_typed("servers")
-    return found
+        changes["servers"] = visit.all_typed("servers")
+    return changes
 
 
-def _number(what: str, text: str) -> int | None:
+def _number(label: str, text: str) -> int | None:
     if not text.strip():
         return None
     if not text.strip().isdecimal() or len(text) > 15:
-        raise ArgumentError(f"{what} is {text[:40]!r}.", allowed="It is a whole number.")
+        raise ArgumentError(f"{label} is {text[:40]!r}.", allowed="It is a whole number.")
     return int(text)
 
 

@@ -27,7 +27,7 @@ _WEIGHED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Withheld:
+class WithheldTools:
     """A tool that would have been found."""
 
     key: str
@@ -38,27 +38,31 @@ class Withheld:
 
 
 async def _show(visit: Visit) -> Response:
-    wanted = visit.typed("q").strip()
+    query = visit.typed("q").strip()
     limit_text = visit.typed("limit", "5")
-    limit = int(limit_text) if limit_text in {str(one) for one in _LIMITS} else _LIMITS[0]
+    limit = (
+        int(limit_text)
+        if limit_text in {str(limit_choice) for limit_choice in _LIMITS}
+        else _LIMITS[0]
+    )
     name = visit.typed("as")
-    found: Discovery | None = None
-    withheld: list[Withheld] = []
+    discovery: Discovery | None = None
+    withheld: list[WithheldTools] = []
     weights = _weights(visit)
-    about: Caller | None = None
-    if wanted and visit.problem is None:
+    subject: Caller | None = None
+    if query and visit.problem is None:
         try:
-            about = await _about(visit, name)
+            subject = await _subject(visit, name)
         except ForbiddenError as error:  # that token has nothing to do with that project
             visit.problem = error
-    if about is not None:
-        request = DiscoverRequest(queries=(wanted[:1000],), max_results=limit, weights=weights)
-        found = await visit.gateway.discover(about, request)
+    if subject is not None:
+        request = DiscoverRequest(queries=(query[:1000],), max_results=limit, weights=weights)
+        discovery = await visit.gateway.discover(subject, request)
         if name:
-            withheld = await _withheld(visit, request, found, name)
+            withheld = await _withheld(visit, request, discovery, name)
     return visit.page(
         "search.html",
-        word=wanted,
+        word=query,
         limit=limit,
         limits=_LIMITS,
         name=name,
@@ -66,10 +70,10 @@ async def _show(visit: Visit) -> Response:
         if visit.manages
         else [],
         project=visit.asked("in"),
-        projects=[one.name for one in await visit.gateway.admin.projects(visit.caller)]
+        projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)]
         if visit.manages
         else [],
-        found=found,
+        found=discovery,
         withheld=withheld,
         reasons=_reasons,
         weights=weights,
@@ -80,7 +84,7 @@ async def _show(visit: Visit) -> Response:
 
 def _weights(visit: Visit) -> dict[str, float]:
     """The weights that were typed; one that is none becomes the problem that the page shows."""
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for name in WEIGHTS:
         text = visit.typed(name).strip().replace(",", ".")
         if not text:
@@ -95,11 +99,11 @@ def _weights(visit: Visit) -> dict[str, float]:
                 allowed="Weights are numbers from 0 to 1.",
             )
             continue
-        found[name] = value
-    return found
+        weights[name] = value
+    return weights
 
 
-async def _about(visit: Visit, name: str) -> Caller:
+async def _subject(visit: Visit, name: str) -> Caller:
     """Whose search it is, and in which project."""
     project = visit.asked("in")
     if project:
@@ -107,34 +111,36 @@ async def _about(visit: Visit, name: str) -> Caller:
     if not name:
         return replace(visit.caller, project_id=project) if project else visit.caller
     token = await visit.gateway.admin.token_named(visit.caller, name)
-    shown = Shown(
+    credentials = Shown(
         header_project=project or None,
         client=CONSOLE,
         conversation=f"console {visit.caller.caller_id}",
     )
-    return visit.gateway.admission.caller_of(identity_of(token), shown)
+    return visit.gateway.admission.caller_of(identity_of(token), credentials)
 
 
 async def _withheld(
-    visit: Visit, request: DiscoverRequest, found: Discovery, name: str
-) -> list[Withheld]:
+    visit: Visit, request: DiscoverRequest, discovery: Discovery, name: str
+) -> list[WithheldTools]:
     """What whoever looks would have found and the other one has not, with the reason."""
-    mine = await visit.gateway.discover(visit.caller, request)
-    theirs = {one.tool_key for one in found.results}
-    missing = [one.tool_key for one in mine.results if one.tool_key not in theirs and not one.weak]
+    visible = await visit.gateway.discover(visit.caller, request)
+    theirs = {hit.tool_key for hit in discovery.results}
+    missing = [
+        hit.tool_key for hit in visible.results if hit.tool_key not in theirs and not hit.weak
+    ]
     identity = identity_of(await visit.gateway.admin.token_named(visit.caller, name))
-    withheld: list[Withheld] = []
+    withheld: list[WithheldTools] = []
     for key in missing[:_WITHHELD]:
-        told = await visit.gateway.manage.explain(visit.caller, key, identity=identity)
-        shut = [stage for stage in told["stages"] if not stage["passed"]]
+        explanation = await visit.gateway.manage.explain(visit.caller, key, identity=identity)
+        shut = [stage for stage in explanation["stages"] if not stage["passed"]]
         if shut:
-            withheld.append(Withheld(key=key, reason=shut[0]["reason"]))
+            withheld.append(WithheldTools(key=key, reason=shut[0]["reason"]))
     return withheld
 
 
 def _reasons(fields: Json) -> list[tuple[str, str]]:
     """Why a tool was found, as pairs of words."""
-    told = [
+    reasons = [
         (f"Words in the {field}", ", ".join(map(str, json_array(words))))
         for field, words in json_object(fields.get("matched")).items()
     ]
@@ -146,8 +152,8 @@ def _reasons(fields: Json) -> list[tuple[str, str]]:
         "ranked": "Before the chat model chose",
         "score": "Score",
     }
-    told += [(words, _number(fields[name])) for name, words in names.items() if fields.get(name)]
-    return told
+    reasons += [(words, _number(fields[name])) for name, words in names.items() if fields.get(name)]
+    return reasons
 
 
 def _number(value: object) -> str:
@@ -165,7 +171,7 @@ async def _mark(visit: Visit) -> Response:
     word = "right" if right else "wrong"
     return visit.go(
         "search",
-        said=f"{visit.typed('key')} is marked {word} for this request.",
+        message=f"{visit.typed('key')} is marked {word} for this request.",
         q=visit.typed("q"),
         limit=visit.typed("limit"),
         **{weight: visit.typed(weight) for weight in WEIGHTS},
@@ -178,12 +184,12 @@ async def _mark(visit: Visit) -> Response:
 async def _why(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
     tool, name = visit.asked("tool").strip(), visit.asked("token")
-    told: Json | None = None
+    explanation: Json | None = None
     problem: ToolgateError | None = None
     tokens = await visit.gateway.admin.tokens(visit.caller)
     if tool:
         try:
-            told = await _explained(visit, tool, name)
+            explanation = await _explained(visit, tool, name)
         except ForbiddenError:
             raise
         except ToolgateError as error:
@@ -195,7 +201,7 @@ async def _why(visit: Visit) -> Response:
         name=name,
         query=visit.asked("query"),
         names=[token.name for token in tokens],
-        told=told,
+        told=explanation,
     )
 
 

@@ -42,7 +42,7 @@ class Candidate:
     config: Json
     """The keys of a `[server.NAME]` table."""
 
-    place: str = ""
+    location: str = ""
     """Where it was found."""
 
     notices: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Candidate:
     """Why it cannot be used; empty: nothing is known against it."""
 
     @property
-    def shown(self) -> str:
+    def summary(self) -> str:
         """What it starts or where it is, without secrets."""
         config = redact(self.config)
         if config.get("url"):
@@ -70,16 +70,16 @@ class Candidate:
 
 
 async def _list(visit: Visit) -> Response:
-    wanted, word = visit.asked("state"), visit.asked("q").strip().lower()
+    state, word = visit.asked("state"), visit.asked("q").strip().lower()
     servers = visit.gateway.servers(visit.caller)
-    shown = [
+    matching = [
         server
         for server in servers
-        if (not wanted or server.state == wanted) and word in server.name.lower()
+        if (not state or server.state == state) and word in server.name.lower()
     ]
     counts = {state: sum(server.state == state for server in servers) for state in _STATES}
     return visit.page(
-        "servers.html", servers=shown, total=len(servers), counts=counts, state=wanted, word=word
+        "servers.html", servers=matching, total=len(servers), counts=counts, state=state, word=word
     )
 
 
@@ -99,10 +99,10 @@ async def _show(visit: Visit) -> Response:
         tool for tool in visit.gateway.reach.tools(visit.caller) if tool.server == server.name
     ]
     switched: dict[str, bool] = {}
-    held = []
+    quarantined = []
     if visit.manages:
         switched = dict(visit.gateway.manage.spec(visit.caller, server.name).tool_permissions)
-        held = [
+        quarantined = [
             tool
             for tool in await visit.gateway.manage.held_tools(visit.caller)
             if tool.server == server.name
@@ -114,7 +114,7 @@ async def _show(visit: Visit) -> Response:
         tools=entries[:_MOST_TOOLS],
         more=max(0, len(entries) - _MOST_TOOLS),
         off=off,
-        held=held,
+        held=quarantined,
         is_stored=server.source == "store",
         may_log_in=any(
             spec.name == server.name and may_log_in(visit, spec)
@@ -129,23 +129,23 @@ async def _act(visit: Visit) -> Response:
     match visit.typed("do"):
         case "enable" | "disable" as word:
             await manage.enable_server(caller, name, word == "enable")
-            said = f"{name} is switched {'on' if word == 'enable' else 'off'}."
+            message = f"{name} is switched {'on' if word == 'enable' else 'off'}."
         case "restart":
             await manage.restart_server(caller, name)
-            said = f"{name} is connected anew."
+            message = f"{name} is connected anew."
         case "remove":
             await manage.remove_server(caller, name)
-            return visit.go("servers", said=f"{name} was removed.")
+            return visit.go("servers", message=f"{name} was removed.")
         case "approve" | "reject" as word:
             await manage.decide_held(caller, name, tool, accept=word == "approve")
-            said = f"{tool} is {'approved' if word == 'approve' else 'kept back'}."
+            message = f"{tool} is {'approved' if word == 'approve' else 'kept back'}."
         case "switch":
             allowed = visit.typed("allowed") == "true"
             await manage.switch_tool(caller, name, tool, allowed=allowed)
-            said = f"{tool} is switched {'on' if allowed else 'off'} for everybody."
+            message = f"{tool} is switched {'on' if allowed else 'off'} for everybody."
         case word:
             raise ArgumentError(f"Nothing is called {word[:40]!r} here.")
-    return visit.go("server", said=said, name=name)
+    return visit.go("server", message=message, name=name)
 
 
 # Adding
@@ -153,14 +153,14 @@ async def _act(visit: Visit) -> Response:
 
 async def _add_page(visit: Visit) -> Response:
     visit.gateway.reach.must_manage(visit.caller)
-    found = await anyio.to_thread.run_sync(_found) if visit.asked("found") else []
-    known = set(visit.gateway.server_names(visit.caller))
+    candidates = await anyio.to_thread.run_sync(_servers_of_clients) if visit.asked("found") else []
+    existing = set(visit.gateway.server_names(visit.caller))
     return visit.page(
         "server_add.html",
-        found=found,
+        found=candidates,
         looked=bool(visit.asked("found")),
-        known=known,
-        projects=[one.name for one in await visit.gateway.admin.projects(visit.caller)],
+        known=existing,
+        projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)],
         can_save=visit.app.settings.config_file is not None,
     )
 
@@ -172,7 +172,7 @@ async def _check(visit: Visit) -> Response:
     if not candidates:
         raise ArgumentError("No server was named.", hint="Fill in one of the forms.")
     if visit.typed("do") == "test":
-        candidates = [await _tried(visit, one) for one in candidates]
+        candidates = [await _tried(visit, candidate) for candidate in candidates]
     return visit.page(
         "server_check.html",
         candidates=candidates,
@@ -185,25 +185,25 @@ async def _check(visit: Visit) -> Response:
 async def _save(visit: Visit) -> Response:
     added: list[str] = []
     failed: list[Candidate] = []
-    wanted = [_read_candidate(text) for text in visit.all_typed("take")]
-    if not wanted:
+    chosen = [_read_candidate(text) for text in visit.all_typed("take")]
+    if not chosen:
         raise ArgumentError("No server was chosen.", hint="Mark the ones to add.")
-    for one in wanted:
+    for candidate in chosen:
         try:
             await visit.gateway.manage.add_server(
                 visit.caller,
-                one.name,
-                one.config,
+                candidate.name,
+                candidate.config,
                 save=visit.typed("save") == "true",
                 project=visit.typed("for"),
             )
-            added.append(one.name)
+            added.append(candidate.name)
         except ToolgateError as error:
             if isinstance(error, StoreError) and not added:
                 raise  # nothing is certain but that: it can be sent again as a whole
-            failed.append(replace(one, error=str(error)))
+            failed.append(replace(candidate, error=str(error)))
     if failed:
-        said = f"Added: {', '.join(added)}." if added else ""
+        message = f"Added: {', '.join(added)}." if added else ""
         return visit.page(
             "server_check.html",
             status=400,
@@ -211,11 +211,11 @@ async def _save(visit: Visit) -> Response:
             project=visit.typed("for"),
             save=visit.typed("save") == "true",
             tested=False,
-            done=said,
+            done=message,
         )
     if len(added) == 1:
-        return visit.go("server", said=f"{added[0]} was added.", name=added[0])
-    return visit.go("servers", said=f"{len(added)} servers were added.")
+        return visit.go("server", message=f"{added[0]} was added.", name=added[0])
+    return visit.go("servers", message=f"{len(added)} servers were added.")
 
 
 def _candidates(visit: Visit) -> list[Candidate]:
@@ -231,19 +231,19 @@ def _candidates(visit: Visit) -> list[Candidate]:
 
 
 def _from_form(visit: Visit) -> Candidate:
-    place, config = visit.typed("place").strip(), dict[str, Any]()
-    if not place:
+    location, config = visit.typed("place").strip(), dict[str, Any]()
+    if not location:
         raise ArgumentError(
             "It was not said what to start or where to connect.",
             allowed="A command such as `npx -y some-server`, or an address such as"
             " https://example.org/mcp.",
         )
     pairs = _pairs(visit.typed("pairs"))
-    if place.startswith(("http://", "https://")):
-        config = {"url": place} | ({"headers": pairs} if pairs else {})
+    if location.startswith(("http://", "https://")):
+        config = {"url": location} | ({"headers": pairs} if pairs else {})
     else:
         try:
-            words = shlex.split(place)
+            words = shlex.split(location)
         except ValueError as error:
             raise ArgumentError(f"The command cannot be read: {error}.") from error
         config = {"command": words[0], "args": words[1:]} | ({"env": pairs} if pairs else {})
@@ -255,18 +255,18 @@ def _from_form(visit: Visit) -> Candidate:
 
 def _pairs(text: str) -> dict[str, str]:
     """Lines of `NAME=value` or `Name: value`."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for line in text.splitlines():
         if not line.strip():
             continue
         equals, colon = line.find("="), line.find(":")
-        place = min(at for at in (equals, colon, len(line)) if at >= 0)
-        if place == len(line):
+        separator = min(at for at in (equals, colon, len(line)) if at >= 0)
+        if separator == len(line):
             raise ArgumentError(
                 f"The line {line[:40]!r} is no pair.", allowed="NAME=value, one a line."
             )
-        found[line[:place].strip()] = line[place + 1 :].strip()
-    return found
+        pairs[line[:separator].strip()] = line[separator + 1 :].strip()
+    return pairs
 
 
 def _from_text(text: str) -> list[Candidate]:
@@ -281,7 +281,7 @@ def _from_text(text: str) -> list[Candidate]:
     if not tables:  # the inside of mcpServers, or one server alone
         root = document.root
         tables = [{"server": root} if "command" in root or "url" in root else root]
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for table in tables:
         for name, entry in table.items():
             config = json_object(entry)
@@ -289,25 +289,27 @@ def _from_text(text: str) -> list[Candidate]:
                 raise ArgumentError(
                     f"{name[:40]!r} is no server.", allowed="An object with command or url."
                 )
-            made = translate(config, _PASTED)
-            found.append(
-                Candidate(name=server_name(name), config=made.config, notices=made.notices)
+            translated = translate(config, _PASTED)
+            candidates.append(
+                Candidate(
+                    name=server_name(name), config=translated.config, notices=translated.notices
+                )
             )
-    return found
+    return candidates
 
 
-def _found() -> list[Candidate]:
+def _servers_of_clients() -> list[Candidate]:
     """The servers of the clients on this machine."""
     candidates: list[Candidate] = []
     for file in find(Machine.this()):
         where = f"{file.client.title}: {file.path}"
         if file.error:
-            candidates.append(Candidate(name="", config={}, place=where, error=file.error))
+            candidates.append(Candidate(name="", config={}, location=where, error=file.error))
         candidates += [
             Candidate(
                 name=server_name(server.name),
                 config=server.config,
-                place=where,
+                location=where,
                 notices=server.notices,
             )
             for server in file.servers
@@ -318,19 +320,19 @@ def _found() -> list[Candidate]:
 
 def _read_candidate(text: str) -> Candidate:
     try:
-        given = json_object(orjson.loads(text))
+        fields = json_object(orjson.loads(text))
     except ValueError as error:
         raise ArgumentError("The server that was chosen cannot be read.") from error
-    return Candidate(name=str(given.get("name", "")), config=json_object(given.get("config")))
+    return Candidate(name=str(fields.get("name", "")), config=json_object(fields.get("config")))
 
 
-async def _tried(visit: Visit, one: Candidate) -> Candidate:
+async def _tried(visit: Visit, candidate: Candidate) -> Candidate:
     try:
-        spec = server_spec(one.name, one.config)
+        spec = server_spec(candidate.name, candidate.config)
     except ToolgateError as error:
-        return replace(one, error=str(error))
+        return replace(candidate, error=str(error))
     done = await try_server(visit.app.settings, spec)
-    return replace(one, trial=asdict(done))
+    return replace(candidate, trial=asdict(done))
 
 
 ROUTES = (

@@ -29,7 +29,7 @@ async def _list(visit: Visit) -> Response:
         required=visit.gateway.admission.required,
         roles=_ROLES,
         lifetimes=_LIFETIMES,
-        projects=[one.name for one in await visit.gateway.admin.projects(visit.caller)],
+        projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)],
     )
 
 
@@ -42,7 +42,7 @@ def _state(visit: Visit, token: StoredToken) -> str:
 async def _create(visit: Visit) -> Response:
     allow, deny = _patterns(visit.typed("allow")), _patterns(visit.typed("deny"))
     lifetime = visit.typed("expires")
-    made = await visit.gateway.admin.create_token(
+    created = await visit.gateway.admin.create_token(
         visit.caller,
         visit.typed("name").strip(),
         projects=visit.all_typed("projects"),
@@ -54,12 +54,12 @@ async def _create(visit: Visit) -> Response:
         allow=allow,
         deny=deny,
     )
-    return _made(visit, made)
+    return _created_page(visit, created)
 
 
-def _made(visit: Visit, made: NewToken) -> Response:
+def _created_page(visit: Visit, created: NewToken) -> Response:
     """The only page that ever shows a token; nobody keeps it."""
-    response = visit.page("token_made.html", made=made, resource=_resource(visit))
+    response = visit.page("token_made.html", made=created, resource=_resource(visit))
     response.headers["cache-control"] = "no-store"
     return response
 
@@ -80,12 +80,14 @@ def _words(text: str) -> list[str]:
 
 async def _show(visit: Visit) -> Response:
     token = await visit.gateway.admin.token_named(visit.caller, visit.typed("name"))
-    own = {f"token:{token.name}"}
-    own |= {f"role:{role}" for role in token.roles} | {f"group:{group}" for group in token.groups}
-    own |= {f"user:{token.user}"} if token.user else set()
-    own |= {f"project:{project}" for project in token.projects} | {"everyone"}
+    subjects = {f"token:{token.name}"}
+    subjects |= {f"role:{role}" for role in token.roles} | {
+        f"group:{group}" for group in token.groups
+    }
+    subjects |= {f"user:{token.user}"} if token.user else set()
+    subjects |= {f"project:{project}" for project in token.projects} | {"everyone"}
     rules = [
-        rule for rule in await visit.gateway.admin.permissions(visit.caller) if rule.who in own
+        rule for rule in await visit.gateway.admin.permissions(visit.caller) if rule.who in subjects
     ]
     return visit.page(
         "token.html",
@@ -101,16 +103,16 @@ async def _act(visit: Visit) -> Response:
     match visit.typed("do"):
         case "rotate":
             grace = visit.typed("grace")
-            made = await admin.rotate_token(
+            renewed = await admin.rotate_token(
                 visit.caller, name, grace_s=float(grace) if grace.isdecimal() else 0.0
             )
-            return _made(visit, made)
+            return _created_page(visit, renewed)
         case "revoke":
             await admin.revoke_token(visit.caller, name)
-            return visit.go("token", said=f"{name} is refused from now on.", name=name)
+            return visit.go("token", message=f"{name} is refused from now on.", name=name)
         case "remove":
             await admin.delete_token(visit.caller, name)
-            return visit.go("tokens", said=f"{name} was removed, with the rules for it alone.")
+            return visit.go("tokens", message=f"{name} was removed, with the rules for it alone.")
         case "allow" | "deny" as effect:
             await admin.add_permissions(
                 visit.caller,
@@ -119,7 +121,7 @@ async def _act(visit: Visit) -> Response:
                 to=[f"token:{name}"],
                 hint=visit.typed("hint"),
             )
-            return visit.go("token", said=f"The rule for {name} holds now.", name=name)
+            return visit.go("token", message=f"The rule for {name} holds now.", name=name)
         case word:
             raise ArgumentError(f"Nothing is called {word[:40]!r} here.")
 

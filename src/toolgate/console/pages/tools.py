@@ -30,7 +30,7 @@ _MOST_TOKENS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ToolRow:
     """A tool in a list."""
 
     key: str
@@ -67,23 +67,25 @@ class Right:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kept:
+class _StoredVersions:
     rights: Sequence[Right] = ()
     uses: Sequence[ToolUse] = ()
     versions: Sequence[Version] = ()
 
 
 async def _list(visit: Visit) -> Response:
-    wanted, server = visit.asked("q").strip(), visit.asked("server")
+    query, server = visit.asked("q").strip(), visit.asked("server")
     entries = visit.gateway.reach.tools(visit.caller)
     if server:
         entries = [tool for tool in entries if tool.server == server]
-    total, ranked = len(entries), list[Row]()
-    if wanted:
-        ranked = await _ranked(visit, wanted, server)
-        word = wanted.lower()
-        found = {row.key for row in ranked}
-        entries = [tool for tool in entries if word in tool.key.lower() and tool.key not in found]
+    total, ranked = len(entries), list[ToolRow]()
+    if query:
+        ranked = await _ranked(visit, query, server)
+        word = query.lower()
+        matching = {row.key for row in ranked}
+        entries = [
+            tool for tool in entries if word in tool.key.lower() and tool.key not in matching
+        ]
     pages = max(1, -(-len(entries) // _PER_PAGE))
     page = min(visit.page_number(), pages)
     rows = [_row(entry) for entry in entries[(page - 1) * _PER_PAGE : page * _PER_PAGE]]
@@ -95,33 +97,33 @@ async def _list(visit: Visit) -> Response:
         named=len(entries),
         page=page,
         pages=pages,
-        word=wanted,
+        word=query,
         server=server,
         servers=visit.gateway.server_names(visit.caller),
     )
 
 
-async def _ranked(visit: Visit, wanted: str, server: str) -> list[Row]:
+async def _ranked(visit: Visit, query: str, server: str) -> list[ToolRow]:
     """The tools that a model would be shown for a request."""
     request = DiscoverRequest(
-        queries=(wanted[:1000],),
+        queries=(query[:1000],),
         max_results=_RANKED,
         servers=(server,) if server else (),
         include_core=False,
     )
-    found = await visit.gateway.discover(visit.caller, request)
-    rows: list[Row] = []
-    for one in found.results:
-        entry = visit.gateway.reach.known(visit.caller, one.tool_key)
-        if entry is not None and not one.weak:
-            rows.append(_row(entry, relevance=one.relevance))
+    discovery = await visit.gateway.discover(visit.caller, request)
+    rows: list[ToolRow] = []
+    for hit in discovery.results:
+        entry = visit.gateway.reach.known(visit.caller, hit.tool_key)
+        if entry is not None and not hit.weak:
+            rows.append(_row(entry, relevance=hit.relevance))
     return rows
 
 
-def _row(entry: Entry, *, relevance: float | None = None) -> Row:
+def _row(entry: Entry, *, relevance: float | None = None) -> ToolRow:
     definition = entry.definition
     hints = json_object(definition.get("annotations"))
-    return Row(
+    return ToolRow(
         key=entry.key,
         description=" ".join(str(definition.get("description") or "")[:600].split()),
         read_only=entry.read_only,
@@ -144,11 +146,13 @@ async def _tool_page(
 ) -> Response:
     entry = visit.gateway.reach.tool(visit.caller, visit.typed("key"))
     try:
-        kept = await _kept(visit, entry.key)
+        stored = await _stored_versions(visit, entry.key)
     except StoreError:
         if result is None:
             raise
-        kept = _Kept()  # the tool has run, and what it gave is shown whatever the store does
+        stored = (
+            _StoredVersions()
+        )  # the tool has run, and what it gave is shown whatever the store does
     definition = entry.definition
     schema = json_object(definition.get("inputSchema"))
     call = signature(entry.name, schema)
@@ -164,10 +168,10 @@ async def _tool_page(
         signature_tokens=estimate_tokens(call),
         definition_tokens=estimate_tokens(entry.raw),
         server=visit.gateway.server(visit.caller, entry.server),
-        rights=kept.rights,
-        uses=kept.uses,
+        rights=stored.rights,
+        uses=stored.uses,
         required=visit.gateway.admission.required,
-        versions=kept.versions,
+        versions=stored.versions,
         indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
         result=result,
         took_ms=took_ms,
@@ -175,11 +179,11 @@ async def _tool_page(
     )
 
 
-async def _kept(visit: Visit, key: str) -> "_Kept":
+async def _stored_versions(visit: Visit, key: str) -> "_StoredVersions":
     """What the store says of a tool to those who look after it."""
     if not visit.manages:
-        return _Kept()
-    return _Kept(
+        return _StoredVersions()
+    return _StoredVersions(
         rights=await _rights(visit, key),
         uses=await visit.app.store.tool_uses(utc_now(plus_s=-7 * 86_400), tool=key),
         versions=await visit.gateway.manage.tool_versions(visit.caller, key),
@@ -195,27 +199,27 @@ def _hints(definition: Json) -> list[str]:
         "idempotentHint": ("doing it twice does no more than once", ""),
         "openWorldHint": ("reaches the world outside", "stays inside"),
     }
-    found = [
+    marks = [
         words[name][0 if hints[name] else 1] for name in words if isinstance(hints.get(name), bool)
     ]
-    return [word for word in found if word]
+    return [word for word in marks if word]
 
 
 async def _rights(visit: Visit, key: str) -> list[Right]:
     """Who may use a tool, of those who have a token."""
-    found: list[Right] = []
-    now = utc_now()
+    rights: list[Right] = []
+    current_time = utc_now()
     for token in (await visit.gateway.admin.tokens(visit.caller))[:_MOST_TOKENS]:
-        if token.revoked_at is not None or (token.expires_at or "~") <= now:
+        if token.revoked_at is not None or (token.expires_at or "~") <= current_time:
             continue
         try:
-            about = visit.gateway.admission.caller_of(identity_of(token), Shown())
+            caller = visit.gateway.admission.caller_of(identity_of(token), Shown())
         except ForbiddenError as error:
-            found.append(Right(token=token.name, allowed=False, reason=error.failed))
+            rights.append(Right(token=token.name, allowed=False, reason=error.failed))
             continue
-        verdict = visit.gateway.manage.verdict(about, key)
-        found.append(Right(token=token.name, allowed=verdict.allowed, reason=verdict.rule))
-    return found
+        verdict = visit.gateway.manage.verdict(caller, key)
+        rights.append(Right(token=token.name, allowed=verdict.allowed, reason=verdict.rule))
+    return rights
 
 
 async def _try(visit: Visit) -> Response:
@@ -244,13 +248,17 @@ class _Result:
     @property
     def blocks(self) -> list[tuple[str, str]]:
         """Kind and text of each block of content."""
-        found: list[tuple[str, str]] = []
+        blocks: list[tuple[str, str]] = []
         for block in json_array(self.whole.get("content")):
-            each: dict[str, Any] = json_object(block)
-            kind = str(each.get("type", ""))
-            text = each.get("text") if kind == "text" else each.get("uri") or each.get("mimeType")
-            found.append((kind, str(text or "")))
-        return found
+            content: dict[str, Any] = json_object(block)
+            kind = str(content.get("type", ""))
+            text = (
+                content.get("text")
+                if kind == "text"
+                else content.get("uri") or content.get("mimeType")
+            )
+            blocks.append((kind, str(text or "")))
+        return blocks
 
 
 ROUTES = (

@@ -75,8 +75,8 @@ class Transport(httpx2.AsyncBaseTransport):
     def _proxy_for(self, url: httpx2.URL) -> str | None:
         """Looked up once for each host: aiohttp would take a thread for it in every request."""
         if url.host not in self._proxies:
-            known = {} if proxy_bypass(url.host) else getproxies()
-            self._proxies[url.host] = known.get(url.scheme) or known.get("all")
+            proxies = {} if proxy_bypass(url.host) else getproxies()
+            self._proxies[url.host] = proxies.get(url.scheme) or proxies.get("all")
         return self._proxies[url.host]
 
 

@@ -15,7 +15,7 @@ def flattened(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     Results without a call are left out.
     """
-    found: list[Message] = []
+    flat: list[Message] = []
     at = 0
     while at < len(messages):
         message = messages[at]
@@ -23,18 +23,18 @@ def flattened(messages: Sequence[Message]) -> tuple[Message, ...]:
         if message.role == "tool":
             continue
         if not message.calls:
-            found.append(message)
+            flat.append(message)
             continue
         if message.text:
-            found.append(replace(message, calls=()))
-        wanted = {call.call_id: call for call in message.calls}
+            flat.append(replace(message, calls=()))
+        calls = {call.call_id: call for call in message.calls}
         parts: list[str] = []
         while at < len(messages) and messages[at].role == "tool":
             result = messages[at]
             at += 1
-            call = wanted.pop(result.call_id, None)
+            call = calls.pop(result.call_id, None)
             if call is not None:
                 parts.append(f"{call.name}({call.arguments}):\n{result.text}")
         if parts:
-            found.append(Message(role="user", content="\n\n".join([_HEAD, *parts])))
-    return tuple(found)
+            flat.append(Message(role="user", content="\n\n".join([_HEAD, *parts])))
+    return tuple(flat)

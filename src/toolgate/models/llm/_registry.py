@@ -29,17 +29,17 @@ from toolgate.models.llm.base import (
     ChatRequest,
     Delta,
     Finish,
-    Gathering,
     Message,
+    MessageAssembler,
+    ModelReply,
     Purpose,
-    Reply,
-    Usage,
+    TokenUsage,
     message_json,
 )
 from toolgate.settings import ModelTable
 from toolgate.types import PluginSpec
 
-__all__ = ["Asking", "Attempt", "MakeModel", "Models", "estimate_request"]
+__all__ = ["MakeModel", "ModelAttempt", "ModelRegistry", "RequestAttempt", "estimate_request"]
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class MakeModel(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class ModelAttempt:
     """A request to a model that brought no answer, and what comes next."""
 
     model: str
@@ -80,7 +80,7 @@ class Attempt:
     """Seconds until then."""
 
 
-class Models:
+class ModelRegistry:
     """All models of the settings, built when they are first asked."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Models:
     @property
     def usual(self) -> ChatModel | None:
         """The default model, with all that is tried until it answers; None without any."""
-        return _Usual(self) if self._tables else None
+        return _DefaultModel(self) if self._tables else None
 
     def name_of(self, asked: str | None) -> str:
         """The name of the model that is asked for by name or alias; None: the default.
@@ -124,14 +124,14 @@ class Models:
                 "No chat model is configured.",
                 hint="Write a table [models.NAME], see docs/chat.md.",
             )
-        wanted = asked or self.default
-        if wanted in self._tables:
-            return wanted
+        requested = asked or self.default
+        if requested in self._tables:
+            return requested
         for name, table in self._tables.items():
-            if wanted in table.aliases:
+            if requested in table.aliases:
                 return name
         raise UnknownModelError(
-            f"There is no model {wanted[:80]!r}.",
+            f"There is no model {requested[:80]!r}.",
             allowed=f"Models: {', '.join(self._tables)}.",
             hint="Name one of these, or write a table [models.NAME] for it.",
         )
@@ -156,12 +156,12 @@ class Models:
         name: str,
         request: ChatRequest,
         *,
-        notice: Callable[[Attempt], None] | None = None,
-    ) -> "Asking":
+        notice: Callable[[ModelAttempt], None] | None = None,
+    ) -> "RequestAttempt":
         """A request to a model; nothing is sent before its pieces are asked for."""
-        return Asking(self, name, request, notice or _ignore)
+        return RequestAttempt(self, name, request, notice or _ignore)
 
-    async def complete(self, name: str, request: ChatRequest) -> Reply:
+    async def complete(self, name: str, request: ChatRequest) -> ModelReply:
         """The whole answer of a model.
 
         Raises:
@@ -176,12 +176,12 @@ class Models:
 
     def chain(self, name: str) -> list[str]:
         """The model and what is asked in its place, without repetition."""
-        found = [name]
+        names = [name]
         for fallback in self._tables[name].fallbacks:
             other = self.name_of(fallback)
-            if other not in found:
-                found.append(other)
-        return found
+            if other not in names:
+                names.append(other)
+        return names
 
     async def adapter(self, name: str) -> ChatModel:
         """The adapter of a model, built once, in a thread: its library may be large.
@@ -216,7 +216,7 @@ class Models:
             options_at=f"models.{name}.options",
         )
 
-    def priced(self, name: str, usage: Usage) -> Usage:
+    def priced(self, name: str, usage: TokenUsage) -> TokenUsage:
         """The usage with what it cost."""
         table = self._tables.get(name)
         if table is None:
@@ -230,15 +230,15 @@ class Models:
         ) / 1_000_000
         return replace(usage, cost=cost)
 
-    def now(self) -> float:
+    def current_time(self) -> float:
         """Seconds of the clock."""
         return self._clock()
 
 
-class _Usual:
+class _DefaultModel:
     """The default model of the settings at the moment of each request."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: ModelRegistry) -> None:
         self._models = models
 
     @property
@@ -252,41 +252,41 @@ class _Usual:
         """Nothing: it is not the tool's to end."""
 
 
-class Asking:
+class RequestAttempt:
     """One request, with all that is tried until it is answered."""
 
     def __init__(
         self,
-        models: Models,
+        models: ModelRegistry,
         name: str,
         request: ChatRequest,
-        notice: Callable[[Attempt], None],
+        notice: Callable[[ModelAttempt], None],
     ) -> None:
         self._models = models
         self._request = request
         self._notice = notice
         self.model = name
         """Name of the model that answers, which may be a fallback."""
-        self.gathering = Gathering()
+        self.gathering = MessageAssembler()
         """What has come so far."""
         self.asked = 0
         """Requests that were sent."""
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> TokenUsage:
         """What it cost: what the service said, else an estimate of what has come so far."""
-        said = self.gathering.usage
-        if said is None:
+        usage = self.gathering.usage
+        if usage is None:
             if not self.asked:
-                return Usage()
+                return TokenUsage()
             message = self.gathering.message
             calls = "".join(call.name + call.arguments for call in message.calls)
-            said = Usage(
+            usage = TokenUsage(
                 prompt_tokens=estimate_request(self._request.messages, self._request.tools),
                 completion_tokens=estimate_tokens(message.text + calls),
                 is_estimate=True,
             )
-        return self._models.priced(self.model, said)
+        return self._models.priced(self.model, usage)
 
     async def deltas(self) -> AsyncGenerator[Delta]:
         """The pieces of the answer; repeated requests and fallbacks happen before the first one.
@@ -294,7 +294,7 @@ class Asking:
         Raises:
             ModelError: As `ChatModel.stream`, once nothing is left to try.
         """
-        models, began = self._models, self._models.now()
+        models, began = self._models, self._models.current_time()
         chain = models.chain(self.model)
         tries_left, paused_s = models.tables[self.model].retries, 0.0
         while True:
@@ -313,10 +313,10 @@ class Asking:
                     paused_s += pause_s
                     following = self.model
                 else:
-                    place = chain.index(self.model) + 1
-                    if place >= len(chain):
+                    position = chain.index(self.model) + 1
+                    if position >= len(chain):
                         raise
-                    following, pause_s = chain[place], 0.0
+                    following, pause_s = chain[position], 0.0
                     tries_left, paused_s = models.tables[following].retries, 0.0
                 self._say(error, following, pause_s)
                 self.model = following
@@ -335,7 +335,9 @@ class Asking:
                 "reason": error.failed,
             },
         )
-        self._notice(Attempt(model=self.model, error=error, next_model=following, pause_s=pause_s))
+        self._notice(
+            ModelAttempt(model=self.model, error=error, next_model=following, pause_s=pause_s)
+        )
 
     async def _once(self, began: float) -> AsyncGenerator[Delta]:
         """One request, within its time limits."""
@@ -349,7 +351,7 @@ class Asking:
         wait_s, has_finished = table.first_token_s, False
         async with aclosing(stream) as pieces:
             while True:
-                left_s = limit_s - (models.now() - began)
+                left_s = limit_s - (models.current_time() - began)
                 delta = await _next(pieces, min(wait_s, left_s), adapter.identity)
                 if delta is None:
                     break
@@ -408,5 +410,5 @@ def estimate_request(messages: Sequence[Message], tools: Sequence[Any]) -> int:
     return sent + (estimate_tokens(json_text.dumps(list(tools))) if tools else 0)
 
 
-def _ignore(attempt: Attempt) -> None:
+def _ignore(attempt: ModelAttempt) -> None:
     del attempt

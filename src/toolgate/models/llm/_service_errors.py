@@ -77,36 +77,36 @@ def wait_of(headers: Mapping[str, str]) -> float:
         when = parsedate_to_datetime(value)
     except (TypeError, ValueError):
         return 0.0
-    now = datetime.fromisoformat(utc_now())
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds())
+    current_time = datetime.fromisoformat(utc_now())
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - current_time).total_seconds())
 
 
 def status_error(
-    identity: str, status: int, said: str, *, code: object = None, wait_s: float = 0.0
+    identity: str, status: int, reason: str, *, code: object = None, wait_s: float = 0.0
 ) -> ModelError:
     """The error for an answer with a status of 400 or more."""
     who = f"The model {identity}"
     match status:
         case 401 | 402 | 403:
             return ModelAuthError(
-                f"{who} does not accept its key: {said}",
+                f"{who} does not accept its key: {reason}",
                 hint="Correct key under [models.NAME].",
             )
         case 429 if code == "insufficient_quota":
-            return ModelAuthError(f"{who} has nothing left on its account: {said}")
+            return ModelAuthError(f"{who} has nothing left on its account: {reason}")
         case 429:
-            return ModelRateError(f"{who} takes no more requests for now: {said}", wait_s=wait_s)
+            return ModelRateError(f"{who} takes no more requests for now: {reason}", wait_s=wait_s)
         case 408 | 504:
-            return ModelTimeoutError(f"{who} took too long: {said}")
+            return ModelTimeoutError(f"{who} took too long: {reason}")
         case _ if status >= 500:
-            return ModelUnavailableError(f"{who} failed with status {status}: {said}")
-        case _ if status == 413 or _is_about_length(code, said):
+            return ModelUnavailableError(f"{who} failed with status {status}: {reason}")
+        case _ if status == 413 or _is_about_length(code, reason):
             return ContextTooLongError(
-                f"The conversation is too long for the model {identity}: {said}",
+                f"The conversation is too long for the model {identity}: {reason}",
                 hint="Start a new thread, or send fewer messages.",
             )
         case _:
-            return ModelRequestError(f"{who} refuses the request (status {status}): {said}")
+            return ModelRequestError(f"{who} refuses the request (status {status}): {reason}")
 
 
 def unreached(identity: str) -> ModelUnavailableError:
@@ -125,9 +125,9 @@ def late(identity: str) -> ModelTimeoutError:
     )
 
 
-def broken_off(identity: str, said: str) -> ModelUnavailableError:
+def broken_off(identity: str, reason: str) -> ModelUnavailableError:
     """The error for an answer that ended with one."""
-    return ModelUnavailableError(f"The model {identity} broke off: {said}")
+    return ModelUnavailableError(f"The model {identity} broke off: {reason}")
 
 
 def unreadable(identity: str) -> ModelUnavailableError:

@@ -34,11 +34,11 @@ from toolgate.models.llm.base import (
     Delta,
     Finish,
     FinishReason,
-    Kept,
     Message,
+    ProviderState,
     Reasoning,
     Text,
-    Usage,
+    TokenUsage,
 )
 from toolgate.types import Json, json_object
 
@@ -120,7 +120,7 @@ class AnthropicModel:
         try:
             body = cast("Any", self._body(request))
             stream = await self._opened().messages.create(**body, stream=True)
-            reading = _Reading()
+            reading = _AnthropicStream()
             try:
                 async for event in stream:
                     for delta in reading.read(event):
@@ -163,8 +163,10 @@ class AnthropicModel:
     def _body(self, request: ChatRequest) -> Json:
         options, asked = self._options, request.parameters
         system, messages = _messages(request.messages)
-        most = asked.get("max_completion_tokens") or asked.get("max_tokens") or options.max_tokens
-        body: Json = {"model": options.model, "max_tokens": most, "messages": messages}
+        max_tokens = (
+            asked.get("max_completion_tokens") or asked.get("max_tokens") or options.max_tokens
+        )
+        body: Json = {"model": options.model, "max_tokens": max_tokens, "messages": messages}
         if system:
             body["system"] = [{"type": "text", "text": system}]
         if request.tools:
@@ -178,7 +180,7 @@ class AnthropicModel:
             body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
         if options.thinking_tokens and request.purpose == "answer":
             body["thinking"] = {"type": "enabled", "budget_tokens": options.thinking_tokens}
-            body["max_tokens"] = max(cast("int", most), options.thinking_tokens + 1_024)
+            body["max_tokens"] = max(cast("int", max_tokens), options.thinking_tokens + 1_024)
         if options.cache:
             _hint(body)
         return body
@@ -194,17 +196,17 @@ class AnthropicModel:
             return broken_off(
                 self.identity, error_of(getattr(error, "body", None), str(error), key)
             )
-        said = error_of(error.body, error.message, key)
+        reason = error_of(error.body, error.message, key)
         kind = json_object(json_object(error.body).get("error")).get("type")
         status = error.status_code
         if status < 400:  # an error within a stream has the status of the stream
             status = {"overloaded_error": 529, "rate_limit_error": 429}.get(str(kind), 500)
         return status_error(
-            self.identity, status, said, code=kind, wait_s=wait_of(error.response.headers)
+            self.identity, status, reason, code=kind, wait_s=wait_of(error.response.headers)
         )
 
 
-class _Reading:
+class _AnthropicStream:
     """Reads the events of one answer."""
 
     def __init__(self) -> None:
@@ -243,7 +245,7 @@ class _Reading:
                 if kind == "tool_use":
                     yield CallEnd(self._calls)
                 elif kind in {"thinking", "redacted_thinking"}:
-                    yield Kept(_PROVIDER, self._block)
+                    yield ProviderState(_PROVIDER, self._block)
             case "message_delta":
                 self._reason = event.delta.stop_reason
                 self._answered = event.usage.output_tokens or self._answered
@@ -270,7 +272,7 @@ class _Reading:
     def ended(self) -> Iterator[Delta]:
         """What is said once the stream is over."""
         if self._sent or self._answered:
-            yield Usage(
+            yield TokenUsage(
                 prompt_tokens=self._sent,
                 completion_tokens=self._answered,
                 cached_tokens=self._cached,
@@ -281,8 +283,10 @@ class _Reading:
 
 def _messages(messages: Sequence[Message]) -> tuple[str, list[Json]]:
     """System text and messages; what follows of the same role is one message."""
-    system = "\n\n".join(one.text for one in messages if one.role == "system" and one.text)
-    found: list[Json] = []
+    system = "\n\n".join(
+        message.text for message in messages if message.role == "system" and message.text
+    )
+    converted: list[Json] = []
     for message in messages:
         if message.role == "system":
             continue
@@ -290,18 +294,20 @@ def _messages(messages: Sequence[Message]) -> tuple[str, list[Json]]:
         blocks = _blocks(message)
         if not blocks:
             continue
-        if found and found[-1]["role"] == role:
-            found[-1]["content"] += blocks
+        if converted and converted[-1]["role"] == role:
+            converted[-1]["content"] += blocks
         else:
-            found.append({"role": role, "content": blocks})
-    return system, found
+            converted.append({"role": role, "content": blocks})
+    return system, converted
 
 
 def _blocks(message: Message) -> list[Json]:
     if message.role == "tool":
         content = message.text or "(nothing)"
         return [{"type": "tool_result", "tool_use_id": message.call_id, "content": content}]
-    blocks = [dict(one) for one in cast("list[Json]", message.kept.get(_PROVIDER, []))]
+    blocks = [
+        dict(block) for block in cast("list[Json]", message.provider_state.get(_PROVIDER, []))
+    ]
     if isinstance(message.content, str):
         if message.content.strip():
             blocks.append({"type": "text", "text": message.content})
@@ -336,20 +342,20 @@ def _tool(tool: Json) -> Json:
 
 
 def _choice(asked: Mapping[str, object]) -> Json | None:
-    choice, found = asked.get("tool_choice"), cast("Json", {})
+    choice, converted = asked.get("tool_choice"), cast("Json", {})
     match choice:
         case "required":
-            found = {"type": "any"}
+            converted = {"type": "any"}
         case "none":
-            found = {"type": "none"}
+            converted = {"type": "none"}
         case dict():
             name = json_object(json_object(cast("object", choice)).get("function")).get("name")
-            found = {"type": "tool", "name": name}
+            converted = {"type": "tool", "name": name}
         case _:
             pass
     if asked.get("parallel_tool_calls") is False:
-        found = {**(found or {"type": "auto"}), "disable_parallel_tool_use": True}
-    return found or None
+        converted = {**(converted or {"type": "auto"}), "disable_parallel_tool_use": True}
+    return converted or None
 
 
 def _hint(body: Json) -> None:

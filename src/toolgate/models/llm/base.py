@@ -24,16 +24,16 @@ __all__ = [
     "Delta",
     "Finish",
     "FinishReason",
-    "Gathering",
-    "Kept",
     "Message",
+    "MessageAssembler",
+    "ModelReply",
+    "ProviderState",
     "Purpose",
     "Reasoning",
-    "Reply",
     "Role",
     "Text",
+    "TokenUsage",
     "ToolCall",
-    "Usage",
     "complete",
     "gather",
     "message_from",
@@ -69,10 +69,10 @@ class ToolCall:
         if not self.arguments.strip():
             return {}
         try:
-            found = json_text.loads(self.arguments)
+            arguments = json_text.loads(self.arguments)
         except ValueError:
             return None
-        return cast("Json", found) if isinstance(found, dict) else None
+        return cast("Json", arguments) if isinstance(arguments, dict) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Message:
     name: str = ""
     """Of a tool: its name. Of others: the author's."""
 
-    kept: Json = field(default_factory=dict[str, Any])
+    provider_state: Json = field(default_factory=dict[str, Any])
     """What a provider wants back unchanged, by provider, such as signed thinking of Anthropic."""
 
     notes: Json = field(default_factory=dict[str, Any])
@@ -109,7 +109,7 @@ class Message:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usage:
+class TokenUsage:
     """What a request cost, in tokens and money."""
 
     prompt_tokens: int = 0
@@ -135,8 +135,8 @@ class Usage:
         """Both together."""
         return self.prompt_tokens + self.completion_tokens
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
@@ -146,7 +146,7 @@ class Usage:
         )
 
 
-NO_USAGE = Usage()
+NO_USAGE = TokenUsage()
 """Nothing was spent."""
 
 
@@ -216,7 +216,7 @@ class CallEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ProviderState:
     """What the provider wants back with the next request."""
 
     provider: str
@@ -233,12 +233,14 @@ class Finish:
     """Why; `tool_calls` whenever there are calls and no limit was hit."""
 
 
-Delta: TypeAlias = Text | Reasoning | CallStart | CallArguments | CallEnd | Kept | Usage | Finish
+Delta: TypeAlias = (
+    Text | Reasoning | CallStart | CallArguments | CallEnd | ProviderState | TokenUsage | Finish
+)
 """A piece of an answer. `Usage` comes at most once; `Finish` is last unless the stream breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class ModelReply:
     """A whole answer."""
 
     message: Message
@@ -250,7 +252,7 @@ class Reply:
     finish_reason: FinishReason | None = None
     """Why it stopped; None: the stream ended without saying so."""
 
-    usage: Usage = NO_USAGE
+    usage: TokenUsage = NO_USAGE
     """What the service said that it cost."""
 
 
@@ -293,7 +295,7 @@ class ChatModel(Protocol):
         ...
 
 
-class Gathering:
+class MessageAssembler:
     """Puts the pieces of one answer together; what has come so far can be asked at any time."""
 
     def __init__(self) -> None:
@@ -301,8 +303,8 @@ class Gathering:
         self._reasons: list[str] = []
         self._heads: dict[int, CallStart] = {}
         self._arguments: dict[int, list[str]] = {}
-        self._kept: dict[str, list[object]] = {}
-        self.usage: Usage | None = None
+        self._provider_state: dict[str, list[object]] = {}
+        self.usage: TokenUsage | None = None
         """What the service said; None: nothing so far."""
         self.finish: FinishReason | None = None
         """Why it stopped."""
@@ -326,9 +328,9 @@ class Gathering:
                 self._arguments[index].append(text)
             case CallEnd():
                 pass
-            case Kept(provider, value):
-                self._kept.setdefault(provider, []).append(value)
-            case Usage():
+            case ProviderState(provider, value):
+                self._provider_state.setdefault(provider, []).append(value)
+            case TokenUsage():
                 self.usage = delta
             case Finish(reason):
                 self.finish = reason
@@ -347,12 +349,17 @@ class Gathering:
             )
             for index, head in sorted(self._heads.items())
         )
-        return Message(role="assistant", content=self.text, calls=calls, kept=dict(self._kept))
+        return Message(
+            role="assistant",
+            content=self.text,
+            calls=calls,
+            provider_state=dict(self._provider_state),
+        )
 
     @property
-    def reply(self) -> Reply:
+    def reply(self) -> ModelReply:
         """The answer so far."""
-        return Reply(
+        return ModelReply(
             message=self.message,
             reasoning="".join(self._reasons),
             finish_reason=self.finish,
@@ -360,21 +367,21 @@ class Gathering:
         )
 
 
-def gather(deltas: Iterable[Delta]) -> Reply:
+def gather(deltas: Iterable[Delta]) -> ModelReply:
     """The answer that pieces make."""
-    gathering = Gathering()
+    gathering = MessageAssembler()
     for delta in deltas:
         gathering.add(delta)
     return gathering.reply
 
 
-async def complete(model: ChatModel, request: ChatRequest) -> Reply:
+async def complete(model: ChatModel, request: ChatRequest) -> ModelReply:
     """The whole answer at once.
 
     Raises:
         ModelError: As `ChatModel.stream`.
     """
-    gathering = Gathering()
+    gathering = MessageAssembler()
     stream = cast("Any", model.stream(request))
     with observe("model", model=model.identity, purpose=request.purpose):
         async with aclosing(stream) as deltas:
@@ -481,4 +488,4 @@ def messages_from(value: Sequence[object]) -> tuple[Message, ...]:
     Raises:
         ArgumentError: One is none.
     """
-    return tuple(message_from(one, f"messages[{at}]") for at, one in enumerate(value))
+    return tuple(message_from(item, f"messages[{at}]") for at, item in enumerate(value))

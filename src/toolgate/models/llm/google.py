@@ -38,11 +38,11 @@ from toolgate.models.llm.base import (
     Delta,
     Finish,
     FinishReason,
-    Kept,
     Message,
+    ProviderState,
     Reasoning,
     Text,
-    Usage,
+    TokenUsage,
 )
 from toolgate.types import Json, json_object
 
@@ -119,7 +119,7 @@ class GoogleModel:
             stream = await self._opened().aio.models.generate_content_stream(
                 model=self._options.model, contents=contents, config=config
             )
-            reading = _Reading()
+            reading = _GoogleStream()
             try:
                 async for chunk in stream:
                     for delta in reading.read(chunk):
@@ -196,21 +196,21 @@ class GoogleModel:
         """The error in our words."""
         raised = cast("Any", error)
         key, details = self._options.key, cast("object", raised.details)
-        said = error_of(details, said_by(str(error.message or error), key), key)
+        reason = error_of(details, said_by(str(error.message or error), key), key)
         headers = cast("Mapping[str, str]", getattr(raised.response, "headers", None) or {})
         status = error.code or 500
-        if status == 400 and "api key" in said.lower():
+        if status == 400 and "api key" in reason.lower():
             status = 401
-        return status_error(self.identity, status, said, wait_s=wait_of(headers))
+        return status_error(self.identity, status, reason, wait_s=wait_of(headers))
 
 
-class _Reading:
+class _GoogleStream:
     """Reads the chunks of one answer."""
 
     def __init__(self) -> None:
         self._calls = 0
         self._reason: str | None = None
-        self._usage: Usage | None = None
+        self._usage: TokenUsage | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -244,7 +244,7 @@ class _Reading:
             yield CallEnd(index)
             if part.thought_signature:
                 signature = base64.b64encode(part.thought_signature).decode()
-                yield Kept(_PROVIDER, {"call_id": call_id, "signature": signature})
+                yield ProviderState(_PROVIDER, {"call_id": call_id, "signature": signature})
         elif part.text:
             yield Reasoning(part.text) if part.thought else Text(part.text)
 
@@ -260,20 +260,22 @@ class _Reading:
             yield Finish(_REASONS.get(self._reason or "", "stop"))
 
 
-def _usage(said: Any) -> Usage:
-    thought = said.thoughts_token_count or 0
-    return Usage(
-        prompt_tokens=said.prompt_token_count or 0,
-        completion_tokens=(said.candidates_token_count or 0) + thought,
-        cached_tokens=said.cached_content_token_count or 0,
+def _usage(metadata: Any) -> TokenUsage:
+    thought = metadata.thoughts_token_count or 0
+    return TokenUsage(
+        prompt_tokens=metadata.prompt_token_count or 0,
+        completion_tokens=(metadata.candidates_token_count or 0) + thought,
+        cached_tokens=metadata.cached_content_token_count or 0,
         reasoning_tokens=thought,
     )
 
 
 def _contents(messages: Sequence[Message]) -> tuple[str, list[Any]]:
     """System text and contents; what follows of the same role is one content."""
-    system = "\n\n".join(one.text for one in messages if one.role == "system" and one.text)
-    found: list[Json] = []
+    system = "\n\n".join(
+        message.text for message in messages if message.role == "system" and message.text
+    )
+    contents: list[Json] = []
     for message in messages:
         if message.role == "system":
             continue
@@ -281,11 +283,11 @@ def _contents(messages: Sequence[Message]) -> tuple[str, list[Any]]:
         parts = _parts(message)
         if not parts:
             continue
-        if found and found[-1]["role"] == role:
-            found[-1]["parts"] += parts
+        if contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
         else:
-            found.append({"role": role, "parts": parts})
-    return system, [types.Content.model_validate(content) for content in found]
+            contents.append({"role": role, "parts": parts})
+    return system, [types.Content.model_validate(content) for content in contents]
 
 
 def _parts(message: Message) -> list[Json]:
@@ -299,8 +301,8 @@ def _parts(message: Message) -> list[Json]:
             parts.append({"text": message.content})
     else:
         parts += [_part_of(part) for part in message.content]
-    kept = cast("list[Json]", message.kept.get(_PROVIDER, []))
-    signatures = {one["call_id"]: one["signature"] for one in kept}
+    thoughts = cast("list[Json]", message.provider_state.get(_PROVIDER, []))
+    signatures = {thought["call_id"]: thought["signature"] for thought in thoughts}
     for call in message.calls:
         part: Json = {
             "function_call": {"id": call.call_id, "name": call.name, "args": call.read() or {}}
@@ -323,10 +325,13 @@ def _part_of(part: Json) -> Json:
 
 def _tool(tool: Json) -> Json:
     function = json_object(tool.get("function"))
-    found: Json = {"name": function.get("name"), "description": function.get("description", "")}
+    declaration: Json = {
+        "name": function.get("name"),
+        "description": function.get("description", ""),
+    }
     if schema := json_object(function.get("parameters")):
-        found["parameters_json_schema"] = schema
-    return found
+        declaration["parameters_json_schema"] = schema
+    return declaration
 
 
 def _choice(choice: object) -> Json | None:

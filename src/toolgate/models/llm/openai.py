@@ -41,7 +41,7 @@ from toolgate.models.llm.base import (
     FinishReason,
     Reasoning,
     Text,
-    Usage,
+    TokenUsage,
     message_json,
 )
 from toolgate.types import Json, json_array, json_object
@@ -123,7 +123,7 @@ class OpenAIModel:
                 options={"headers": {"Content-Type": "application/json"}},
                 stream=True,
             )
-            reading = _Reading()
+            reading = _OpenAIStream()
             try:
                 async for data in _events(answer):
                     for delta in reading.read(self._chunk(data)):
@@ -199,8 +199,8 @@ class OpenAIModel:
         """
         chunk = json_object(json.loads(data))  # a chunk may hold NaN, which nobody reads
         if chunk.get("error"):
-            said = error_of(chunk, "it gave no reason", self._options.key)
-            raise broken_off(self.identity, said)
+            reason = error_of(chunk, "it gave no reason", self._options.key)
+            raise broken_off(self.identity, reason)
         return chunk
 
     def _translated(self, error: openai.OpenAIError) -> ModelError:
@@ -211,8 +211,8 @@ class OpenAIModel:
         if isinstance(error, openai.APIConnectionError):
             return unreached(self.identity)
         if not isinstance(error, openai.APIStatusError):
-            said = error_of(getattr(error, "body", None), str(error), key)
-            return broken_off(self.identity, said)
+            reason = error_of(getattr(error, "body", None), str(error), key)
+            return broken_off(self.identity, reason)
         return status_error(
             self.identity,
             error.status_code,
@@ -231,7 +231,7 @@ async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
     pieces = answer.aiter_bytes()
     async for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        for line in (one.removesuffix(b"\r") for one in lines):
+        for line in (raw_line.removesuffix(b"\r") for raw_line in lines):
             if line.startswith(b"data:"):
                 data.append(line[5:].removeprefix(b" "))
             elif not line and data:
@@ -250,7 +250,7 @@ async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
 
 
 @dataclass
-class _Call:
+class _PartialCall:
     """A call as far as it came."""
 
     index: int
@@ -260,14 +260,14 @@ class _Call:
     is_open: bool = False
 
 
-class _Reading:
+class _OpenAIStream:
     """Reads the chunks of one answer, whatever their service makes of OpenAI's form."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._calls: dict[object, _Call] = {}
+        self._calls: dict[object, _PartialCall] = {}
         self._reason: FinishReason | None = None
-        self._usage: Usage | None = None
+        self._usage: TokenUsage | None = None
         self._has_finished = False
 
     def read(self, body: Json) -> Iterator[Delta]:
@@ -287,8 +287,8 @@ class _Reading:
         if isinstance(content, str) and (text := self._new(content, is_last=reason is not None)):
             self._texts.append(text)
             yield Text(text)
-        for place, call in enumerate(json_array(delta.get("tool_calls"))):
-            yield from self._call(json_object(call), place)
+        for index, call in enumerate(json_array(delta.get("tool_calls"))):
+            yield from self._call(json_object(call), index)
         if reason is not None:
             self._has_finished = True
             self._reason = _REASONS.get(reason, "stop")
@@ -322,9 +322,9 @@ class _Reading:
             return content[len(before) :]
         return content
 
-    def _call(self, piece: Json, place: int) -> Iterator[Delta]:
+    def _call(self, piece: Json, index: int) -> Iterator[Delta]:
         function = json_object(piece.get("function"))
-        call = self._call_of(piece, place)
+        call = self._call_of(piece, index)
         if isinstance(call_id := piece.get("id"), str) and call_id and not call.call_id:
             call.call_id = call_id
         if isinstance(name := function.get("name"), str) and name and not call.name:
@@ -336,16 +336,16 @@ class _Reading:
         if call.is_open or (call.name and call.call_id):
             yield from self._begin(call)
 
-    def _call_of(self, piece: Json, place: int) -> _Call:
+    def _call_of(self, piece: Json, index: int) -> _PartialCall:
         """The call that a piece belongs to: by its index, else by its id, else the last one."""
         key: object = piece.get("index")
         if not isinstance(key, int):
-            key = piece.get("id") or (next(reversed(self._calls)) if self._calls else place)
+            key = piece.get("id") or (next(reversed(self._calls)) if self._calls else index)
         if key not in self._calls:
-            self._calls[key] = _Call(len(self._calls))
+            self._calls[key] = _PartialCall(len(self._calls))
         return self._calls[key]
 
-    def _begin(self, call: _Call) -> Iterator[Delta]:
+    def _begin(self, call: _PartialCall) -> Iterator[Delta]:
         if not call.is_open:
             call.is_open = True
             call.call_id = call.call_id or f"call_{new_id()}"
@@ -355,12 +355,12 @@ class _Reading:
             call.waiting = ""
 
 
-def _usage_of(value: object) -> Usage | None:
+def _usage_of(value: object) -> TokenUsage | None:
     body = json_object(value)
     if not body:
         return None
     sent, answered = _count(body, "prompt_tokens"), _count(body, "completion_tokens")
-    return Usage(
+    return TokenUsage(
         prompt_tokens=sent,
         completion_tokens=answered,
         cached_tokens=_count(json_object(body.get("prompt_tokens_details")), "cached_tokens"),

@@ -22,7 +22,7 @@ from toolgate.models.llm.base import (
     Delta,
     Finish,
     Text,
-    Usage,
+    TokenUsage,
     message_json,
 )
 from toolgate.types import Json, json_array, json_object
@@ -68,7 +68,7 @@ class ScriptedModel:
         text = str(step.get("say", "")).replace("{result}", result).replace("{user}", user)
         for at in range(0, len(text), _PIECE):
             yield Text(text[at : at + _PIECE])
-        calls = [json_object(one) for one in json_array(step.get("calls"))]
+        calls = [json_object(call) for call in json_array(step.get("calls"))]
         if "call" in step:
             calls.insert(0, json_object(step["call"]))
         for index, call in enumerate(calls):
@@ -76,8 +76,8 @@ class ScriptedModel:
             arguments = json_text.dumps(json_object(call.get("arguments"))).decode()
             yield CallArguments(index, arguments)
             yield CallEnd(index)
-        sent = json_text.dumps([message_json(one) for one in request.messages])
-        yield Usage(
+        sent = json_text.dumps([message_json(message) for message in request.messages])
+        yield TokenUsage(
             prompt_tokens=estimate_tokens(sent),
             completion_tokens=estimate_tokens(text) or 1,
         )
@@ -88,7 +88,7 @@ class ScriptedModel:
 
     def _step(self, request: ChatRequest) -> Json:
         user, after, _ = _last(request)
-        offered = {str(json_object(one.get("function")).get("name")) for one in request.tools}
+        offered = {str(json_object(tool.get("function")).get("name")) for tool in request.tools}
         for step in map(json_object, self._options.steps):
             if str(step.get("after", "")) != after:
                 continue

@@ -17,7 +17,7 @@ import anyio
 from toolgate.app.app import App
 from toolgate.base import json_text
 from toolgate.base.ids import unix_now
-from toolgate.chat import FORGOTTEN, NOTHING, Chat, Event, Run, TurnRequest, friendly
+from toolgate.chat import FORGOTTEN, NOTHING, ChatService, Event, Run, TurnRequest, friendly
 from toolgate.errors import (
     AccessError,
     ArgumentError,
@@ -100,7 +100,7 @@ class ChatDoor:
         self._settings = app.settings.serve
 
     @property
-    def _chat(self) -> Chat:
+    def _chat(self) -> ChatService:
         chat = self._app.chat
         if chat is None:
             raise UnknownModelError(
@@ -539,7 +539,7 @@ def _number(query: Mapping[str, str], name: str, otherwise: int, low: int, high:
     return int(text)
 
 
-def _model_list(chat: Chat) -> list[Json]:
+def _model_list(chat: ChatService) -> list[Json]:
     names: dict[str, None] = {}
     for name, table in chat.models.tables.items():
         names.setdefault(name)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from toolgate.app.app import App
-from toolgate.chat import Chat
+from toolgate.chat import ChatService
 from toolgate.errors import ArgumentError, UnknownModelError
 from toolgate.types import Caller, Json, json_object
 
@@ -14,7 +14,7 @@ __all__ = ["TURNS", "TurnAnswer"]
 TurnAnswer = Callable[[App, Caller, tuple[str, ...], Json], Awaitable[tuple[int, object]]]
 
 
-def _chat(app: App) -> Chat:
+def _chat(app: App) -> ChatService:
     if app.chat is None:
         raise UnknownModelError(
             "No chat model is configured.",

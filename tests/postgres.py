@@ -11,6 +11,8 @@ from itertools import count
 import psutil
 import pytest
 
+from tests.limits import HANG_S
+
 __all__ = ["PostgresServer", "postgres"]
 
 
@@ -62,7 +64,7 @@ def running_server() -> Generator[PostgresServer]:
         with suppress(psutil.NoSuchProcess):
             main = psutil.Process(server.get_pid())
             main.send_signal(signal.SIGQUIT)  # at once: nothing has to be written any more
-            main.wait(20)
+            main.wait(HANG_S)
         server.cleanup()
 
 

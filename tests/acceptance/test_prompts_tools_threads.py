@@ -15,6 +15,7 @@ from tests.chat.place import (
     grading,
     offered,
 )
+from tests.limits import HANG_S
 from toolgate.chat import TurnRequest
 from toolgate.errors import ArgumentError, UnknownPromptError
 from toolgate.models.llm import Message
@@ -198,7 +199,7 @@ async def test_tn_1_threads_and_settings_belong_to_their_caller() -> None:
         for name in ("ann", "bob"):
             message = Message(role="user", content=f"I am {name}")
             run = chat.start(TurnRequest(caller=who(name), messages=(message,), thread="same"))
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 await run.ended_event.wait()
         await chat.change_settings(who("ann"), "same", {"history": False})
 

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from anyio import create_task_group, fail_after
 
+from tests.limits import HANG_S
 from toolgate.audit import keep_house, retention_of
 from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
@@ -63,7 +64,7 @@ async def test_old_records_go_in_the_background(tmp_path: Path) -> None:
     await store.open()
     await store.append_audit([sample_record(), sample_record(1, at="2999-01-01T00:00:00.000Z")])
 
-    with fail_after(30):
+    with fail_after(HANG_S):
         async with create_task_group() as group:
             group.start_soon(lambda: keep_house(store, Retention, first_after_s=0, every_s=0.01))
             await store.reached.wait()
@@ -79,7 +80,7 @@ async def test_a_failure_is_logged_and_tried_again(
     store = Watched(tmp_path / "toolgate.db")
     store.reached, store.until, store.broken = anyio.Event(), 3, True
 
-    with fail_after(30):
+    with fail_after(HANG_S):
         async with create_task_group() as group:
             group.start_soon(lambda: keep_house(store, Retention, first_after_s=0, every_s=0.01))
             await store.reached.wait()

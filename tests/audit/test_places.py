@@ -20,6 +20,7 @@ import anyio
 import pytest
 
 from tests.audit.test_chain import records
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.audit import FORMS, FilePlace, Receipts, Recorder, SyslogPlace, as_ocsf, places_of
 from toolgate.errors import SettingError, StoreError
@@ -138,7 +139,7 @@ async def test_syslog_gets_a_message_for_each_record(scheme: str, tmp_path: Path
     family = socket.AF_UNIX if scheme == "unix" else socket.AF_INET
     kind = socket.SOCK_STREAM if scheme == "tcp" else socket.SOCK_DGRAM
     with socket.socket(family, kind) as server:
-        server.settimeout(30)
+        server.settimeout(HANG_S)
         if scheme == "unix":
             path = os.path.relpath(tmp_path / "log")
             server.bind(path)
@@ -152,7 +153,7 @@ async def test_syslog_gets_a_message_for_each_record(scheme: str, tmp_path: Path
         await SyslogPlace(address).append_audit([written])
         if scheme == "tcp":
             with server.accept()[0] as connection:
-                connection.settimeout(30)
+                connection.settimeout(HANG_S)
                 raw = connection.recv(65_536)
             size, _, message = raw.partition(b" ")
             assert int(size) == len(message)
@@ -213,7 +214,7 @@ async def test_opentelemetry_gets_the_records_as_logs() -> None:
         settings = AuditSettings(sinks=("otel",), otel_endpoint=f"http://127.0.0.1:{port}/v1/logs")
         (place,) = places_of(settings)
         record = replace(FULL, detail={"trace_id": "0af7651916cd43dd8448eb211c80319c"})
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             await place.append_audit([record])
         tasks.cancel_scope.cancel()
     head, _, body = taken[0].partition(b"\r\n\r\n")
@@ -297,7 +298,7 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
             assert ran == [{"n": 1}]
             assert "isError" not in await app.gateway.call(Caller(), params, None)
             assert ran == [{"n": 1}, {"n": 1}]
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while not await app.recorder.flush():
                 await anyio.lowlevel.checkpoint()
         assert "isError" not in await app.gateway.call(closed, params, None)
@@ -331,7 +332,7 @@ async def test_a_kill_in_the_middle_of_a_call_leaves_its_intent_where_nothing_go
     url = f"sqlite:///{tmp_path / 'toolgate.db'}"
     done = await anyio.to_thread.run_sync(
         lambda: subprocess.run(
-            [sys.executable, "-c", KILLED, url], capture_output=True, timeout=100, check=False
+            [sys.executable, "-c", KILLED, url], capture_output=True, timeout=HANG_S, check=False
         )
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
@@ -389,7 +390,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
                 with pytest.raises(StoreError, match="The audit could not be written"):
                     await refused()
             assert await changes_of(app) == before
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while not await app.recorder.flush():
                 await anyio.lowlevel.checkpoint()
         await admin.delete_token(me, "anna")
@@ -408,7 +409,7 @@ async def test_administrators_go_on_where_the_audit_may_wait(
         with monkeypatch.context() as patch:
             patch.setattr(app.store, "append_audit", refuse)
             await app.gateway.admin.create_token(Caller(), "anna")
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while not await app.recorder.flush():
                 await anyio.lowlevel.checkpoint()
         (made,) = await app.store.audit(AuditFilter(action="token_create"))

@@ -12,6 +12,7 @@ import anyio.to_thread
 import pytest
 from anyio import create_task_group, fail_after
 
+from tests.limits import HANG_S
 from toolgate.audit import Recorder
 from toolgate.errors import StoreError
 from toolgate.store import AuditFilter, Store
@@ -63,7 +64,7 @@ async def test_records_are_written_without_being_asked_for(store: SqliteStore) -
     for record in records(3):
         recorder.record(record)
 
-    with fail_after(30):
+    with fail_after(HANG_S):
         while recorder.status().written < 3:
             await turn()
     assert await kept(store) == records(3)
@@ -132,7 +133,7 @@ async def test_the_end_of_an_outage_is_noticed_without_being_told(
         recorder.record(sample_record())
         assert not await recorder.flush()
 
-    with fail_after(30):
+    with fail_after(HANG_S):
         while recorder.status().pending:
             await turn()
     assert await kept(store) == records(1)
@@ -208,7 +209,7 @@ async def test_closing_in_an_outage_ends_in_time_and_says_what_was_lost(
     store: SqliteStore, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = Recorder(store, flush_interval_s=3600)
-    with locked(file), fail_after(30):
+    with locked(file), fail_after(HANG_S):
         for record in records(3):
             recorder.record(record)
         await recorder.aclose(timeout_s=0.2)

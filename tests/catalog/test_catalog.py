@@ -7,6 +7,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import SettingError, UnknownServerError, UpstreamError
 from toolgate.gateway.gateway import Change
 from toolgate.settings import Settings
@@ -28,7 +29,7 @@ async def listed(app: Any) -> list[str]:
 
 
 async def until_listed(app: Any, wanted: list[str]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while await listed(app) != wanted:
             await anyio.sleep(0.01)
 
@@ -94,7 +95,7 @@ async def test_a_server_is_added_and_removed_while_others_run() -> None:
     async with memory_app({"a": upstream}, ALL) as app:
         await app.gateway.manage.add_server(ME, "new", {"command": "no-such-command-anywhere"})
         assert {status.name for status in app.gateway.servers(ME)} == {"a", "new"}
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while (s := app.gateway.servers(ME)[1]).state != "down":
                 await anyio.sleep(0.01)
         assert "no-such-command-anywhere" in (s.last_error or "")
@@ -129,7 +130,7 @@ async def test_toolgate_itself_is_no_server(config: Json) -> None:
 
 async def test_five_thousand_tools_are_listed() -> None:
     upstream = FakeUpstream({f"tool_{n}": echo for n in range(5000)})
-    async with memory_app({"a": upstream}, ALL, wait_s=100) as app:
+    async with memory_app({"a": upstream}, ALL, wait_s=HANG_S) as app:
         assert len(await listed(app)) == 5000
 
 
@@ -194,7 +195,7 @@ async def test_a_watched_resource_is_told_of_after_a_reconnect_too() -> None:
         await app.gateway.subscribe(ME, "x://doc")
         upstream.connected.clear()
         upstream.crash()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await upstream.connected.wait()
             while [m for m, _ in upstream.requests].count("resources/subscribe") < 2:
                 await anyio.sleep(0.01)
@@ -214,7 +215,7 @@ async def test_a_restarted_server_keeps_its_place_and_its_running_call_fails_at_
 
     servers = {"a": FakeUpstream({"waits": waits}), "b": FakeUpstream({"echo": echo})}
     async with memory_app(servers, ALL) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
 
                 async def call() -> None:

@@ -11,6 +11,7 @@ import aiohttp
 import anyio
 import uvicorn
 
+from tests.limits import HANG_S
 from tests.vendored import llm_double
 from toolgate.app.app import App
 from toolgate.documents import NewDocument
@@ -71,7 +72,7 @@ async def scripted(*steps: Json, **more: Any) -> AsyncIterator[Scripted]:
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     task = asyncio.create_task(server._serve())
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANG_S):
         while not server.started:
             await anyio.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
@@ -79,7 +80,7 @@ async def scripted(*steps: Json, **more: Any) -> AsyncIterator[Scripted]:
         yield Scripted(double, f"http://127.0.0.1:{port}/v1")
     finally:
         server.should_exit = server.force_exit = True
-        await asyncio.wait({task}, timeout=10)
+        await asyncio.wait({task}, timeout=HANG_S)
 
 
 @dataclass
@@ -223,7 +224,7 @@ async def serving(app: App) -> AsyncIterator[str]:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve(app, port=0, on_ready=ready.set_result))
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         yield ready.result()
     finally:

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from tests.chat.place import chatting, check_pairs, contents, roles, streamed_text
+from tests.limits import HANG_S
 from toolgate.settings import GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
@@ -291,7 +292,7 @@ async def test_policies_of_threads_decide_about_a_second_turn() -> None:
             results.clear()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(turn, "slow", "enqueue")
-                with anyio.fail_after(20):
+                with anyio.fail_after(HANG_S):
                     while not (await place.history("t")).get("running"):
                         await anyio.sleep(0.01)
                 await turn("quick", policy)

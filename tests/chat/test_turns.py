@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
+from tests.limits import HANG_S
 from toolgate.store import AuditFilter
 from toolgate.telemetry.cost import account
 from toolgate.testing import FakeUpstream, text_result
@@ -91,7 +92,7 @@ async def test_the_model_stops_when_its_client_leaves() -> None:
         async with request as answer:
             await answer.content.readuntil(b"word")
             answer.close()
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             while place.model.ends != ["client_disconnected"]:
                 await anyio.sleep(0.01)
             while (await place.history("t"))["running"]:
@@ -162,7 +163,7 @@ async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> N
         async with request as answer:
             await answer.content.readuntil(b"word")
             answer.close()
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             while place.app.chat.runs.running:
                 await anyio.sleep(0.01)
         await place.app.recorder.flush()

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.limits import HANG_S
 from toolgate import cli, settings
 from toolgate.cli.terminal._context import Shared, use
 
@@ -58,7 +59,7 @@ def toolgate(monkeypatch: pytest.MonkeyPatch) -> Run:
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 encoding="utf-8",
                 errors="replace",
-                timeout=60,
+                timeout=HANG_S,
                 check=False,
             )
 
@@ -78,7 +79,7 @@ def loaded_by(monkeypatch: pytest.MonkeyPatch) -> LoadedBy:
                 [sys.executable, "-c", code],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=HANG_S,
                 check=True,
             )
         return set(json.loads(done.stdout.splitlines()[-1]))
@@ -132,7 +133,7 @@ class Serving:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait; gives the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=HANG_S)
 
     def line(self, part: str) -> str:
         """The next line on standard error that contains a text."""
@@ -171,7 +172,7 @@ def serve(folder: Path) -> Iterator[Serve]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=HANG_S)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

@@ -10,6 +10,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import Command
+from tests.limits import HANG_S
 from toolgate import settings
 from toolgate.cli.terminal._exit import FINE
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
@@ -41,7 +42,7 @@ def person(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def open_it(url: str) -> bool:
         opened.append(url)
-        with urllib.request.urlopen(url, timeout=30) as page:
+        with urllib.request.urlopen(url, timeout=HANG_S) as page:
             return page.status == 200
 
     monkeypatch.setattr(webbrowser, "open", open_it)

@@ -194,7 +194,6 @@ def test_a_set_without_requests_ends_with_3(small: Path, toolgate: Run) -> None:
     assert "has no request of the split 'none'" in done.stderr
 
 
-@pytest.mark.timeout(180)
 def test_each_strategy_is_scored_through_the_same_door(
     small: Path,
     tmp_path: Path,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import server_table, small_servers
+from tests.limits import HANG_S
 from toolgate.cli import run
 from toolgate.cli.terminal._exit import INTERRUPTED, report, status_of_code
 from toolgate.cli.terminal._output import (
@@ -67,7 +68,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
                     break
                 shown += part
         finally:
-            process.wait(timeout=60)
+            process.wait(timeout=HANG_S)
             os.close(leader)
         return shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
@@ -238,7 +239,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder: Path) -> None:
     tools.stdout.close()
     said = tools.stderr.read()
     tools.stderr.close()
-    tools.wait(timeout=60)
+    tools.wait(timeout=HANG_S)
     assert b"Traceback" not in said
 
 
@@ -262,7 +263,7 @@ def test_ctrl_c_ends_a_waiting_command_without_a_word_and_without_its_children(
     signal.signal(signal.SIGINT, before)
     started.read_bytes()  # until the server has opened it
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_S)
     assert (process.returncode, out, err) == (INTERRUPTED, "", "")
     assert small_servers(folder) == []
 
@@ -277,7 +278,7 @@ def test_json_is_pure_ascii_where_the_terminal_lacks_utf8(
     done = subprocess.run(
         [sys.executable, "-m", "toolgate", "servers", "logs", "small", "--json"],
         capture_output=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     assert json.loads(done.stdout)["stderr_tail"] == ["small server größe"]

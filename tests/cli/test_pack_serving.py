@@ -9,13 +9,14 @@ import anyio
 import pytest
 
 from tests.cli.conftest import Command, Serve, Serving
+from tests.limits import HANG_S
 from tests.packs.writing import SALES, write
 from toolgate.cli.client._gateway_client import find_running, load_settings
 from toolgate.cli.terminal._context import Shared, use
 
 
 def asked(serving: Serving, path: str) -> Any:
-    with urlopen(f"{serving.address}/api/v1/{path}", timeout=30) as answer:
+    with urlopen(f"{serving.address}/api/v1/{path}", timeout=HANG_S) as answer:
         return json.load(answer)
 
 
@@ -23,7 +24,6 @@ def has(serving: Serving, key: str) -> bool:
     return key in [tool["toolKey"] for tool in asked(serving, "tools")["tools"]]
 
 
-@pytest.mark.timeout(60)
 def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
     folder: Path, serve: Serve, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

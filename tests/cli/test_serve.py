@@ -23,6 +23,7 @@ from tests.cli.conftest import (
     server_table,
     small_servers,
 )
+from tests.limits import HANG_S
 from toolgate.cli.serving.serve import command as serve_command
 from toolgate.cli.terminal._exit import FINE, WRONG
 from toolgate.cli.terminal._plain_command import PlainCommand
@@ -50,7 +51,7 @@ ECHO = {
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    with urllib.request.urlopen(url, timeout=HANG_S) as answer:
         return json.load(answer)
 
 
@@ -59,7 +60,7 @@ def post(url: str, body: Any, *, thread: str = "") -> Any:
         {"x-toolgate-thread": thread} if thread else {}
     )
     wanted = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(wanted, timeout=60) as answer:
+    with urllib.request.urlopen(wanted, timeout=HANG_S) as answer:
         return json.load(answer)
 
 
@@ -206,7 +207,7 @@ def test_the_log_can_be_json_in_a_file_for_its_user_alone(serve: Serve, folder: 
         assert b"serves http://" in process.stderr.readline()
     finally:
         process.terminate()
-        assert process.wait(timeout=60) == FINE
+        assert process.wait(timeout=HANG_S) == FINE
         process.stderr.close()
     lines = (folder / "gateway.log").read_text("utf-8").splitlines()
     events = [json.loads(line)["event"] for line in lines]
@@ -262,12 +263,12 @@ def converse(*argv: str, tool: str = "small__echo") -> tuple[list[dict[str, Any]
                 answers.append(json.loads(process.stdout.readline()))
         process.stdin.close()
         rest = process.stdout.read()
-        status = process.wait(timeout=60)
+        status = process.wait(timeout=HANG_S)
         answers += [json.loads(line) for line in rest.splitlines()]
         return answers, process.stderr.read(), status
     finally:
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=HANG_S)
         process.stdout.close()
         process.stderr.close()
 

@@ -174,7 +174,7 @@ def test_test_says_era_tools_and_time(command: Command, folder: Path) -> None:
     assert tried.out.startswith("small answers: 2025-11-25 (handshake), 3 tools, ")
     trial = command("servers", "test", "small", "--json").json
     assert trial["ok"] is True
-    assert 0 < trial["ready_s"] < 30
+    assert trial["ready_s"] > 0
     assert small_servers(folder) == []
 
 

@@ -10,6 +10,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table
+from tests.limits import HANG_S
 from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED, NOTHING, WRONG
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
@@ -36,7 +37,7 @@ def ask(address: str, path: str, token: str, body: Any = None) -> tuple[int, Any
         else {},
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=HANG_S) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

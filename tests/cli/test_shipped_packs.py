@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.conftest import Command
+from tests.limits import HANG_S
 from toolgate.packs import shipped_names
 from toolgate.settings import ConnectionTable, PackSettings, Settings
 from toolgate.testing.memory import memory_app
@@ -25,7 +26,7 @@ async def test_no_tool_of_a_pack_that_ships_is_held_back() -> None:
         packs=PackSettings(enable=tuple(shipped_names())),
         connections={"shop": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)},
     )
-    async with memory_app({}, settings, wait_s=30) as app:
+    async with memory_app({}, settings, wait_s=HANG_S) as app:
         servers = {tool.server for tool in app.gateway.tools(Caller())}
         held = await app.gateway.manage.held_tools(Caller())
 

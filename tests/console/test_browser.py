@@ -17,13 +17,14 @@ import pytest
 import toolgate.testing
 from tests.chat.place import scripted
 from tests.console.places import notes
+from tests.limits import HANG_S
 from tests.real.setup import Browser, ensure_browser
 from toolgate.server.http import serve
 from toolgate.settings import AuditSettings, ChatSettings, GuardTable, ModelTable, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller, Json
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(280), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("browser")]
 
 SCRIPT = Path(__file__).parent / "browser" / "drive.mjs"
 ECHO = [sys.executable, str(Path(toolgate.testing.__file__).parent / "echo_server.py")]
@@ -58,7 +59,7 @@ async def _browse(browser: Browser) -> Json:
             await serve(app, port=0, on_ready=ready.set_result)
 
         tasks.start_soon(listen)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             base = await ready
         made = await app.gateway.admin.create_token(Caller(), "me", roles=["admin"])
         command = [browser.node, str(SCRIPT), str(browser.modules), browser.program, base]
@@ -75,7 +76,7 @@ def _with_model(url: str) -> Settings:
 
 
 def _run(command: list[str]) -> Json:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * HANG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 

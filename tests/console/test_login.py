@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from tests.console.places import Place, notes, opened, said_in
+from tests.limits import HANG_S
 from toolgate.security.authn import identity_of
 from toolgate.settings import LogSettings, Settings
 from toolgate.types import Caller
@@ -176,7 +177,7 @@ async def test_a_member_sees_the_calls_of_nobody_else() -> None:
         forget = place.app.gateway.on_running(began.set)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(place.app.gateway.execute, ADMIN, "notes:find", {})
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 await began.wait()
             forget()
             assert place.app.gateway.running(ben) == []

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from tests.console.places import HOSTILE, notes, opened, said_in
+from tests.limits import HANG_S
 from toolgate.cli.evaluation._measure import read_labelled
 from toolgate.evaluation.results import evaluations_file, note_evaluations
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -163,7 +164,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         changed = anyio.Event()
         forget = place.app.gateway.on_change(lambda _: changed.set())
         await server.announce()
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             await changed.wait()
         forget()
         assert "have changed or look suspicious" in said_in(await place.page())
@@ -206,7 +207,7 @@ async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None
             changed = anyio.Event()
             forget = place.app.gateway.on_change(lambda _, changed=changed: changed.set())
             await server.announce()
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 await changed.wait()
             forget()
         page = await place.page("tool", key="notes:find")
@@ -295,7 +296,7 @@ async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
         forget = place.app.gateway.on_running(lambda: changes.pop(0).set())
         desk = Caller(client="desk")
         tasks.start_soon(place.app.gateway.execute, desk, "notes:find", {})
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             await began.wait()
             for path in ("", "running"):
                 assert "notes:find local desk for" in said_in(await place.page(path))

@@ -16,6 +16,7 @@ import pytest
 
 from tests.console.places import Place, said_in
 from tests.console.places import opened as console
+from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.settings import AuditSettings, ServeSettings, Settings
 from toolgate.store import SqlAccess
@@ -50,11 +51,11 @@ async def held(place: Place) -> AsyncGenerator[None]:
 
     def hold(_: object) -> None:
         anyio.from_thread.run_sync(begun.set)
-        release.wait(60)
+        release.wait(HANG_S)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(store.writing, hold)
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             await begun.wait()
         try:
             yield

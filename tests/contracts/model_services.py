@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import uvicorn
 
+from tests.limits import HANG_S
 from toolgate.testing.contracts.llm import Said
 from toolgate.types import Json
 
@@ -180,7 +181,7 @@ async def service_of(provider: str, path: str = "") -> AsyncIterator[Service]:
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve())
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANG_S):
         while not server.started:
             await anyio.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
@@ -189,4 +190,4 @@ async def service_of(provider: str, path: str = "") -> AsyncIterator[Service]:
         yield service
     finally:
         server.should_exit = server.force_exit = True
-        await asyncio.wait({task}, timeout=10)
+        await asyncio.wait({task}, timeout=HANG_S)

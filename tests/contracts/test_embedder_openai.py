@@ -11,6 +11,7 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import EmbedderError, OptionError
 from toolgate.models.embedders import Embedder
 from toolgate.models.embedders._vector_table import read_table
@@ -104,7 +105,7 @@ async def ask(service: Service):
     async def embed(**options: Any) -> np.ndarray:
         wanted: dict[str, Any] = {"url": service.url, "dim": 256, "retries": 1} | options
         made.append(build(Options(**wanted)))
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             return await made[-1].embed(TEXTS, "query")
 
     yield embed
@@ -216,7 +217,7 @@ async def test_a_service_that_does_not_answer_is_left_after_the_limit(
     service: Service, ask: Any
 ) -> None:
     released = threading.Event()
-    service.spoil = lambda answer: released.wait(5) and answer
+    service.spoil = lambda answer: released.wait(HANG_S) and answer
 
     with pytest.raises(EmbedderError, match="TimeoutError"):
         await ask(timeout_s=0.1, retries=0)

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from tests.contracts.model_services import Service, service_of
+from tests.limits import HANG_S
 from toolgate.models.llm import ChatModel, ChatRequest, Message, complete
 from toolgate.models.llm.openai import Options, build
 from toolgate.testing.contracts.llm import ChatModelContract
@@ -44,7 +45,7 @@ class TestOpenAI(ChatModelContract):
         async with server:
             for url in ("http://models.example/v1", f"{place}/v1"):
                 model = build(Options(url=url, key="k", model="m"))
-                with anyio.fail_after(60):
+                with anyio.fail_after(HANG_S):
                     assert (await complete(model, request)).message.text == "hi"
                 await model.aclose()
         assert asked == [

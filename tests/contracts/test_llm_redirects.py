@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import ModelError
 from toolgate.models.llm import ChatModel, ChatRequest, Message, anthropic, complete, google, openai
 
@@ -42,7 +43,7 @@ async def test_a_redirect_to_another_host_takes_no_key_along(provider: str) -> N
         async with answering(f"307 Over There\r\nlocation: {host}/v1") as (url, asked):
             model = MAKES[provider](url)
             request = ChatRequest(messages=(Message(role="user", content="hello"),))
-            with anyio.fail_after(60), pytest.raises(ModelError):
+            with anyio.fail_after(HANG_S), pytest.raises(ModelError):
                 await complete(model, request)
             await model.aclose()
     assert len(asked) == 1

@@ -23,7 +23,6 @@ def url() -> Generator[str]:
         yield url
 
 
-@pytest.mark.timeout(180)
 class TestCloud(SearchContract):
     """All duties of a search strategy, with a Toolgate as the service."""
 

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchStrategy
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.testing.contracts.search import SearchContract
 
-PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 
 class TestHybrid(SearchContract):

@@ -40,7 +40,6 @@ def url() -> Generator[str]:
         yield service.url
 
 
-@pytest.mark.timeout(180)
 class TestLlm(SearchContract):
     """All duties of a search strategy."""
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from aiohttp import web
 
+from tests.limits import HANG_S
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
@@ -83,7 +84,7 @@ class Scripted:
         return await handler(request)
 
     async def wait_for(self, count: int) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while len(self.seen) < count:
                 await self.heard.wait()
 
@@ -147,7 +148,7 @@ async def wire(
 
 
 async def ask(wire: Wire, headers: dict[str, str] = OLD, **options: Any) -> Json:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         return await wire.request("any", {}, headers=headers, **options)
 
 
@@ -162,7 +163,7 @@ async def test_a_cancelled_modern_request_closes_its_stream_and_posts_nothing(
         await wire.open(recorder)
         slow: Json = {"name": "slow", "arguments": {"seconds": 60}}
         when: Json = {"name": "when", "arguments": {"what": "started", "times": 1}}
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(lambda: wire.request("tools/call", slow, headers=MODERN))
                 await wire.request("tools/call", when, headers=MODERN)
@@ -456,7 +457,7 @@ async def test_what_the_server_says_unasked_arrives_for_as_long_as_the_session_l
         return await stream(request, *parts.pop(0))
 
     server.get = get
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await greet(wire)
         while not any(body.get("id") == "q" for body in server.bodies):
             await server.heard.wait()
@@ -478,7 +479,7 @@ async def test_a_session_that_is_gone_while_nobody_asks_ends_the_wire(
     """So a restarted server is greeted again before a client meets it."""
     server.get = lambda _: completed(web.Response(status=404))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await greet(wire)
         assert await wire.closed() == "The server has forgotten the session."
 
@@ -535,7 +536,7 @@ async def test_a_result_does_not_wait_for_a_question_that_nobody_answered(
     server.post = post
 
     assert await ask(wire, sink=Slow()) == {"fine": True}
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await left.wait()
 
 

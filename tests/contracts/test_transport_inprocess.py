@@ -13,6 +13,7 @@ from fastmcp import FastMCP
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from tests.limits import HANG_S
 from toolgate.errors import (
     BrokenPluginError,
     CannotAskError,
@@ -242,7 +243,7 @@ async def test_a_fastmcp_server_answers_in_the_modern_era() -> None:
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     }
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await wire.open(Recorder())
         discovered = await wire.request("server/discover", {"_meta": meta}, headers={})
         answer = await wire.request(
@@ -267,7 +268,7 @@ async def test_a_server_that_fails_at_its_start_says_why() -> None:
     wire = wire_to(target)
     await wire.open(Recorder())
 
-    with anyio.fail_after(30), pytest.raises(ConnectionLostError, match="no configuration"):
+    with anyio.fail_after(HANG_S), pytest.raises(ConnectionLostError, match="no configuration"):
         await greet(wire)
     await wire.aclose()
 
@@ -465,11 +466,11 @@ async def test_a_plain_function_blocks_nobody_and_is_left_when_it_is_cancelled()
     @tool
     def wait() -> str:
         entered.set()
-        go.wait(10)
+        go.wait(HANG_S)
         return "done"
 
     wire = await functions(wait, search)
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         async with anyio.create_task_group() as group:
             group.start_soon(call, wire, "wait")
             await anyio.to_thread.run_sync(entered.wait)
@@ -507,7 +508,7 @@ async def test_closing_ends_functions_that_run() -> None:
             await call(wire, "forever")
         lost.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await entered.wait()

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from aiohttp import web
 
+from tests.limits import HANG_S
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, UnreachableError
 from toolgate.security.outbound import open_session
 from toolgate.testing.contracts.upstream import (
@@ -99,7 +100,7 @@ async def wire(server: Scripted, http: aiohttp.ClientSession) -> AsyncGenerator[
 
 
 async def ask(wire: Wire) -> Json:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         return await wire.request("any", {}, headers={})
 
 
@@ -116,7 +117,7 @@ async def test_messages_go_to_no_other_origin(server: Scripted, wire: SseWire, p
     """Configured credentials stay where they belong."""
     server.first = f"event: endpoint\ndata: {place}\n\n".encode()
 
-    with pytest.raises(UnreachableError, match="another origin"), anyio.fail_after(30):
+    with pytest.raises(UnreachableError, match="another origin"), anyio.fail_after(HANG_S):
         await wire.open(Recorder())
 
 
@@ -138,7 +139,7 @@ async def test_a_stream_that_ends_before_it_began_says_so(server: Scripted, wire
     server.first = b": nothing\n\n"
     server.later.put_nowait(b"")
 
-    with pytest.raises(UnreachableError, match="closed the stream"), anyio.fail_after(30):
+    with pytest.raises(UnreachableError, match="closed the stream"), anyio.fail_after(HANG_S):
         await wire.open(Recorder())
 
 
@@ -213,7 +214,7 @@ async def test_a_lost_stream_ends_the_connection(server: Scripted, wire: SseWire
     await wire.open(Recorder())
     server.later.put_nowait(b"")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         assert await wire.closed() == "The server closed the stream of events."
     with pytest.raises(ConnectionLostError) as caught:
         await ask(wire)

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from tests.limits import HANG_S
 from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
@@ -116,7 +117,7 @@ def quick_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def ask(wire: Wire, method: str = "any", **params: object) -> Json:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         return await wire.request(method, params, headers={})
 
 
@@ -128,7 +129,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while is_alive(pid):
             await anyio.sleep(0.01)
 
@@ -265,7 +266,7 @@ async def test_a_child_that_closes_its_input_has_ended(start: Start) -> None:
     wire = await start("answer(read())", "os.close(0)", "time.sleep(60)")
 
     await ask(wire)
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         assert await wire.closed() == "The process closed its standard input."
 
 
@@ -283,7 +284,7 @@ async def test_a_dead_child_is_noticed_although_a_grandchild_holds_its_pipes(sta
     with pytest.raises(ConnectionLostError, match="exited with status 5"):
         await ask(wire)
     assert is_alive(grandchild)
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await wire.aclose()
 
     await gone(grandchild)
@@ -303,7 +304,7 @@ async def test_a_child_that_ignores_everything_is_ended_with_its_children(start:
     )
     pids = [wire.pid, (await ask(wire))["pid"]]
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await wire.aclose()
 
     for pid in pids:
@@ -345,7 +346,7 @@ async def test_a_child_that_never_reads_blocks_nobody_and_takes_no_memory(start:
             await wire.request("any", {"text": text}, headers={})
         gave_up += scope.cancelled_caught
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         async with anyio.create_task_group() as group:
             for _ in range(50):
                 group.start_soon(try_it)
@@ -558,7 +559,7 @@ async def test_children_do_not_outlive_a_gateway_that_is_killed() -> None:
     )
     assert process.stdout is not None
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)
         guard, child, grandchild = map(int, line.split())
         assert all(map(is_alive, (guard, child, grandchild)))

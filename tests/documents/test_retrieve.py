@@ -6,6 +6,7 @@ import pytest
 from anyio import fail_after
 
 from tests.documents.places import Asked, Letters, doc, library_in, rendered
+from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.documents import (
     NO_COLLECTIONS,
@@ -221,7 +222,7 @@ async def test_mt_4_collections_are_searched_at_the_same_time() -> None:
             waiting[0] -= 1
             if not waiting[0]:
                 everybody.set()
-            with fail_after(30):
+            with fail_after(HANG_S):
                 await everybody.wait()
             return await nearest(*args, **kw)
 

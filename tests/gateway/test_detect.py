@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.cli.client._local_gateway import within
 from toolgate.intents import ArgumentSpec, DetectRequest, Intent, Keywords, Taught
@@ -44,7 +45,7 @@ async def gateway_with(pack: Path, settings: Settings | None = None) -> AsyncGen
         settings or Settings(), packs=PackSettings(paths=(str(pack),), disable=("schema",))
     )
     async with memory_app({}, wanted) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await app.recognizer.learned()
         yield app
 
@@ -172,7 +173,7 @@ async def test_changed_prompts_are_learned_while_messages_come(pack: Path) -> No
         new = pack / "intents" / "tables.txt"
         new.write_text("book a table\nreserve a seat\na table for two\n", encoding="utf-8")
         await app.packs.look()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await app.recognizer.learned()
         (after,) = await app.gateway.detect(caller, request)
 

@@ -7,6 +7,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.audit import compare_searches
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
@@ -100,7 +101,7 @@ async def test_while_a_server_was_never_listed_the_meta_tools_are_shown() -> Non
     hanging = FakeUpstream()
     hanging.silent = {"server/discover", "initialize"}
     async with memory_app({"a": many(1), "slow": hanging}, wait_s=0) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while not app.gateway.servers(ME)[0].tools:
                 await anyio.sleep(0.01)
         assert (await names(app))[0] == "tool_discovery"
@@ -112,7 +113,7 @@ async def test_when_the_last_unknown_server_fails_the_menu_is_decided_and_told()
     async with memory_app({"a": many(1), "slow": failing}, wait_s=0) as app:
         heard: list[Change] = []
         app.gateway.on_change(heard.append)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while not (app.gateway.servers(ME)[0].tools and failing.wires):
                 await anyio.sleep(0.01)
             failing.refuses = True
@@ -132,14 +133,14 @@ async def test_a_menu_near_the_limit_does_not_flip_back_and_forth() -> None:
         assert len(await names(app)) == 3
         del upstream.tools["tool_9"]
         await upstream.announce()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while app.gateway.servers(ME)[0].tools != 9:
                 await anyio.sleep(0.01)
         assert len(await names(app)) == 3, "a little below the limit is not enough"
         for number in range(3, 9):
             del upstream.tools[f"tool_{number}"]
         await upstream.announce()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while await names(app) != ["a__tool_0", "a__tool_1", "a__tool_2"]:
                 await anyio.sleep(0.01)
 
@@ -204,7 +205,7 @@ async def test_tools_of_a_server_that_is_down_are_withheld_with_a_notice() -> No
     async with memory_app({"a": many(3), "b": down}, META) as app:
         down.refuses = True
         down.crash()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while app.gateway.servers(ME)[1].state != "down":
                 await anyio.sleep(0.01)
         found = await app.gateway.discover(ME, DiscoverRequest(queries=("tool",)))
@@ -415,7 +416,7 @@ async def test_failures_are_recorded_with_their_reason() -> None:
         await meta(app, "tool_execute", toolKey="a:bad")
         upstream.refuses = True
         upstream.crash()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while app.gateway.servers(ME)[0].state != "down":
                 await anyio.sleep(0.01)
         await meta(app, "tool_execute", toolKey="a:bad")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -52,7 +53,7 @@ async def ranked(app: App, query: str = QUERY, **wanted: object) -> list[str]:
 
 async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> None:
     """Source document 003, future enhancement 1."""
-    async with memory_app(servers(), HYBRID, wait_s=20) as app:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app)
         used = before[-1]
         await app.gateway.execute(ME, used, {})
@@ -68,7 +69,7 @@ async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> 
 
 
 async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
-    async with memory_app(servers(), HYBRID, wait_s=20) as app:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         shown = await ranked(app, max_results=1)
         await app.gateway.execute(ME, shown[0], {"fail": True})
 
@@ -77,7 +78,7 @@ async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
 
 async def test_it_can_be_switched_off() -> None:
     settings = replace(HYBRID, usage=UsageSettings(enabled=False))
-    async with memory_app(servers(), settings, wait_s=20) as app:
+    async with memory_app(servers(), settings, wait_s=HANG_S) as app:
         before = await ranked(app)
         await app.gateway.execute(ME, before[-1], {})
 
@@ -88,7 +89,7 @@ async def test_it_can_be_switched_off() -> None:
 
 
 async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
-    async with memory_app(servers(), HYBRID, wait_s=20) as app:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app, "plan a party")
         await app.gateway.manage.mark(ME, before[0], right=False)
 
@@ -101,7 +102,7 @@ async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
 
 
 async def test_near_equal_tools_are_named_with_each_other() -> None:
-    async with memory_app(servers(), HYBRID, wait_s=20) as app:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         await app.gateway.groups(ME)
 
         found = await app.gateway.discover(ME, DiscoverRequest(queries=("send a letter",)))
@@ -112,7 +113,7 @@ async def test_near_equal_tools_are_named_with_each_other() -> None:
 
 
 async def test_tools_used_together_are_offered_with_a_hit() -> None:
-    async with memory_app(servers(), HYBRID, wait_s=20) as app:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         for _ in range(3):
             for query, key in (
                 ("who comes to the party", "party:guests"),
@@ -132,7 +133,7 @@ async def test_tools_used_together_are_offered_with_a_hit() -> None:
 
 async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
     settings = replace(HYBRID, groups={"letters": ("mail", "post:*")})
-    async with memory_app(servers(), settings, wait_s=20) as app:
+    async with memory_app(servers(), settings, wait_s=HANG_S) as app:
         assert {
             key.partition(":")[0] for key in await ranked(app, "send a letter", group="Letters")
         } == {
@@ -152,7 +153,7 @@ async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
 
 async def test_a_group_says_which_of_the_servers_asked_for_it_does_not_have() -> None:
     settings = replace(HYBRID, groups={"letters": ("mail", "post:*")})
-    async with memory_app(servers(), settings, wait_s=20) as app:
+    async with memory_app(servers(), settings, wait_s=HANG_S) as app:
 
         async def found(*names: str) -> Discovery:
             wanted = DiscoverRequest(queries=("send a letter",), group="letters", servers=names)
@@ -171,7 +172,7 @@ async def test_a_group_says_which_of_the_servers_asked_for_it_does_not_have() ->
 
 async def test_a_group_without_a_tool_says_so() -> None:
     settings = replace(HYBRID, groups={"letters": ("fax", "telegraph:*")})
-    async with memory_app(servers(), settings, wait_s=20) as app:
+    async with memory_app(servers(), settings, wait_s=HANG_S) as app:
         found = await app.gateway.discover(
             ME, DiscoverRequest(queries=("send a letter",), group="Letters")
         )
@@ -183,7 +184,7 @@ async def test_a_group_without_a_tool_says_so() -> None:
 
 
 async def test_what_was_learned_can_be_forgotten() -> None:
-    async with memory_app(servers(), HYBRID, wait_s=20) as app:
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app)
         await app.gateway.execute(ME, before[-1], {})
         assert (await app.gateway.manage.usage(ME)).requests == 1

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.audit import compare_searches
 from toolgate.errors import UnknownPluginError
@@ -151,7 +152,7 @@ async def test_another_search_takes_over_while_running() -> None:
         app.gateway.on_change(lambda change: told.append(change.kind))
 
         same = app.settings.servers
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await app.reload(replace(settings("bm25"), servers=same))
 
         assert await found(app, Caller()) == ["files:read_file", "files:write_file"]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANG_S
+
 ROOT = Path(__file__).parents[2]
 TOOLS = '''
 from toolgate.upstream import tool
@@ -19,7 +21,6 @@ def list_files(folder: str) -> list[str]:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(180)
 def test_the_example_of_the_python_page_finds_tools(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TOOLS, encoding="utf-8")
     config = '[server.mine]\npython = "mine.py:list_files"\n'
@@ -31,7 +32,7 @@ def test_the_example_of_the_python_page_finds_tools(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=150,
+        timeout=HANG_S,
     )
     assert ran.stdout.startswith("mine:list_files(folder)")
     assert ran.stderr == ""

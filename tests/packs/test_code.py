@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from tests.limits import HANG_S
 from tests.packs.writing import SALES, write
 from toolgate.app.app import App, open_app
 from toolgate.base.installation import install_hint
@@ -59,7 +60,7 @@ async def gateway(
     """A gateway with one pack, settled."""
     write(folder, {"pack.toml": 'name = "sales"\n[variables]\nCOMPANY = "Acme"\n', **files})
     packs = PackSettings(paths=(str(folder),), disable=("schema",), **options)
-    async with memory_app(servers or {}, Settings(packs=packs), wait_s=30) as app:
+    async with memory_app(servers or {}, Settings(packs=packs), wait_s=HANG_S) as app:
         yield app
 
 
@@ -82,7 +83,7 @@ async def settled(app: App, wanted: set[str]) -> None:
         changed.set()
 
     detach = app.gateway.on_change(again)
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while set(keys(app)) != wanted:
             await changed.wait()
             changed = anyio.Event()
@@ -133,7 +134,7 @@ async def test_a_tool_asks_the_chat_model_that_is_configured_at_that_time(tmp_pa
         return Settings(packs=packs, models=models)
 
     write(tmp_path, {"pack.toml": 'name = "sales"', "tools/summary.py": SUMMARY})
-    async with memory_app({}, settings(None), wait_s=30) as app:
+    async with memory_app({}, settings(None), wait_s=HANG_S) as app:
         answers = [await call(app, "sales__summary", text="a long story")]
         for said in ("short", "shorter"):
             await app.reload(replace(settings(said), store=app.settings.store))
@@ -306,7 +307,7 @@ async def test_a_module_that_never_ends_is_skipped(
         "tools/orders.py": SALES["tools/orders.py"],
     }
     async with gateway(tmp_path, files) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             assert keys(app) == ["sales:order"]
         (problem,) = app.packs.current.problems
     assert "a.py: it takes longer than 0.3 s to load" in problem
@@ -331,7 +332,7 @@ async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
     async with gateway(tmp_path, files) as app:
         changed = anyio.Event()
         app.packs.on_change(lambda _: _told(changed))
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while "added" not in {each.name for each in app.gateway.servers(LOCAL)}:
                 await changed.wait()
                 changed = anyio.Event()
@@ -428,7 +429,7 @@ def register(mcp):
                 answers.append(await call(app, "sales__version"))
                 await anyio.lowlevel.checkpoint()
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call_slowly)
                 await first.CALLED.wait()
@@ -452,7 +453,7 @@ async def test_new_options_are_there_without_a_restart(tmp_path: Path) -> None:
         on = app.settings
         packs = replace(on.packs, options={"sales": {"region": "north"}})
         await app.reload(replace(on, packs=packs))
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while (await call(app, "sales__order", number=3))["settings"] != {"region": "north"}:
                 await anyio.lowlevel.checkpoint()
 

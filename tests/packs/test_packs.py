@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from tests.packs.writing import SALES, write
 from toolgate.packs import Packs, PackSet
 from toolgate.settings import PackSettings
@@ -129,7 +130,7 @@ async def test_what_is_watched_is_read_once_it_is_still(tmp_path: Path) -> None:
             changed.set()
 
     packs.on_change(listen)
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: packs.watch(stop=stop, interval_s=0.02))
             write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})

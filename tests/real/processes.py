@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import psutil
 import tomlkit
 
+from tests.limits import HANG_S
 from toolgate.base import run_file
 from toolgate.types import Json
 
@@ -67,11 +68,11 @@ def running(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(30)
+            process.wait(HANG_S)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            process.wait(HANG_S)
 
 
 @contextlib.contextmanager
@@ -85,7 +86,7 @@ def listening(command: Sequence[str], port: int, *, log: Path) -> Iterator[subpr
         return None
 
     with running(command, log=log) as process:
-        wait_until(connect, within_s=120, what=f"listening on port {port}")
+        wait_until(connect, within_s=HANG_S, what=f"listening on port {port}")
         yield process
 
 
@@ -113,7 +114,7 @@ class RunningGateway:
         request = urllib.request.Request(
             self.run.address + path, headers={"X-Toolgate-Key": self.run.key}
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_S) as answer:
             return json.load(answer)
 
     def servers(self) -> dict[str, Json]:
@@ -122,7 +123,7 @@ class RunningGateway:
         rows = answer["servers"] if isinstance(answer, dict) else answer
         return {row["name"]: row for row in rows}
 
-    def wait_ready(self, *names: str, within_s: float = 90) -> dict[str, Json]:
+    def wait_ready(self, *names: str, within_s: float = HANG_S) -> dict[str, Json]:
         """Wait until these servers answer; gives what is known of all."""
 
         def look() -> dict[str, Json] | None:
@@ -177,10 +178,10 @@ def gateway(
 
     command = (sys.executable, "-m", "toolgate", "serve", "--config", str(config))
     with running(command, log=log, env=env, cwd=folder) as process:
-        run = wait_until(announced, within_s=30, what="announcing the gateway")
+        run = wait_until(announced, within_s=HANG_S, what="announcing the gateway")
         yield RunningGateway(url=f"{run.address}/mcp", run=run, log=log, config=config, env=env)
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        _, left = psutil.wait_procs(children, timeout=5)
+        process.wait(HANG_S)
+        _, left = psutil.wait_procs(children, timeout=HANG_S)
         assert not left, f"the gateway ended and left {left}"

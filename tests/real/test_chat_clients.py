@@ -12,13 +12,13 @@ import pytest
 from openai import AsyncOpenAI, NotFoundError
 
 from tests.chat.place import chatting, streamed_text
+from tests.limits import HANG_S
 from tests.real.setup import Installed
 from toolgate.testing import FakeUpstream, text_result
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.real,
-    pytest.mark.timeout(180),
     pytest.mark.xdist_group("clients"),
 ]
 
@@ -118,7 +118,7 @@ async def test_a_model_of_another_hand_calls_a_tool(installed: Installed, tmp_pa
     command = [installed.node.node, str(program), "-p", str(port), "-f", str(file)]
     process = await anyio.open_process(command)
     try:
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while not await _answers(port):
                 await anyio.sleep(0.05)
         url = f"http://127.0.0.1:{port}/v1"

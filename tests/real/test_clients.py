@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANG_S
 from tests.real.processes import RunningGateway, gateway
 from tests.real.setup import CACHE, Installed
 from toolgate.cli.demo._servers import server_table
 from toolgate.types import Json
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180), pytest.mark.xdist_group("clients")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("clients")]
 
 SCRIPT = Path(__file__).parent / "clients" / "list_and_call.mjs"
 SERVERS = ("time", "everything")
@@ -41,7 +42,7 @@ def run(command: Sequence[str], running: RunningGateway) -> Json:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=90,
+        timeout=HANG_S,
         check=False,
         cwd=running.config.parent,  # `toolgate stdio` finds its configuration here
         env=dict(os.environ) | dict(running.env),  # noqa: TID251 - a child process

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANG_S
 from tests.real.processes import VENDORED, free_port, gateway, listening
 from tests.real.setup import CONFORMANCE
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.timeout(300),
     pytest.mark.xdist_group("conformance"),
 ]
 
@@ -48,7 +48,7 @@ def scores(url: str, revision: str) -> tuple[int, int, str]:
         [*SCRIPT, *VENV, "--url", url, "--requirements", revision],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=3 * HANG_S,
         check=False,
     )
     told = done.stdout + done.stderr

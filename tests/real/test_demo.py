@@ -11,11 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.limits import HANG_S
 from tests.real.processes import isolated, running, wait_until
 from tests.real.setup import CACHE, Installed
 from toolgate.cli.demo._requests import read_hits
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180), pytest.mark.xdist_group("demo")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("demo")]
 
 COMMAND = (sys.executable, "-m", "toolgate", "demo", "--servers-dir", str(CACHE))
 
@@ -33,7 +34,7 @@ def left_of(folder: Path) -> list[str]:
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     env = dict(os.environ) | isolated(folder) | {"TMPDIR": str(folder)}  # noqa: TID251 - a child
     return subprocess.run(
-        [*COMMAND, *options], capture_output=True, text=True, timeout=150, check=False, env=env
+        [*COMMAND, *options], capture_output=True, text=True, timeout=HANG_S, check=False, env=env
     )
 
 
@@ -69,9 +70,9 @@ def test_a_kept_demo_fits_eighty_columns_and_serves_until_it_is_told_to_stop(
             assert process.poll() is None, log.read_text(encoding="utf-8")
             return True if "Serving at" in log.read_text(encoding="utf-8") else None
 
-        wait_until(serving, within_s=120, what="serving")
+        wait_until(serving, within_s=HANG_S, what="serving")
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(HANG_S) == 0
 
     told = log.read_text(encoding="utf-8")
     assert re.search(r"With a browser: http://127\.0\.0\.1:\d+/console\n", told)

@@ -8,7 +8,10 @@ from mcp import Client
 
 from tests.real.processes import PROBE_SERVER, gateway
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.anyio,
+]
 
 NEVER = {
     *(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from tests.limits import HANG_S
 from tests.real.processes import (
     PROBE_SERVER,
     VENDORED,
@@ -21,7 +22,7 @@ from tests.real.processes import (
 )
 from toolgate.types import Json
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400), pytest.mark.xdist_group("probe")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("probe")]
 
 ERAS = ("modern", "legacy")
 
@@ -83,7 +84,7 @@ def _rows(prefixes: Sequence[str], *arguments: str) -> list[Json]:
         [sys.executable, str(VENDORED / "gateway_probe.py"), "--json", *named, *arguments],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=3 * HANG_S,
         check=False,
     )
     assert done.stdout.startswith("{"), done.stdout + done.stderr

@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.limits import HANG_S
 from tests.real.processes import RunningGateway, gateway
 from tests.real.setup import CACHE, Installed
 from toolgate.cli.demo._servers import SERVERS, server_table
@@ -18,7 +19,6 @@ from toolgate.types import Json
 pytestmark = [
     pytest.mark.real,
     pytest.mark.anyio,
-    pytest.mark.timeout(180),
     pytest.mark.xdist_group("real-servers"),
 ]
 
@@ -106,7 +106,7 @@ async def test_a_server_answers_a_call_by_exposed_name_and_through_the_meta_tool
         for key, value in arguments.items()
     }
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(HANG_S):
         async with Client(streamable_http_client(running.url), mode=mode) as client:
             direct = await client.call_tool(f"{name}__{tool}", filled)
             through = await client.call_tool(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 
+from tests.limits import EMBEDDING_S
 from toolgate.cli.evaluation._measure import Labelled, Question, judge, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
@@ -61,7 +62,7 @@ def _model() -> BundledEmbedder:
 
 async def found(tools: Sequence[SearchableTool], questions: Sequence[Question]) -> Found:
     """Which requests find their tool among the first five, by words alone and by both."""
-    patient = both.Options(embedding_wait_s=20, embed_timeout_s=5)
+    patient = both.Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
     hybrid = both.build(patient, embedder=_model())
     try:
         return Found(

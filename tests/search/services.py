@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 from anyio.from_thread import start_blocking_portal
 
+from tests.limits import HANG_S
 from toolgate.server.http import serve
 from toolgate.settings import CatalogSearchSettings, Settings
 from toolgate.testing import memory_app
@@ -35,7 +36,7 @@ async def search_service(settings: Settings | None = None) -> AsyncGenerator[str
             await serve(app, port=0, on_ready=ready.set_result)
 
         tasks.start_soon(work)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             url = await ready
         try:
             yield url

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.search.answer.answer_cache import KeptAnswers
@@ -16,7 +17,7 @@ from toolgate.testing.contracts.search import sample_tools
 pytestmark = pytest.mark.anyio
 
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
-PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
 
 @dataclass

@@ -8,6 +8,7 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.embedders import Embedder, Proven, TextKind, Vectors
@@ -23,7 +24,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
 
@@ -36,7 +37,7 @@ async def made(embedder: Embedder, options: Options = PATIENT) -> HybridSearch:
 async def asked(query: str, **more: Any) -> SearchAnswer:
     strategy = await made(bundled(BundledOptions()))
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             return await strategy.search(SearchRequest(queries=(query,), **more))
     finally:
         await strategy.aclose()
@@ -169,7 +170,7 @@ class Wrong(HashingEmbedder):
 
 
 async def test_an_embedder_that_fails_its_test_leaves_the_search_to_words() -> None:
-    strategy = await made(Proven(Wrong()), Options(embedding_wait_s=0.05, embed_timeout_s=5))
+    strategy = await made(Proven(Wrong()), Options(wait_s=0.05, embed_timeout_s=EMBEDDING_S))
 
     answer = await strategy.search(WEATHER)
     await strategy.aclose()

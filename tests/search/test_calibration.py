@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.models.embedders import Embedder
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -11,7 +12,7 @@ from toolgate.search.strategies.hybrid import Options, build
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(embedding_wait_s=20, embed_timeout_s=20)
+PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 FAR = Evidence(
     cosine=0.3,
     covered=0.1,

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.test_hybrid import Broken
 from toolgate.errors import OptionError
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy, catalog_search_schema
@@ -58,7 +59,7 @@ async def searching(
         )
         await search.update(sample_tools())
         try:
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 yield search, service
         finally:
             await search.aclose()
@@ -312,7 +313,9 @@ async def test_a_late_answer_is_not_waited_for() -> None:
 
 async def test_what_the_local_search_lacks_counts_only_where_it_answers() -> None:
     def by_words_alone(_name: str) -> SearchStrategy:
-        return build_hybrid(HybridOptions(embedding_wait_s=5), embedder=Broken("raises", ["query"]))
+        return build_hybrid(
+            HybridOptions(embedding_wait_s=EMBEDDING_S), embedder=Broken("raises", ["query"])
+        )
 
     async with fake_service(lambda body: results(result()) if body["maxResults"] == 1 else 5) as it:
         search = build(Options(url=it.url), make_search=by_words_alone)

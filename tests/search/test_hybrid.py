@@ -7,6 +7,7 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.limits import EMBEDDING_S
 from tests.search.hashing import DIM, HashingEmbedder
 from toolgate.errors import EmbedderError, OptionError
 from toolgate.models.embedders import Reads, TextKind, Vectors
@@ -18,7 +19,7 @@ from toolgate.testing.contracts.search import sample_tools
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 
 GIT = [
@@ -72,7 +73,9 @@ WAYS = ["raises", "breaks", "hangs", "nan", "dimension", "rows"]
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
-    strategy = await made(Broken(way, ["query"]), Options(embedding_wait_s=5, embed_timeout_s=0.05))
+    strategy = await made(
+        Broken(way, ["query"]), Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=0.05)
+    )
 
     for _ in range(5):
         answer = await strategy.search(WEATHER)
@@ -86,7 +89,7 @@ async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 async def test_words_answer_while_tools_have_no_vectors(way: str) -> None:
     strategy = await made(
-        Broken(way, ["document"]), Options(embedding_wait_s=0.05, embed_timeout_s=5)
+        Broken(way, ["document"]), Options(wait_s=0.05, embed_timeout_s=EMBEDDING_S)
     )
 
     answer = await strategy.search(WEATHER)

@@ -8,6 +8,7 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.base.ids import utc_text
 from toolgate.errors import OptionError, StoreError
 from toolgate.search import AskedQuery, Hit, Learning
@@ -402,7 +403,7 @@ async def test_a_store_that_cannot_be_read_costs_only_what_was_learned() -> None
     sick = Sick(MEMORY)
     await sick.open()
     learner = learning(sick, Clock())
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         learned = await learner.learned(ANN)
 
     assert learned is not None

@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from tests.limits import EMBEDDING_S
 from toolgate.cli.evaluation._measure import judge, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
@@ -20,7 +21,10 @@ NOW = 0.0
 
 
 async def searching(name: str) -> HybridSearch:
-    search = build(Options(embedding_wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
+    search = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
+        embedder=BundledEmbedder(),
+    )
     await search.update(read_labelled(DATA / name).tools)
     await search.ready()
     return search
@@ -58,7 +62,10 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
 async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
     """At most .005 R@5 where the log's requests needed other tools of the same catalog."""
     asked, logged = (read_labelled(DATA / name) for name in ("mcpverse", "metatool_multi"))
-    search = build(Options(embedding_wait_s=20, embed_timeout_s=5), embedder=BundledEmbedder())
+    search = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
+        embedder=BundledEmbedder(),
+    )
     await search.update([*asked.tools, *logged.tools])
     await search.ready()
     experience = Experience(256, half_life_s=86_400.0)

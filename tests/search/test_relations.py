@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.search import Relations, SearchableTool
 from toolgate.search.answer.groups import grouped
 from toolgate.search.semantic.near_duplicates import near_equal
@@ -83,13 +84,13 @@ async def test_relations_are_computed_beside_searches_and_again_after_a_change()
     relations = Relations(lambda: named)
 
     relations.look(1, CATALOG, object())
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await relations.settled()
     assert set(relations.alternatives) == {"outlook:send_mail", "gmail:sendMail"}
 
     named["letters"] = ("gmail",)
     relations.look(1, CATALOG, object())
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         await relations.settled()
     assert set(relations.groups.keys) >= {"letters"}
     await relations.aclose()

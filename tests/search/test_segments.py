@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.models.embedders import TextKind, Vectors
 from toolgate.search import SearchableTool, SearchRequest
@@ -163,7 +164,9 @@ async def test_one_changed_server_of_a_large_catalog_costs_that_server_only(
 ) -> None:
     monkeypatch.setattr(_lexical, "SEGMENTED_FROM", 0)
     embedder = Small()
-    strategy = build(Options(embedding_wait_s=5, embed_timeout_s=5), embedder=embedder)
+    strategy = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=embedder
+    )
     tools = a_catalog(60)
     await strategy.update(tools)
     before = strategy._state.words
@@ -188,7 +191,9 @@ async def test_one_changed_server_of_a_large_catalog_costs_that_server_only(
 @pytest.mark.anyio
 async def test_many_changes_are_put_together_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lexical, "SEGMENTED_FROM", 0)
-    strategy = build(Options(embedding_wait_s=5, embed_timeout_s=5), embedder=Small())
+    strategy = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
+    )
     tools = a_catalog(20)
     await strategy.update(tools)
     segments: list[int] = []
@@ -207,7 +212,9 @@ async def test_many_changes_are_put_together_in_the_end(monkeypatch: pytest.Monk
 async def searched(
     tools: Sequence[SearchableTool], changes: Sequence[Sequence[SearchableTool]], query: str
 ) -> tuple[HybridSearch, list[tuple[str, float]]]:
-    strategy = build(Options(embedding_wait_s=5, embed_timeout_s=5), embedder=Small())
+    strategy = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
+    )
     for each in (tools, *changes):
         await strategy.update(each)
         await strategy.ready()
@@ -244,7 +251,9 @@ async def test_a_mask_keeps_its_order_when_places_are_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The mask is in the order of the keys, whatever was changed in the middle."""
-    strategy = build(Options(embedding_wait_s=5, embed_timeout_s=5), embedder=Small())
+    strategy = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
+    )
     tools = a_catalog(40)
     await strategy.update(tools)
     tools[10:12] = [tool(1, "zeppelin", "new"), tool(2, "zeppelin", "new")]
@@ -271,7 +280,9 @@ async def test_means_that_follow_changes_are_those_of_all_tools(
 ) -> None:
     """Of heads and of servers: a change adds and takes away its own part."""
     monkeypatch.setattr(server_scores, "_RENEWED_MOST", 0.3)
-    strategy = build(Options(embedding_wait_s=5, embed_timeout_s=5), embedder=Small())
+    strategy = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S), embedder=Small()
+    )
     tools = a_catalog(30)
     renewed: set[int] = set()
     for change in range(14):

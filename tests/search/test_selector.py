@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limits import HANG_S
 from tests.search.services import TOKEN, serving
 from toolgate.errors import OptionError
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -60,7 +61,7 @@ async def picking(
         )
         await search.update(sample_tools())
         try:
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 yield search, service
         finally:
             await search.aclose()

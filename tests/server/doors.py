@@ -10,6 +10,7 @@ import aiohttp
 import anyio
 import orjson
 
+from tests.limits import HANG_S
 from tests.server.fake import FakeGateway, fake_app
 from toolgate.server.http import serve
 from toolgate.types import Json
@@ -48,7 +49,7 @@ async def listening(
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             url = await ready
         try:
             yield Place(url=url, gateway=gateway, ended=ended, reloads=reloads)

@@ -12,6 +12,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, modern, post
 from toolgate.app.app import App
 from toolgate.server.http import serve
@@ -62,7 +63,7 @@ async def shared(settings: Settings = SETTINGS) -> AsyncIterator[Place]:
             await serve(app, port=0, on_ready=on_ready)
 
         tasks.start_soon(work)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             url = await ready
         yield Place(url=url, app=app)
         tasks.cancel_scope.cancel()
@@ -93,7 +94,7 @@ async def rest(
 async def test_without_a_token_the_answer_is_401_at_once_and_says_how_to_log_in() -> None:
     """RFC 9728; some clients wait for ever for anything less."""
     async with shared() as place:
-        with anyio.fail_after(20):
+        with anyio.fail_after(HANG_S):
             for message in (LIST, INITIALIZE, modern("tools/call", {"name": "notes__notes_get"})):
                 answer = await post(
                     place.url, message, headers_for(message) if message is not INITIALIZE else None
@@ -227,7 +228,7 @@ async def test_a_forbidden_and_an_unknown_tool_look_the_same() -> None:
                 if len(answers) % 2:
                     await place.app._catalog.remove("files")
             await place.app._catalog.add(spec)
-            await place.app.gateway.wait_ready(10.0)
+            await place.app.gateway.wait_ready(HANG_S)
 
     assert answers[0] == answers[1]
     assert answers[2] == answers[3]
@@ -249,7 +250,7 @@ async def test_a_revoked_token_is_refused_on_the_next_request_and_its_streams_en
         await place.app.gateway.admin.revoke_token(ME, "anna")
 
         assert (await post(place.url, LIST, bearer(anna))).status == 401
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             with contextlib.suppress(aiohttp.ClientError):
                 while await streams[0].content.readany():
                     pass
@@ -267,7 +268,7 @@ async def test_a_revocation_by_another_process_is_seen_within_a_second() -> None
         revoked = type(row)(**{**vars(row), "revoked_at": "2026-01-01T00:00:00.000Z"})
         await place.app.store.save_token(revoked)
 
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG_S):
             while (await post(place.url, LIST, bearer(anna))).status != 401:
                 await anyio.sleep(0.05)
 
@@ -318,7 +319,7 @@ async def test_changes_of_what_may_not_be_read_are_not_told() -> None:
             for uri in ("mem://files", "mem://notes"):
                 place.app.gateway._on_resource(uri.removeprefix("mem://"), uri)
             told = b""
-            with anyio.fail_after(10):
+            with anyio.fail_after(HANG_S):
                 while b"mem://notes" not in told:
                     told += await stream.content.readany()
         assert b"mem://files" not in told

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.limits import HANG_S
 from tests.search.services import OTHER, TOKEN, search_service, serving
 from toolgate.app.app import App
 from toolgate.errors import ArgumentError, UnknownPluginError
@@ -86,7 +87,7 @@ class Asker:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await self.search(scope, receive, send)
         answer = b"".join(message.get("body", b"") for message in sent[1:])
         shown = {name.decode(): value.decode() for name, value in sent[0]["headers"]}

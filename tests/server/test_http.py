@@ -9,6 +9,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, listening, modern, post, until
 from tests.server.fake import FakeGateway, fake_app
 from toolgate.errors import PortTakenError, RpcError
@@ -298,7 +299,7 @@ async def test_a_client_that_leaves_ends_its_call(token: str | None) -> None:
             tasks.start_soon(post, place.url, call)
             await place.gateway.started.wait()
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await place.gateway.cancelled.wait()
 
 
@@ -386,7 +387,7 @@ async def test_running_calls_end_well_at_shutdown_and_new_ones_are_refused() -> 
             async with http.get(f"{place.url}/api/v1/status") as response:
                 assert response.status == 503
             place.gateway.release.set()
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 await place.ended.wait()
     assert slow[0].result["content"][0]["text"] == "done"
 
@@ -406,7 +407,7 @@ async def test_open_streams_do_not_delay_the_shutdown() -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
                 assert b'"result"' in await one.content.read()
                 await two.content.read()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await place.ended.wait()
 
 
@@ -427,7 +428,7 @@ async def test_calls_that_do_not_end_are_ended_and_say_so(token: str | None, sig
             await place.gateway.started.wait()
             for _ in range(signals):
                 os.kill(os.getpid(), signal.SIGTERM)
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 await place.ended.wait()
         assert place.gateway.cancelled.is_set()
     assert (slow[0].status, slow[0].only["id"]) == (503, 1)
@@ -449,7 +450,7 @@ async def test_a_call_of_a_session_that_does_not_end_is_ended() -> None:
             tasks.start_soon(call)
             await place.gateway.started.wait()
             os.kill(os.getpid(), signal.SIGTERM)
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 await place.ended.wait()
         assert place.gateway.cancelled.is_set()
     assert slow[0].only["id"] == 1
@@ -470,7 +471,7 @@ async def test_a_stream_of_the_lane_ends_with_an_error_at_shutdown(
     ):
         assert await response.content.readline() == b": ping\r\n"
         os.kill(os.getpid(), signal.SIGTERM)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             events = (await response.read()).split(b"event: message\r\ndata: ")
     answer = orjson.loads(events[-1])
     assert answer["id"] == "s"
@@ -490,7 +491,7 @@ async def test_a_rest_call_that_does_not_end_is_answered_in_the_form_of_rest() -
             tasks.start_soon(call)
             await place.gateway.started.wait()
             os.kill(os.getpid(), signal.SIGTERM)
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 await place.ended.wait()
     assert answers == [(503, "shutting_down")]
 
@@ -522,6 +523,6 @@ async def test_a_gateway_that_was_never_asked_ends_cleanly() -> None:
     gateway = FakeGateway()
     async with listening(gateway) as place:
         os.kill(os.getpid(), signal.SIGTERM)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await place.ended.wait()
     assert gateway.listeners == []

@@ -10,6 +10,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, listening, modern, post
 from toolgate.server.asgi.json_limits import survey
 from toolgate.server.asgi.json_parser import BadMessageError, read
@@ -46,7 +47,7 @@ async def test_a_message_that_would_stop_everybody_is_refused_at_once(
 ) -> None:
     """Each stood for seconds, and everybody else with it."""
     async with listening() as place:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answered = await post(place.url, body, MODERN)
             assert (answered.status, words in answered.error["message"]) == (400, True)
             async with (

@@ -11,6 +11,7 @@ from mcp import Client
 from mcp.client.subscriptions import ToolsListChanged, listen
 from mcp.shared.exceptions import MCPError
 
+from tests.limits import HANG_S
 from tests.server.doors import (
     INITIALIZE,
     META,
@@ -34,7 +35,7 @@ ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 @asynccontextmanager
 async def client(place: Place, mode: Any, **options: Any) -> AsyncIterator[Client]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         async with Client(f"{place.url}/mcp", mode=mode, **options) as connected:
             yield connected
 
@@ -265,7 +266,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_gateway(mode: str) -> None:
             tasks.start_soon(connected.call_tool, "slow", {})
             await gateway.started.wait()
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await gateway.cancelled.wait()
         assert texts(await connected.call_tool("a__echo", {"text": "still here"})) == ["still here"]
 

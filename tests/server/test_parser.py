@@ -7,6 +7,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from tests.server.doors import headers_for, listening, modern
 from toolgate.server.asgi.http_parser import MOST_HEAD_BYTES
 
@@ -28,7 +29,7 @@ async def said(url: str, *parts: bytes) -> tuple[int, bytes]:
     """Send bytes in pieces; gives status and body of the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             for part in parts:
                 writer.write(part)
                 await writer.drain()

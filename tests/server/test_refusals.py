@@ -9,6 +9,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, listening, modern, post
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +95,7 @@ async def test_a_client_that_sends_all_first_can_read_that_it_was_too_much(
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{framing}\r\n"
         writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n")
         piece = b"y" * 100_000
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             for _ in range(80):
                 writer.write(b"186a0\r\n%b\r\n" % piece if "chunked" in framing else piece)
                 await writer.drain()
@@ -114,7 +115,7 @@ async def test_a_client_that_asks_before_it_sends_is_told_no() -> None:
             b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 8000000\r\n"
             b"Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n"
         )
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answer = await reader.read()
         writer.close()
     assert answer.startswith(b"HTTP/1.1 413")

@@ -12,6 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, modern, post
 from tests.store.places import BOTH, url_of
 from toolgate.app.app import App
@@ -32,8 +33,6 @@ SETTINGS = Settings(
     permission=(PermissionTable(to=("everyone",), allow=("shop", "people")),),
     guard=(GuardTable(tools=("shop:refund",), approver="user"),),
 )
-WITHIN_S = 3.0
-"""A second is promised; this machine may be busy."""
 
 
 @tool(name="ask")
@@ -58,13 +57,11 @@ class Replicas:
             await app.gateway.admin.tokens(ME)  # looks at the store
         return secret
 
-    async def until(self, url: str, message: Json, token: str, status: int) -> float:
-        """Seconds until a door answers so."""
-        began = anyio.current_time()
-        with anyio.fail_after(30):
+    async def until(self, url: str, message: Json, token: str, status: int) -> None:
+        """Wait until a door answers so."""
+        with anyio.fail_after(HANG_S):
             while (await post(url, message, shown(message, token))).status != status:
                 await anyio.sleep(0.02)
-        return anyio.current_time() - began
 
 
 def shown(message: Json, token: str) -> dict[str, str]:
@@ -113,7 +110,7 @@ async def replicas(
                 await serve(app, port=0, on_ready=lambda url: ready.set_result(url) or "k" * 43)
 
             tasks.start_soon(work)
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 found.urls.append(await ready)
             found.apps.append(app)
         yield found
@@ -158,7 +155,7 @@ async def test_a_call_that_waits_in_one_is_approved_in_another(
 ) -> None:
     """And runs once, where it waits."""
     async with (
-        replicas(kind, request, wait_s=60.0) as place,
+        replicas(kind, request, wait_s=HANG_S) as place,
         anyio.create_task_group() as tasks,
     ):
         token = await place.token("anna")
@@ -170,16 +167,14 @@ async def test_a_call_that_waits_in_one_is_approved_in_another(
             answers.append((await post(place.urls[0], message, shown(message, token))).result)
 
         tasks.start_soon(wait)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while not (waiting := await other.gateway.manage.approvals(ME, state="waiting")):
                 await anyio.sleep(0.01)
             await other.gateway.manage.decide_approval(
                 ME, waiting[0].approval_id, approve=True, via="rest"
             )
-            began = anyio.current_time()
             while not answers:
                 await anyio.sleep(0.01)
-        assert anyio.current_time() - began < WITHIN_S
         assert answers[0]["content"][0]["text"] == "refunded"
         assert place.ran == [{"order": 1}]
         assert one.gateway.tools(ME)
@@ -244,19 +239,17 @@ async def test_what_is_taken_away_in_one_ends_requests_and_streams_of_another(
         wanted = {"tools": ["shop:choose"], "max_argument_bytes": 5}
         await one.gateway.admin.add_guard(ME, wanted)
         message = call("shop__choose", {"order": 123456})
-        began = anyio.current_time()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while "5 are allowed" not in str(
                 (await post(place.urls[1], message, shown(message, token))).result
             ):
                 await anyio.sleep(0.02)
-        assert anyio.current_time() - began < WITHIN_S
 
         await one.gateway.admin.revoke_token(ME, "anna")
         listing = modern("tools/list")
         assert (await post(place.urls[0], listing, shown(listing, token))).status == 401
-        assert await place.until(place.urls[1], listing, token, 401) < WITHIN_S
-        with anyio.fail_after(10), contextlib.suppress(aiohttp.ClientError):
+        await place.until(place.urls[1], listing, token, 401)
+        with anyio.fail_after(HANG_S), contextlib.suppress(aiohttp.ClientError):
             while await stream.content.readany():
                 pass
         stream.close()

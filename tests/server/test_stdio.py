@@ -22,6 +22,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import ToolsListChanged, listen
 from mcp.shared.exceptions import MCPError
 
+from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, listening, modern, texts, until
 from tests.server.fake import FakeGateway, fake_app
 from tests.telemetry.spans import attributes, collected
@@ -84,7 +85,7 @@ class Line:
             data = data[os.write(self._to_door, data) :]
 
     async def receive(self) -> Any:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             return orjson.loads(await self._lines.get())
 
     async def ask(self, message: Any) -> Any:
@@ -159,7 +160,6 @@ def test_a_line_over_the_limit_is_skipped_and_the_next_one_read() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(180)
 @ERAS
 async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
     """Whatever the gateway and its children print, the client sees messages alone."""
@@ -175,7 +175,7 @@ async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
         "method": "elicitation/create",
         "params": {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}},
     }
-    with anyio.fail_after(150):
+    with anyio.fail_after(HANG_S):
         async with Client(starting(), mode=mode, elicitation_callback=elicit) as connected:
             assert len((await connected.list_tools()).tools) == 2
             assert texts(await connected.call_tool("a__echo", {"text": "é"})) == ["é"]
@@ -187,7 +187,6 @@ async def test_a_client_speaks_with_a_gateway_that_it_starts(mode: Any) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("how", ["closed input", "a signal"])
 async def test_the_process_ends_with_its_client_and_cancels_what_runs(how: str) -> None:
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.defpath}
@@ -202,7 +201,7 @@ async def test_the_process_ends_with_its_client_and_cancels_what_runs(how: str) 
     assert child.stdin
     assert child.stderr
     assert child.stdout
-    with anyio.fail_after(150):
+    with anyio.fail_after(HANG_S):
         call = modern("tools/call", {"name": "slow"})
         child.stdin.write(orjson.dumps(call) + b"\n")
         while b"noise of a child" not in await child.stderr.readline():
@@ -227,7 +226,7 @@ async def test_each_request_is_a_line_of_the_log_without_what_it_asked(
         gateway = fake_app(FakeGateway()).gateway
         await serve_lines(gateway, reader, writer, ServeSettings(), logs_requests=True)
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(HANG_S):
         async with on_pipes(work) as (line, _):
             sent = {"name": "a__echo", "arguments": {"text": "hush"}}
             sent["_meta"] = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
@@ -251,7 +250,7 @@ async def test_a_request_over_lines_is_one_in_the_log_the_audit_its_spans_and_at
 ) -> None:
     caplog.set_level("INFO", logger="toolgate.server.mcp.stdio_session")
     server = FakeUpstream()
-    with anyio.fail_after(60):
+    with anyio.fail_after(HANG_S):
         async with memory_app({"a": server}) as app, collected(TraceSettings(share=100)) as spans:
 
             async def work(reader: LineReader, writer: LineWriter) -> None:
@@ -288,7 +287,7 @@ async def test_a_cancelled_request_over_lines_is_a_line_of_the_log(
         await anyio.sleep_forever()
         raise AssertionError("it goes on for ever")
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(HANG_S):
         async with memory_app({"a": FakeUpstream({"slow": slow})}) as app:
 
             async def work(reader: LineReader, writer: LineWriter) -> None:
@@ -363,7 +362,6 @@ async def test_a_client_that_reads_nothing_stops_the_writer_and_not_the_loop() -
 
 
 @pytest.mark.real
-@pytest.mark.timeout(180)
 @ERAS
 async def test_a_client_speaks_with_a_running_gateway_through_a_relay(mode: Any) -> None:
     heard: list[str] = []
@@ -388,7 +386,7 @@ async def test_a_client_speaks_with_a_running_gateway_through_a_relay(mode: Any)
         steps.append(progress)
 
     async with listening(key="k1") as place:
-        with anyio.fail_after(150):
+        with anyio.fail_after(HANG_S):
             async with Client(
                 starting(place.url, "k1"),
                 mode=mode,
@@ -432,7 +430,7 @@ async def test_a_call_cancelled_through_the_relay_is_cancelled_and_not_answered(
         await line.send(
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "s"}}
         )
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await place.gateway.cancelled.wait()
         again = {**call, "id": 9, "params": {**call["params"], "name": "a__echo"}}
         assert (await line.ask(again))["id"] == 9

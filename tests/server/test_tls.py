@@ -11,6 +11,7 @@ import aiohttp
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from tests.security.test_outbound import Authority
 from toolgate.errors import SettingError
 from toolgate.server import http
@@ -31,7 +32,7 @@ async def listening(settings: Settings) -> AsyncGenerator[tuple[str, Any]]:
 
     async with memory_app({}, settings) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: serve(app, port=0, on_ready=on_ready))
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             url = await ready
         yield url, app
         tasks.cancel_scope.cancel()

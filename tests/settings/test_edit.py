@@ -8,6 +8,7 @@ from typing import cast
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import SettingError, UnknownServerError
 from toolgate.settings import (
     Settings,
@@ -199,12 +200,12 @@ class Watching:
         )
 
     async def next(self) -> Settings | SettingError:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             return await anext(self._changes)
 
     async def end(self) -> None:
         self.stop.set()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             assert [one async for one in self._changes] == []
 
 

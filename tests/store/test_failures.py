@@ -18,6 +18,7 @@ import pytest
 from anyio import create_task_group
 from sqlalchemy import event, text
 
+from tests.limits import HANG_S
 from tests.store.places import begun, made, run_sql, url_of
 from tests.store.released import AUDIT, SERVER, SNAPSHOT
 from toolgate.errors import StoreError
@@ -123,7 +124,7 @@ async def test_the_loop_runs_on_while_a_write_waits_for_a_lock(tmp_path: Path) -
 
     with closing(sqlite3.connect(file, isolation_level=None)) as another:
         another.execute("BEGIN IMMEDIATE")
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with create_task_group() as group:
                 group.start_soon(write)
                 await store.audit(AuditFilter())
@@ -356,7 +357,7 @@ async def test_closing_waits_for_a_read_whose_task_was_cancelled() -> None:
         closed.wait(0.5)  # ends at once where closing does not wait
         order.append(f"read {connection.execute('SELECT 1').fetchone()}")
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(HANG_S):
         async with create_task_group() as tasks:
             tasks.start_soon(store.reading, slow)
             await started.wait()

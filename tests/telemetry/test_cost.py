@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from tests.console.places import said_in
+from tests.limits import HANG_S
 from tests.telemetry.test_metrics import opened
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import Settings
@@ -76,7 +77,7 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         first = await client.get("/console/cost")
         assert "They are counted beside this page" in said_in(first.text)
         assert first.headers["refresh"] == "2"
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while "beside this page" in said_in((await client.get("/console/cost")).text):
                 pass
         later = await client.get("/console/cost")
@@ -85,7 +86,7 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         home = await client.get("/console")
         assert "Calls of the last hour – Being counted." in said_in(home.text)
         assert home.headers["refresh"] == "2"
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while "Being counted" in said_in((await client.get("/console")).text):
                 pass
         home = await client.get("/console")

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.errors import UnknownToolError
 from toolgate.server.http import build_app
@@ -105,15 +106,15 @@ async def test_who_waits_for_the_store_is_counted() -> None:
 
         def hold(_: object) -> None:
             anyio.from_thread.run_sync(held.set)
-            release.wait(60)
+            release.wait(HANG_S)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(app.store.maintaining, hold)
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 await held.wait()
             for _ in range(3):
                 tasks.start_soon(app.store.add_project, "web")
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 while app.store.waiting()["write"] < 3:
                     await anyio.lowlevel.checkpoint()
             release.set()
@@ -136,7 +137,7 @@ async def test_numbers_that_are_sent_are_looked_up_without_a_scrape() -> None:
         metrics, stop = Metrics(app), anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(metrics.keep_fresh, 0.01, stop)
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 while not metrics.index or not metrics.queued:
                     await anyio.lowlevel.checkpoint()
             stop.set()

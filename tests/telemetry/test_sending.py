@@ -14,6 +14,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceState
 
 import toolgate
+from tests.limits import HANG_S
 from tests.telemetry.spans import by_name, read, spans_of
 from tests.telemetry.test_metrics import opened, scraped
 from toolgate.base.tracing import join_trace, observe, parse_trace
@@ -165,7 +166,7 @@ async def test_what_a_collector_refuses_for_now_is_sent_again(
         tracer = Tracer(TraceSettings(endpoint=service.url), variables=otlp_variables({}))
         async with tracer.recording():
             work()
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 await tracer.flush()
         first, *others = service.asked
     assert [one.body for one in others] == [first.body] * 2
@@ -219,7 +220,7 @@ async def test_a_full_batch_is_sent_at_once_and_the_rest_in_time() -> None:
             )
             async with tracer.recording():
                 work(spans)
-                with anyio.fail_after(60):
+                with anyio.fail_after(HANG_S):
                     while tracer.sent < 2 * spans:
                         await anyio.lowlevel.checkpoint()
 
@@ -239,7 +240,7 @@ async def test_a_collector_that_is_away_holds_nobody_up(
     monkeypatch.setattr("toolgate.telemetry.traces._LEAVE_S", 0.05)
     async with fake_service(lambda _: Reply(is_late=True)) as service:
         tracer = Tracer(TraceSettings(endpoint=place(service.url)), variables=otlp_variables({}))
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             async with tracer.recording():
                 work()
     assert (tracer.sent, tracer.dropped, tracer.waiting) == (0, 2, 0)
@@ -266,7 +267,7 @@ async def test_a_gateway_sends_its_spans_and_counts_them(monkeypatch: pytest.Mon
                 "/api/v1/execute", json={"toolKey": "a:good", "arguments": {}}
             )
             assert answer.status_code == 200
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 while not (sent := (await scraped(client))["toolgate_spans_sent_total",]):
                     pass
         found = spans_of(service)

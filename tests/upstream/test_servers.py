@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import (
     CannotAskError,
     ConnectionLostError,
@@ -43,7 +44,7 @@ def echo_text(params: Json) -> Json:
 
 async def state_of(app: Any, name: str, wanted: str) -> Any:
     """Wait until a server is in a state; gives its status."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while True:
             status = next(s for s in app.gateway.servers(ME) if s.name == name)
             if status.state == wanted:
@@ -61,7 +62,7 @@ async def test_a_call_that_was_cut_off_is_repeated_when_the_tool_is_marked_idemp
             results.append(await app.gateway.execute(ME, "a:work", {}))
 
         group.start_soon(call)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await tool.started.wait()
             tool.release.set()
             upstream.crash()
@@ -76,7 +77,7 @@ async def test_a_call_that_was_cut_off_is_not_repeated_when_it_may_have_run() ->
     tool = Blocking()
     upstream = FakeUpstream({"work": tool})
     async with memory_app({"a": upstream}) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
 
                 async def call() -> None:
@@ -94,7 +95,7 @@ async def test_marks_of_a_server_that_is_not_trusted_do_not_count() -> None:
     tool = Blocking()
     upstream = FakeUpstream({"work": tool}, definitions={"work": IDEMPOTENT})
     async with memory_app({"a": upstream}, trust=False) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
 
                 async def call() -> None:
@@ -114,7 +115,7 @@ async def test_a_server_that_dies_again_and_again_is_waited_for() -> None:
     async with memory_app({"a": upstream}) as app:
         for number in range(4):
             upstream.crash()
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 result = await app.gateway.execute(ME, "a:echo", {"text": str(number)})
             assert result == text_result(str(number))
         assert (await state_of(app, "a", "ready")).restarts == 4
@@ -124,7 +125,7 @@ async def test_a_crashed_server_is_back_for_the_next_call() -> None:
     upstream = FakeUpstream()
     async with memory_app({"a": upstream}) as app:
         upstream.crash()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             result = await app.gateway.execute(ME, "a:echo", {"text": "again"})
         assert result == text_result("again")
         assert (await state_of(app, "a", "ready")).restarts == 1
@@ -166,7 +167,7 @@ async def test_over_http_a_broken_answer_fails_its_own_call_alone() -> None:
         async def call() -> None:
             results.append(await app.gateway.execute(ME, "a:work", {}))
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             group.start_soon(call)
             await tool.started.wait()
             with pytest.raises(ConnectionLostError, match="may have run"):
@@ -189,7 +190,7 @@ async def test_a_server_that_is_down_is_not_waited_for_and_its_tools_stay_listed
         assert status.tools == 1
         assert b"a__echo" in await app.gateway.list_tools(ME)
         with (
-            anyio.fail_after(30),
+            anyio.fail_after(HANG_S),
             pytest.raises(ServerDownError, match="is down; nothing was sent"),
         ):
             await app.gateway.execute(ME, "a:echo", {"text": "x"})
@@ -209,7 +210,7 @@ async def test_a_call_without_answer_ends_at_its_deadline_and_is_cancelled_upstr
     tool = Blocking()
     upstream = FakeUpstream({"work": tool})
     async with memory_app({"a": upstream}, timeout_s=0.05) as app:
-        with anyio.fail_after(30), pytest.raises(TimedOutError, match=r"within 0\.05 seconds"):
+        with anyio.fail_after(HANG_S), pytest.raises(TimedOutError, match=r"within 0\.05 seconds"):
             await app.gateway.execute(ME, "a:work", {})
         assert upstream.cancelled == ["tools/call"]
 
@@ -218,7 +219,7 @@ async def test_a_tool_can_have_a_deadline_of_its_own() -> None:
     tool = Blocking()
     upstream = FakeUpstream({"work": tool})
     async with memory_app({"a": upstream}, tool_timeouts_s={"work": 0.05}) as app:
-        with anyio.fail_after(30), pytest.raises(TimedOutError):
+        with anyio.fail_after(HANG_S), pytest.raises(TimedOutError):
             await app.gateway.execute(ME, "a:work", {})
 
 
@@ -236,7 +237,7 @@ async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
     upstream = FakeUpstream({"work": busy})
     async with memory_app({"a": upstream}, timeout_s=0.6, max_timeout_s=1.5) as app:
         began = anyio.current_time()
-        with anyio.fail_after(30), pytest.raises(TimedOutError):
+        with anyio.fail_after(HANG_S), pytest.raises(TimedOutError):
             await app.gateway.execute(ME, "a:work", {})
         assert anyio.current_time() - began > 0.9, "progress did not extend the deadline"
 
@@ -245,7 +246,7 @@ async def test_a_hanging_server_delays_no_other() -> None:
     hanging = FakeUpstream()
     hanging.silent = {"server/discover", "initialize"}
     async with memory_app({"hangs": hanging, "works": FakeUpstream()}, wait_s=0) as app:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while app.gateway.servers(ME)[1].tools == 0:
                 await anyio.sleep(0.01)
             result = await app.gateway.execute(ME, "works:echo", {"text": "x"})
@@ -381,7 +382,7 @@ async def test_a_question_that_no_client_can_answer_says_what_is_missing() -> No
     tool = Blocking()
     upstream = FakeUpstream({"work": tool}, speaks="handshake")
     async with memory_app({"a": upstream}) as app, anyio.create_task_group() as group:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             group.start_soon(app.gateway.call, ME, {"name": "a__work"}, FakePeer())
             await tool.started.wait()
             with pytest.raises(CannotAskError, match="this client cannot answer"):
@@ -428,7 +429,7 @@ async def test_an_old_server_over_stdio_is_not_guessed_for_when_two_calls_could_
     upstream = FakeUpstream({"one": first, "two": second}, speaks="handshake")
     peer = FakePeer(era="handshake", capabilities={"roots": {}}, answers={"roots/list": {}})
     async with memory_app({"a": upstream}) as app, anyio.create_task_group() as group:
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             group.start_soon(app.gateway.call, ME, {"name": "a__one"}, peer)
             await first.started.wait()
             assert await upstream.ask("roots/list", {}) == {}

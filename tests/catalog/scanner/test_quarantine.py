@@ -8,6 +8,7 @@ import anyio
 import orjson
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.catalog.scanner import Scanner
 from toolgate.errors import UnknownToolError
@@ -42,7 +43,7 @@ async def listed(app: App) -> list[str]:
 
 
 async def until(app: App, wanted: list[str]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while await listed(app) != wanted:
             await anyio.sleep(0.01)
 
@@ -53,7 +54,7 @@ async def change(app: App, upstream: FakeUpstream, **definitions: Json) -> None:
     upstream.tools.update(dict.fromkeys(definitions, answer))
     before = app.gateway.servers(ME)[0].listed_at
     await upstream.announce()
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while app.gateway.servers(ME)[0].listed_at == before:
             await anyio.sleep(0.01)
 

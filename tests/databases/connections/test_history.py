@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.databases.connections.databases import SHOP, Clock, history, run, sqlite_url
+from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.databases.connections import Changelog, SchemaHistory
 from toolgate.errors import DatabaseError
@@ -226,7 +227,7 @@ async def test_schemas_are_looked_at_as_often_as_is_set(
 
     async def watched(known: SchemaHistory) -> None:
         """Until every connection had its turn: the one that is absent is the last."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(known.watch)
                 caplog.clear()

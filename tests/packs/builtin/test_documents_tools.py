@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.documents.places import Asked
+from tests.limits import HANG_S
 from tests.security.access.places import caller
 from toolgate.app.app import App, open_app
 from toolgate.documents import NewDocument, RetrieveRequest
@@ -26,7 +27,7 @@ async def gateway(**changes: Any) -> AsyncGenerator[App]:
     settings = Settings(
         store=StoreSettings(url="sqlite://"), packs=PackSettings(enable=("documents",))
     )
-    async with open_app(replace(settings, **changes), wait_s=30) as app:
+    async with open_app(replace(settings, **changes), wait_s=HANG_S) as app:
         await app.gateway.documents.make(Caller(), "guides", alias="How-to", description="Guides")
         document = NewDocument(source="vpn.md", text=TRICK, sha256="1")
         await app.gateway.documents.add(Caller(), "guides", document)

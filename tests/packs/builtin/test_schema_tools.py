@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from tests.databases.connections.databases import SHOP, run, sqlite_url
+from tests.limits import HANG_S
 from toolgate.app.app import App, open_app
 from toolgate.databases.connections import Schema, Table
 from toolgate.packs.builtin.schema._name_lookup import find_types
@@ -36,7 +37,7 @@ def connection(name: str, path: Path) -> str:
 
 @asynccontextmanager
 async def gateway(tmp_path: Path, text: str) -> AsyncGenerator[App]:
-    async with open_app(settings(tmp_path, text), wait_s=30) as app:
+    async with open_app(settings(tmp_path, text), wait_s=HANG_S) as app:
         yield app
 
 
@@ -145,17 +146,17 @@ async def test_nothing_is_lost_when_the_database_is_gone(tmp_path: Path, shop: P
 
 async def test_tools_and_rules_come_and_go_with_connections(tmp_path: Path, shop: Path) -> None:
     without = settings(tmp_path, "")
-    async with open_app(without, wait_s=30) as app:
+    async with open_app(without, wait_s=HANG_S) as app:
         found = await app.recognizer.detect("fields of the big_orders")
         assert not app.rulebook
         assert app.packs.specs((), has_connections=False) == []
         assert found.intent == "none"
 
         await app.reload(settings(tmp_path, connection("shop", shop)))
-        await app.gateway.wait_ready(30)
+        await app.gateway.wait_ready(HANG_S)
         assert bool(app.rulebook)
         await call(app, "schema_version")
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             known = await app.recognizer.detect("fields of the big_orders")
         assert (known.intent, known.arguments) == ("type-info", {"type_name": "big_orders"})
 

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import ArgumentError, CredentialError, ForbiddenError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.security.access import Shown
@@ -150,7 +151,7 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         gateway, admin = app.gateway, app.gateway.admin
         await admin.save_project(ME, "web", settings={"optimization": "hybrid"}, new=True)
         in_web = Caller(project_id="web")
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while gateway._showing.arm(in_web).name != "hybrid":
                 await anyio.sleep(0.01)
         assert gateway._showing.arm(ME).name == "bm25"
@@ -159,7 +160,7 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         with pytest.raises(ArgumentError, match="optimization of a project is 'magic'"):
             await admin.save_project(ME, "web", settings={"optimization": "magic"})
         await admin.save_project(ME, "web", settings={"optimization": ""})
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while len(app.searching.index.arms.all) > 1:
                 await anyio.sleep(0.01)
         assert gateway._showing.arm(in_web).name == "bm25"

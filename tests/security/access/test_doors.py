@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chat.place import Scripted, scripted
+from tests.limits import HANG_S
 from tests.security.access.places import caller
 from toolgate.app.app import App, open_app
 from toolgate.chat import TurnRequest
@@ -94,7 +95,7 @@ async def opened() -> AsyncGenerator[World]:
     async with scripted() as model:
         table = ModelTable(model="double", url=model.url, key="k", retries=0)
         wanted = replace(wanted, models={"main": table}, chat=ChatSettings(engine="plain"))
-        async with open_app(wanted, wait_s=10.0, wires=dict(upstreams)) as app:
+        async with open_app(wanted, wait_s=HANG_S, wires=dict(upstreams)) as app:
             yield World(app=app, upstreams=upstreams, model=model)
 
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 import anyio
 
+from tests.limits import HANG_S
 from toolgate.app.app import App, open_app
 from toolgate.security.credentials import LoginView
 from toolgate.settings import Settings, StoreSettings
@@ -46,7 +47,7 @@ async def gateway(
     *specs: ServerSpec, url: str = "sqlite://", settings: Settings | None = None
 ) -> AsyncGenerator[App]:
     wanted = replace(settings or Settings(), servers=specs, store=StoreSettings(url=url))
-    async with open_app(wanted, wait_s=10) as app:
+    async with open_app(wanted, wait_s=HANG_S) as app:
         yield app
 
 
@@ -71,7 +72,7 @@ async def until_listed(app: App, who: Caller | None = None) -> None:
     changed = anyio.Event()
     forget = app._catalog.on_change(lambda _: changed.set())
     try:
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             while not app.gateway.tools(who or caller()):
                 await changed.wait()
                 changed = anyio.Event()

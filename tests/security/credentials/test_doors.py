@@ -16,6 +16,7 @@ import anyio
 import pytest
 from yarl import URL
 
+from tests.limits import HANG_S
 from tests.security.credentials.places import caller, gateway, log_in, said, spec_of, until_listed
 from tests.server.doors import headers_for, modern, post
 from toolgate.app.app import App
@@ -76,7 +77,7 @@ async def listening(*specs: ServerSpec, settings: Settings | None = None) -> Asy
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with gateway(*specs, settings=settings) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: serve(app, port=0, on_ready=ready.set_result))
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             url = await ready
         yield Place(app=app, url=url)
         tasks.cancel_scope.cancel()

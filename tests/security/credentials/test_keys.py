@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.errors import SettingError
 from toolgate.security.credentials import Keychain, Vault, key_of, key_source
 from toolgate.store import Store, make_store
@@ -228,7 +229,7 @@ async def test_kill_9_in_the_middle_of_exchanges_loses_nothing(tmp_path: Path) -
         for _ in range(after):
             assert process.stdout.readline()
         process.send_signal(signal.SIGKILL)
-        process.wait(30)
+        process.wait(HANG_S)
         process.stdout.close()
         await assert_whole(store, keychain(store, tmp_path))
     await keychain(store, tmp_path).rotate()

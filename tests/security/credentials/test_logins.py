@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from tests.security.credentials.places import (
     HERE,
     browse,
@@ -103,7 +104,7 @@ async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
         authorization.before_token = wait
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(app.gateway.execute, caller(), "notes:whoami", {})
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 await asked.wait()
             tasks.cancel_scope.cancel()
         go_on.set()

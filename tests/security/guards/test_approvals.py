@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.base.ids import utc_now
 from toolgate.errors import (
@@ -171,7 +172,7 @@ async def test_a_tool_that_has_changed_since_needs_a_new_approval() -> None:
         listed = anyio.Event()
         place.app.gateway.on_change(lambda _: listed.set())
         await place.app.gateway.manage.restart_server(Caller(), "shop")
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await listed.wait()
         await place.parked(order=1)
         assert place.ran == []
@@ -300,7 +301,7 @@ async def test_somebody_else_may_decide_while_the_client_is_asked() -> None:
             await place.decide(waiting.approval_id)
 
         tasks.start_soon(decide)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             peer = Slow(era="handshake", capabilities={"elicitation": {}})
             assert "isError" not in await place.call(peer=peer, order=1)
 
@@ -377,7 +378,7 @@ async def test_a_tool_that_asks_something_itself_goes_on_with_the_same_approval(
 
 async def test_a_call_can_wait_for_the_decision() -> None:
     async with (
-        shop(approvals=ApprovalSettings(wait_s=60)) as place,
+        shop(approvals=ApprovalSettings(wait_s=HANG_S)) as place,
         anyio.create_task_group() as tasks,
     ):
         parked = anyio.Event()
@@ -388,7 +389,7 @@ async def test_a_call_can_wait_for_the_decision() -> None:
             ended.append(await place.call(order=1))
 
         tasks.start_soon(call)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await parked.wait()
             (waiting,) = await place.app.gateway.manage.approvals(Caller(), state="waiting")
             await place.decide(waiting.approval_id)
@@ -471,7 +472,7 @@ async def test_a_kill_in_the_middle_of_an_approved_call_lets_nothing_run_twice(
         lambda: subprocess.run(
             [sys.executable, "-c", KILLED, url, str(Path(__file__).parents[3])],
             capture_output=True,
-            timeout=100,
+            timeout=HANG_S,
             check=False,
         )
     )

@@ -10,6 +10,7 @@ import mcp_types as t
 import pytest
 from mcp import Client
 
+from tests.limits import HANG_S
 from tests.security.guards.test_approvals import Place, shop
 from toolgate.server.http import serve
 from toolgate.types import Caller
@@ -33,7 +34,7 @@ async def connected(place: Place, mode: Any, **options: Any) -> AsyncGenerator[C
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             url = await ready
             async with Client(f"{url}/mcp", mode=mode, **options) as client:
                 yield client

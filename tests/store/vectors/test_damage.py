@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.limits import HANG_S
 from tests.store.places import made, run_sql, url_of
 from tests.store.vectors.places import opened, vectors_in
 from tests.store.vectors.test_kept import searching
@@ -63,7 +64,7 @@ async def test_a_killed_process_leaves_whole_batches(
         while said < 2_048:
             said = int(process.stdout.readline())
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(HANG_S)
 
     async with opened(url) as store:
         vectors = vectors_in(store, place)
@@ -72,6 +73,14 @@ async def test_a_killed_process_leaves_whole_batches(
         assert len(found) >= said
         assert len(found) % 512 == 0
         assert {row.tobytes() for row in found.values()} == {np.full(24, 0.2, np.float16).tobytes()}
+
+
+def loop_s() -> float:
+    """Processor seconds of 100,000 steps of Python, to compare with on a machine of any speed."""
+    began_s = process_time()
+    for _ in range(100_000):
+        pass
+    return process_time() - began_s
 
 
 async def test_a_full_disk_keeps_what_was_there_and_raises(tmp_path: Path) -> None:
@@ -198,4 +207,4 @@ async def test_reading_5000_vectors_costs_less_than_a_tenth_of_a_second(tmp_path
         spent_s = process_time() - began_s
 
     assert (found == rows).all()
-    assert spent_s < 0.1
+    assert spent_s < 40 * loop_s(), "rows are read one by one"

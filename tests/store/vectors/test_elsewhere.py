@@ -6,6 +6,7 @@ import anyio
 import numpy as np
 import pytest
 
+from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
 from tests.store.places import url_of
 from tests.store.vectors.places import opened
@@ -16,7 +17,9 @@ from toolgate.testing.contracts.search import sample_tools
 
 pytestmark = pytest.mark.anyio
 
-ELSEWHERE = Options(embedding_wait_s=5, embed_timeout_s=5, database_above=3, server_weight=0)
+ELSEWHERE = Options(
+    embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S, database_above=3, server_weight=0
+)
 IN_MEMORY = replace(PATIENT, server_weight=0)
 
 
@@ -143,7 +146,7 @@ async def test_what_cannot_be_kept_is_searched_by_words_until_it_can(
         assert (await strategy.search(WEATHER)).hits[0].key == "weather:get-forecast"
 
         place.names.clear()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await strategy.settled()
 
         assert strategy.backlog == 0

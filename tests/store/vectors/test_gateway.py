@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from tests.cli.conftest import SMALL_SERVER
+from tests.limits import HANG_S
 from tests.store.places import url_of
 from toolgate.app.app import App
 from toolgate.errors import ForbiddenError, SettingError, UnknownServerError
@@ -51,7 +52,7 @@ def url(request: pytest.FixtureRequest) -> str:
 
 async def settled(app: App) -> dict[str, Any]:
     """The status of the index, once nothing goes on."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(HANG_S):
         while True:
             status = (await app.gateway.manage.index_status(ME))["searches"][0]
             if status["phase"] == "idle" and not status["backlog"]:
@@ -77,7 +78,7 @@ async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
     async with memory_app({}, HYBRID, store_url=url) as app:
         for name in ("one", "two"):
             await app.gateway.manage.add_server(ME, name, SMALL)
-        await app.gateway.wait_ready(10)
+        await app.gateway.wait_ready(HANG_S)
         assert (await settled(app))["kept"]["vectors"] == 6
 
         await app.gateway.manage.remove_server(ME, "one")
@@ -86,7 +87,7 @@ async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
         assert (status["tools"], status["kept"]["tools"], status["kept"]["vectors"]) == (3, 3, 3)
 
         await app.gateway.manage.add_server(ME, "one", SMALL)
-        await app.gateway.wait_ready(10)
+        await app.gateway.wait_ready(HANG_S)
         assert (await settled(app))["kept"]["vectors"] == 6
 
 

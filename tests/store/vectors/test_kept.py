@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
 from tests.store.places import BOTH, run_sql, url_of
 from tests.store.vectors.places import opened, vectors_in
@@ -24,7 +25,7 @@ from toolgate.types import DEFAULT_PROJECT
 
 pytestmark = pytest.mark.anyio
 
-PATIENT = Options(embedding_wait_s=5, embed_timeout_s=5)
+PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 SPACE = Space(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)
 KINDS = {"sqlite": "sqlite", "postgres": "pgvector"}
@@ -231,7 +232,7 @@ async def test_a_place_that_fails_is_told_once_and_stops_nothing(
         strategy = build(PATIENT, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
         await strategy.ready()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while not place.calls:
                 await anyio.lowlevel.checkpoint()
         await anyio.wait_all_tasks_blocked()
@@ -261,7 +262,7 @@ async def test_what_could_not_be_written_is_written_when_that_works_again(
         strategy = build(PATIENT, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
         await strategy.ready()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while place.calls < 3:
                 await anyio.lowlevel.checkpoint()
             place.names.clear()
@@ -296,7 +297,7 @@ async def test_what_was_computed_when_the_gateway_stops_is_kept(url: str) -> Non
             Options(embedding_wait_s=0), embedder=embedder, vectors=vectors_at(url, store)
         )
         await strategy.update(tools)
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await embedder.hangs.wait()
         assert strategy.backlog == 36
         await strategy.aclose()
@@ -361,7 +362,7 @@ async def test_a_clean_up_removes_old_vectors_that_no_tool_has(
     tools = [tool for tool in sample_tools() if tool.key != "files:read_file"]
 
     async with searching(url, tools=tools) as (strategy, _):
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             while (await strategy.index_status())["kept"]["vectors"] == len(set(sample_texts())):
                 await anyio.lowlevel.checkpoint()
 

@@ -41,6 +41,7 @@ from toolgate.models.llm import (
     ToolCall,
     complete,
 )
+from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import Json
 
 __all__ = ["ChatModelContract", "ChatService", "Said"]
@@ -237,7 +238,7 @@ class ChatModelContract:
         """Tokens that nobody reads cost money."""
         service.say(Said(text="It is noon in Bonn", hang=True))
         stream: Any = model.stream(_asked())
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await anext(stream)
             await stream.aclose()
             await service.left.wait()
@@ -247,7 +248,7 @@ class ChatModelContract:
     ) -> None:
         """A client that leaves cancels its turn."""
         service.say(Said(text="It is noon in Bonn", hang=True))
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(complete, model, _asked())
                 await service.reached.wait()

@@ -16,10 +16,9 @@ from anyio import fail_after
 from toolgate.intents import Detector
 from toolgate.packs import Packs, PackState, load_pack, no_services
 from toolgate.settings import PackSettings
+from toolgate.testing.contracts._limits import HANG_S
 
 __all__ = ["PackContract"]
-
-_LOADED_S = 60.0
 
 
 class PackContract:
@@ -56,7 +55,7 @@ class PackContract:
         settings = PackSettings(paths=(str(self.folder),))
         packs = Packs(settings, cwd=tmp_path, services=no_services)
         await packs.look()
-        with fail_after(_LOADED_S):
+        with fail_after(HANG_S):
             await packs.load()
         state = self._state(packs)
         await packs.aclose()

@@ -63,6 +63,7 @@ from toolgate.store import (
     make_store,
     patience,
 )
+from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import DEFAULT_PROJECT, AuditRecord
 
 __all__ = ["StoreContract", "audit_records", "sample_record"]
@@ -472,7 +473,7 @@ class StoreContract:
             insert(driver)
             go_on.wait(60)
 
-        with anyio.fail_after(60):
+        with anyio.fail_after(HANG_S):
             with patience(0.5) as waited, pytest.raises(StoreError, match="did not answer"):
                 await store.writing(insert_late)
             go_on.set()
@@ -1235,7 +1236,7 @@ class StoreContract:
                 records = [sample_record(part, record_id=new_id()) for _ in range(10)]
                 group.start_soon(store.append_audit, records)
                 group.start_soon(store.audit, AuditFilter())
-            with anyio.fail_after(30):
+            with anyio.fail_after(HANG_S):
                 assert await writer.wait() == 0
 
         assert (await store.sizes())["audit"] == 400

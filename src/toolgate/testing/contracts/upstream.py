@@ -32,6 +32,7 @@ from toolgate.errors import (
     RpcError,
     UnreachableError,
 )
+from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import LEGACY_VERSION, Json
 from toolgate.upstream import Wire
 
@@ -154,11 +155,11 @@ class WireContract:
     async def wire(self, make_wire: MakeWire, recorder: Recorder) -> AsyncGenerator[Wire]:
         """An open wire after the handshake."""
         wire = make_wire()
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await wire.open(recorder)
             await greet(wire)
         yield wire
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await wire.aclose()
 
     async def test_it_satisfies_the_protocol(self, make_wire: MakeWire) -> None:
@@ -183,7 +184,7 @@ class WireContract:
             answer = await call(wire, "echo", {"text": str(number)})
             answers[number] = answer["content"][0]["text"]
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 for number in range(100):
                     group.start_soon(ask, number)
@@ -194,7 +195,7 @@ class WireContract:
         """The other answer is there while the slow one is still under way."""
         answer: Json = {}
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "slow", {"seconds": 60})
                 await happened(wire, "started")
@@ -207,7 +208,7 @@ class WireContract:
         self, wire: Wire, recorder: Recorder
     ) -> None:
         """A front whose stream ends with the result would lose what comes later."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await call(wire, "progress", {"count": 20}, sink=recorder, progress=True)
 
         assert recorder.seen == [("progress", number) for number in range(1, 21)]
@@ -216,7 +217,7 @@ class WireContract:
         self, wire: Wire, recorder: Recorder
     ) -> None:
         """Without a token a server must send none."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await call(wire, "progress", {"count": 3}, sink=recorder)
 
         assert recorder.seen == []
@@ -225,7 +226,7 @@ class WireContract:
         self, wire: Wire, recorder: Recorder
     ) -> None:
         """To the sink where the wire can tell the call, else to the events."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await call(wire, "log", {"count": 20}, sink=recorder)
 
         assert [(kind, params["data"]) for kind, params in recorder.seen] == [
@@ -238,7 +239,7 @@ class WireContract:
         """Elicitation, sampling and roots of the handshake era."""
         recorder.answers["roots/list"] = {"roots": [{"uri": "file:///a"}]}
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answer = await call(wire, "ask", {"method": "roots/list"}, sink=recorder)
 
         assert [kind for kind, _ in recorder.seen] == ["roots/list"]
@@ -252,7 +253,7 @@ class WireContract:
         """-32601 says that the client does not know the method; own errors keep their code."""
         recorder.answers["roots/list"] = RpcError(-31111, "not now", {"later": True})
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             unknown = await call(wire, "ask", {"method": "sampling/createMessage"}, sink=recorder)
             refused = await call(wire, "ask", {"method": "roots/list"}, sink=recorder)
 
@@ -265,7 +266,7 @@ class WireContract:
 
     async def test_an_error_keeps_its_code_message_and_data(self, wire: Wire) -> None:
         """They travel to the client unchanged."""
-        with pytest.raises(RpcError) as caught, anyio.fail_after(30):
+        with pytest.raises(RpcError) as caught, anyio.fail_after(HANG_S):
             await call(wire, "fail", {"code": -31999, "message": "no", "data": {"why": [1]}})
 
         error = caught.value
@@ -275,7 +276,7 @@ class WireContract:
         self, wire: Wire, recorder: Recorder
     ) -> None:
         """Such as a changed list of tools."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await call(wire, "change")
             await recorder.noticed.wait()
 
@@ -283,7 +284,7 @@ class WireContract:
 
     async def test_a_cancelled_request_is_cancelled_at_the_server(self, wire: Wire) -> None:
         """And the wire works on."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "slow", {"seconds": 60})
                 await happened(wire, "started", 1)
@@ -300,7 +301,7 @@ class WireContract:
 
     async def test_half_a_surrogate_pair_breaks_nothing(self, wire: Wire) -> None:
         """Clients cut texts in the middle of an emoji; orjson refuses to write the rest."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answer = await call(wire, "echo", {"text": "cut \ud83d"})
 
         assert answer["content"][0]["text"].startswith("cut ")
@@ -310,7 +311,7 @@ class WireContract:
         """30 MB, while other requests are answered."""
         answer: Json = {}
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "echo", {"text": "beside"})
                 answer = await call(wire, "big", {"bytes": 30_000_000})
@@ -321,7 +322,7 @@ class WireContract:
         """10 MB."""
         text = "y" * 10_000_000
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answer = await call(wire, "echo", {"text": text})
 
         assert answer["content"][0]["text"] == text
@@ -335,7 +336,7 @@ class WireContract:
             await unreachable_wire.open(recorder)
             await greet(unreachable_wire)
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             with pytest.raises(UnreachableError):
                 await connect()
             await unreachable_wire.aclose()
@@ -352,7 +353,7 @@ class WireContract:
             except ConnectionLostError as error:
                 lost.append(error)
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 for _ in range(3):
                     group.start_soon(wait)
@@ -365,7 +366,7 @@ class WireContract:
         self, wire: Wire, end_server: EndServer
     ) -> None:
         """And `closed` gives the reason as a sentence."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await end_server(wire)
             with pytest.raises(ConnectionLostError) as caught:
                 await call(wire, "echo", {"text": "late"})
@@ -387,7 +388,7 @@ class WireContract:
                 await call(wire, "slow", {"seconds": 60}, sink=recorder)
             lost.set()
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await wire.open(recorder)
             await greet(wire)
             async with anyio.create_task_group() as group:
@@ -403,7 +404,7 @@ class WireContract:
 
     async def test_closing_what_was_never_opened_is_nothing(self, make_wire: MakeWire) -> None:
         """A failed start is closed like any other."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             await make_wire().aclose()
 
 
@@ -430,7 +431,7 @@ class TextWireContract(WireContract):
     )
     async def test_a_wrong_answer_fails_its_request_alone(self, wire: Wire, text: bytes) -> None:
         """Never a hang, never the connection."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             with pytest.raises(InvalidAnswerError):
                 await call(wire, "raw", {"base64": base64.b64encode(text).decode()})
             answer = await call(wire, "echo", {"text": "on"})
@@ -443,7 +444,7 @@ class TextWireContract(WireContract):
         """Servers in JavaScript send it; nothing after the wire can write it as UTF-8."""
         text = b'{"jsonrpc":"2.0","id":{id},"result":{"a":"x\\ud83d","b":"\\ud83d\\ude00"}}'
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answer = await call(wire, "raw", {"base64": base64.b64encode(text).decode()})
 
         assert answer == {"a": "x\ufffd", "b": "😀"}
@@ -455,14 +456,14 @@ class TextWireContract(WireContract):
             b'"result":{}},{"jsonrpc":"2.0","id":{id},"result":{"found":1}}]'
         )
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             answer = await call(wire, "raw", {"base64": base64.b64encode(text).decode()})
 
         assert answer == {"found": 1}
 
     async def test_a_message_over_the_limit_fails_its_request_alone(self, wire: Wire) -> None:
         """The limit of the suite is 40 MiB; the connection lives on."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(HANG_S):
             with pytest.raises(InvalidAnswerError, match="41,943,040"):
                 await call(wire, "big", {"bytes": 45_000_000})
             answer = await call(wire, "echo", {"text": "on"})

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.limits import HANG_S
 from tests.packs.builtin.servoy.workspaces import TOOLS, VALUE_LIST, make, put
 from toolgate.app.app import App
 from toolgate.base.plugins import make as plugin
@@ -168,8 +169,8 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
     """The walk through source document 000, from the message to the relation."""
     root = make(tmp_path)
     message = "I need a relation between orders and employees"
-    async with memory_app({}, with_servoy(root), wait_s=30) as app:
-        with anyio.fail_after(90):
+    async with memory_app({}, with_servoy(root), wait_s=HANG_S) as app:
+        with anyio.fail_after(HANG_S):
             await app.recognizer.learned()
         enriched = (await called(app, "processPrompt", prompt=message))["content"][0]["text"]
         schema = await called(app, "servoy__queryDatabaseSchema", serverName="example_data")
@@ -202,8 +203,8 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
 
 @pytest.mark.anyio
 async def test_without_a_workspace_there_is_no_active_project(tmp_path: Path) -> None:
-    async with memory_app({}, with_servoy(tmp_path), wait_s=30) as app:
-        with anyio.fail_after(90):
+    async with memory_app({}, with_servoy(tmp_path), wait_s=HANG_S) as app:
+        with anyio.fail_after(HANG_S):
             await app.recognizer.learned()
         answer = await called(app, "processPrompt", prompt="list all relations")
         failed = await called(app, "servoy__listRelations")

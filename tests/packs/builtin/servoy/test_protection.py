@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANG_S
 from tests.packs.builtin.servoy.workspaces import make
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.settings import PackSettings, Settings
@@ -72,7 +73,7 @@ async def test_the_gateway_refuses_and_points_to_the_tools_of_the_pack(tmp_path:
         options={"servoy": {"workspace": str(make(tmp_path))}},
     )
     settings = Settings(mode="all", packs=packs)
-    async with memory_app({"files": files}, settings, wait_s=30) as app:
+    async with memory_app({"files": files}, settings, wait_s=HANG_S) as app:
         call = app.gateway.call
         relation = {"path": "shop/relations/orders_to_customers.rel"}
         refused = await call(ME, {"name": "files__write_file", "arguments": relation}, None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import HANG_S
 from tests.packs.builtin.servoy.workspaces import (
     RELATION,
     VALUE_LIST,
@@ -434,6 +435,6 @@ async def test_opening_starts_the_editor_that_is_set(tmp_path: Path) -> None:
     from toolgate.packs.builtin.servoy import _call_context
 
     for each in _call_context._editors:
-        each.wait(timeout=30)
+        each.wait(timeout=HANG_S)
     assert seen.read_text() == str(root / "shop/relations/orders_to_customers.rel")
     assert "The editor 'no-such-editor' could not be started" in wrong.text

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.databases.connections.databases import SHOP, run, sqlite_url
+from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.app.app import App, open_app
 from toolgate.settings import load
@@ -42,7 +43,7 @@ async def gateway(tmp_path: Path, text: str, *, auth: str = "local") -> AsyncGen
         encoding="utf-8",
     )
     settings = load(cwd=tmp_path, environ={"HOME": str(tmp_path)})
-    async with open_app(settings, wait_s=30) as app:
+    async with open_app(settings, wait_s=HANG_S) as app:
         yield app
 
 
@@ -370,7 +371,7 @@ async def test_a_statement_that_nobody_waits_for_is_ended_in_the_database(
             async def count() -> int:
                 return (watching.execute(running).fetchone() or (0,))[0]
 
-            with anyio.fail_after(60):
+            with anyio.fail_after(HANG_S):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(lambda: call(app, "query", sql=slow))
                     while not await count():

@@ -9,6 +9,7 @@ import anyio
 import psutil
 import pytest
 
+from tests.limits import HANG_S
 from toolgate.app.app import App, open_app
 from toolgate.databases.connections import Connections
 from toolgate.errors import GuardError, ToolgateError
@@ -148,9 +149,9 @@ async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
     tmp_path: Path, stores: Path
 ) -> None:
     """Read-only is enforced by the gateway, not assumed from the upstream."""
-    async with open_app(settings(tmp_path, program(tmp_path)), wait_s=30) as app:
+    async with open_app(settings(tmp_path, program(tmp_path)), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(30)
+        await app.gateway.wait_ready(HANG_S)
         fine = await say(app, "run-sql", sql="/* LLM in use is x */ select 1 from dual")
         with pytest.raises(GuardError, match="begins with DELETE"):
             await say(app, "run-sql", sql="delete from orders")
@@ -167,15 +168,15 @@ async def test_px_3_sqlcl_is_listed_part_by_part_exchanged_and_ended(
 ) -> None:
     """Its prompts and resources cannot be listed, its tools can; it ends with its setting."""
     path = program(tmp_path)
-    async with open_app(settings(tmp_path, path), wait_s=30) as app:
+    async with open_app(settings(tmp_path, path), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(30)
+        await app.gateway.wait_ready(HANG_S)
         assert (await say(app, "list-connections")).startswith("ran ")
         process = psutil.Process(int((stores / "hr" / "pid").read_text(encoding="utf-8")))
         await app.reload(settings(tmp_path, path, on=False))
         with pytest.raises(ToolgateError):
             await say(app, "list-connections")
-        await anyio.to_thread.run_sync(lambda: psutil.wait_procs([process], timeout=60))
+        await anyio.to_thread.run_sync(lambda: psutil.wait_procs([process], timeout=HANG_S))
 
     assert not process.is_running()
 
@@ -186,9 +187,9 @@ async def test_px_3_another_address_alone_gives_its_server_another_store(
 ) -> None:
     """The options of the pack are as they were; the table of the database is not."""
     path = program(tmp_path)
-    async with open_app(settings(tmp_path, path), wait_s=30) as app:
+    async with open_app(settings(tmp_path, path), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(30)
+        await app.gateway.wait_ready(HANG_S)
         there = settings(tmp_path, path)
         moved = {"hr": ConnectionTable(url=URL.replace("db.example.org", "new.example.org"))}
         await app.reload(replace(there, connections=moved))
@@ -206,9 +207,9 @@ async def test_px_3_another_address_alone_gives_its_server_another_store(
 async def test_px_3_a_program_that_ends_at_once_is_named_and_the_rest_works(
     tmp_path: Path, stores: Path
 ) -> None:
-    async with open_app(settings(tmp_path, program(tmp_path, dies=True)), wait_s=30) as app:
+    async with open_app(settings(tmp_path, program(tmp_path, dies=True)), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(30)
+        await app.gateway.wait_ready(HANG_S)
         with pytest.raises(ToolgateError, match="sqlcl-hr"):
             await say(app, "run-sql", sql="select 1 from dual")
         known = await app.gateway.execute(Caller(), "sql:connection_list", {})

@@ -170,7 +170,9 @@ class Wrong(HashingEmbedder):
 
 
 async def test_an_embedder_that_fails_its_test_leaves_the_search_to_words() -> None:
-    strategy = await made(Proven(Wrong()), Options(wait_s=0.05, embed_timeout_s=EMBEDDING_S))
+    strategy = await made(
+        Proven(Wrong()), Options(embedding_wait_s=0.05, embed_timeout_s=EMBEDDING_S)
+    )
 
     answer = await strategy.search(WEATHER)
     await strategy.aclose()

@@ -89,7 +89,7 @@ async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 async def test_words_answer_while_tools_have_no_vectors(way: str) -> None:
     strategy = await made(
-        Broken(way, ["document"]), Options(wait_s=0.05, embed_timeout_s=EMBEDDING_S)
+        Broken(way, ["document"]), Options(embedding_wait_s=0.05, embed_timeout_s=EMBEDDING_S)
     )
 
     answer = await strategy.search(WEATHER)

@@ -50,7 +50,7 @@ from toolgate.search.semantic.first_stage import FIRST_LOOK_FROM
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.security.access import AllowAll, Things
 from toolgate.settings import Settings, StoreSettings
-from toolgate.store.vectors import Space, VectorCounts
+from toolgate.store.vectors import VectorCounts, VectorSpace
 from toolgate.types import Caller, Json, ServerSpec
 from toolgate.upstream import Bridge, Fleet
 
@@ -226,7 +226,9 @@ class _Folder:
             with np.load(path) as kept:
                 self.hashes, self.rows = kept["hashes"], kept["rows"]
 
-    async def load(self, space: Space, hashes: Sequence[bytes], put: Callable[..., None]) -> None:
+    async def load(
+        self, space: VectorSpace, hashes: Sequence[bytes], put: Callable[..., None]
+    ) -> None:
         """Hand over what is there."""
         del space
         if len(self.rows):
@@ -239,7 +241,7 @@ class _Folder:
                 part = there[begin : begin + (1 << 15)]
                 put(part, self.rows[by_hash[at[part]]])
 
-    async def save(self, space: Space, hashes: Sequence[bytes], rows: Any) -> int:
+    async def save(self, space: VectorSpace, hashes: Sequence[bytes], rows: Any) -> int:
         """Remember."""
         del space
         if not self.is_whole:
@@ -261,7 +263,7 @@ class _Folder:
         self.hashes, self.rows = np.zeros((0, 2), np.uint64), np.zeros((0, 1), np.float16)
         self._new.clear()
 
-    async def known(self, space: Space, hashes: Sequence[bytes]) -> Any:
+    async def known(self, space: VectorSpace, hashes: Sequence[bytes]) -> Any:
         """All: nothing is written twice."""
         del space
         return np.ones(len(hashes), np.bool_)
@@ -270,7 +272,7 @@ class _Folder:
         """Nothing."""
         return []
 
-    async def settle(self, space: Space) -> None:
+    async def settle(self, space: VectorSpace) -> None:
         """Nothing."""
 
     async def link(self, project_id: str, server: str, links: Sequence[Any]) -> int:
@@ -298,7 +300,7 @@ class _Folder:
         del before
         return 0
 
-    async def counts(self, space: Space, project_id: str) -> VectorCounts:
+    async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:
         """Nothing."""
         raise NotImplementedError
 

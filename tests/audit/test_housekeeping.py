@@ -11,7 +11,7 @@ from tests.limits import HANG_S
 from toolgate.audit import keep_house, retention_of
 from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
-from toolgate.store import AuditAnchor, AuditFilter, Pruned, Retention
+from toolgate.store import AuditAnchor, AuditFilter, PrunedCounts, Retention
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import sample_record
 
@@ -47,7 +47,7 @@ class Watched(SqliteStore):
         now: str,
         configured: Collection[tuple[str, str]] = (),
         sign: Callable[[int, str], AuditAnchor] | None = None,
-    ) -> Pruned:
+    ) -> PrunedCounts:
         self.turns += 1
         try:
             if self.broken:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.store.passages.places import in_store
 from toolgate.store import SqlAccess
-from toolgate.store.passages import Near, PassageIndex, Placed, Shelf
+from toolgate.store.passages import PassageIndex, PassageKey, PassageMatch, VectorCollection
 from toolgate.store.passages.sqlite import Options, SqlitePassages
 from toolgate.testing.contracts.passages import PassageContract
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class MixesShelves(SqlitePassages):
-    async def count(self, shelf: Shelf) -> int:
+    async def count(self, shelf: VectorCollection) -> int:
         found = await self.store.reading(
             lambda driver: self.rows(driver, "SELECT count(*) FROM passage_vectors", ())
         )
@@ -27,25 +27,25 @@ class MixesShelves(SqlitePassages):
 class FiltersAfterRanking(SqlitePassages):
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         found = await super().nearest(shelf, question, limit=limit)
         allowed = {2**61 + 100} if documents == ["rare"] else set[int]()
         return [each for each in found if documents is None or each.passage_id in allowed]
 
 
 class KeepsRemoved(SqlitePassages):
-    async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
+    async def remove(self, shelf: VectorCollection, documents: Collection[str]) -> None:
         del shelf, documents
 
 
 class TakesAnyDimension(SqlitePassages):
     async def put(
-        self, shelf: Shelf, passages: Sequence[Placed], vectors: NDArray[np.float32]
+        self, shelf: VectorCollection, passages: Sequence[PassageKey], vectors: NDArray[np.float32]
     ) -> None:
         if vectors.shape == (len(passages), shelf.dim):
             await super().put(shelf, passages, vectors)
@@ -54,12 +54,12 @@ class TakesAnyDimension(SqlitePassages):
 class OthersOrder(SqlitePassages):
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         found = await super().nearest(shelf, question, limit=limit, documents=documents)
         return sorted(found, key=lambda each: (-each.similarity, -each.passage_id))
 

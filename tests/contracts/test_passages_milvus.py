@@ -3,7 +3,7 @@
 import pytest
 
 from tests.store.passages.places import index_in
-from toolgate.store.passages import METRICS, Metric, PassageIndex, Shelf
+from toolgate.store.passages import METRICS, Metric, PassageIndex, VectorCollection
 from toolgate.testing.contracts.passages import DOCUMENTS, PassageContract, new_shelf
 
 SHELVES = {metric: new_shelf(metric) for metric in METRICS}
@@ -21,7 +21,7 @@ class TestMilvusLite(PassageContract):
     def index(self, place: PassageIndex) -> PassageIndex:
         return place
 
-    async def shelf(self, index: PassageIndex, metric: Metric = "cosine") -> Shelf:
+    async def shelf(self, index: PassageIndex, metric: Metric = "cosine") -> VectorCollection:
         """One for each metric: the client sleeps half a second when it makes one."""
         shelf = SHELVES[metric]
         await index.remove(shelf, DOCUMENTS)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.postgres import PostgresServer
 from tests.store.passages.places import in_store
-from toolgate.store.passages import PassageIndex, Shelf
+from toolgate.store.passages import PassageIndex, VectorCollection
 from toolgate.testing.contracts.passages import (
     COLLECTION,
     DIM,
@@ -25,7 +25,9 @@ class TestWithPgvector(PassageContract):
             yield index
 
     async def test_a_large_shelf_is_searched_by_its_index(self, index: PassageIndex) -> None:
-        shelf = Shelf(collection_id=COLLECTION, shelf_id="large", dim=DIM, metric="cosine")
+        shelf = VectorCollection(
+            collection_id=COLLECTION, shelf_id="large", dim=DIM, metric="cosine"
+        )
         rows = some_vectors(300)
         await index.put(shelf, placed(300), rows)
         await index.settle(shelf)

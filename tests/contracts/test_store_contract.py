@@ -11,15 +11,15 @@ from sqlalchemy import Engine
 from toolgate.errors import StoreError
 from toolgate.store import (
     AuditFilter,
-    Logged,
-    Pruned,
+    PrunedCounts,
     Retention,
     StoredResult,
     StoredServer,
     StoredSnapshot,
+    UsageEntry,
     UsageFilter,
 )
-from toolgate.store.engine.deadline import Attempt
+from toolgate.store.engine.deadline import TransactionAttempt
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import StoreContract
 from toolgate.types import AuditRecord
@@ -80,13 +80,13 @@ class ForgetsSecrets(SqliteStore):
 
 
 class PrunesTooMuch(SqliteStore):
-    async def prune(self, retention: Retention, *, now: str, **options: Any) -> Pruned:
+    async def prune(self, retention: Retention, *, now: str, **options: Any) -> PrunedCounts:
         return await super().prune(retention, now=now)
 
 
 class PrunesNothing(SqliteStore):
-    async def prune(self, retention: Retention, *, now: str, **options: Any) -> Pruned:
-        return Pruned()
+    async def prune(self, retention: Retention, *, now: str, **options: Any) -> PrunedCounts:
+        return PrunedCounts()
 
 
 class ForgetsNothing(SqliteStore):
@@ -95,7 +95,7 @@ class ForgetsNothing(SqliteStore):
 
 
 class MixesUsage(SqliteStore):
-    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]:
         return await super().usage(replace(wanted, with_uses=False))
 
 
@@ -107,7 +107,9 @@ class BacksUpHalf(SqliteStore):
 
 
 class KeepsWhatNobodyWaitsFor(SqliteStore):
-    def _transact(self, work: Any, engine: Engine, attempt: Attempt | None = None) -> Any:
+    def _transact(
+        self, work: Any, engine: Engine, attempt: TransactionAttempt | None = None
+    ) -> Any:
         del attempt
         return super()._transact(work, engine)
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.store.vectors.places import opened
-from toolgate.store.vectors import Nearest, Space, TextLink
+from toolgate.store.vectors import TextLink, TextMatch, VectorSpace
 from toolgate.store.vectors.sqlite import SqliteVectors
 from toolgate.testing.contracts.vectors import VectorContract
 
@@ -18,19 +18,23 @@ pytestmark = pytest.mark.anyio
 
 
 class MixesModels(SqliteVectors):
-    def model_id(self, driver: Any, space: Space) -> int | None:
+    def model_id(self, driver: Any, space: VectorSpace) -> int | None:
         found = self.rows(driver, "SELECT min(model_id) FROM vector_models")
         return found[0][0]
 
 
 class LosesRows(SqliteVectors):
-    async def save(self, space: Space, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> int:
+    async def save(
+        self, space: VectorSpace, hashes: Sequence[bytes], rows: NDArray[np.float16]
+    ) -> int:
         await super().save(space, hashes[:-1], rows[:-1])
         return len(hashes)
 
 
 class WritesEqualRows(SqliteVectors):
-    async def save(self, space: Space, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> int:
+    async def save(
+        self, space: VectorSpace, hashes: Sequence[bytes], rows: NDArray[np.float16]
+    ) -> int:
         await super().save(space, hashes, rows)
         return len(hashes)
 
@@ -38,12 +42,12 @@ class WritesEqualRows(SqliteVectors):
 class FiltersAfterRanking(SqliteVectors):
     async def nearest(
         self,
-        space: Space,
+        space: VectorSpace,
         query: NDArray[np.float32],
         *,
         limit: int,
         allowed: Sequence[bytes] | None = None,
-    ) -> list[Nearest]:
+    ) -> list[TextMatch]:
         found = await super().nearest(space, query, limit=limit)
         return [one for one in found if allowed is None or one.text_hash in set(allowed)]
 

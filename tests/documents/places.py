@@ -13,12 +13,12 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from tests.store.vectors.places import opened
 from toolgate.base.plugins import make
-from toolgate.documents import Library, NewDocument
+from toolgate.documents import DocumentLibrary, NewDocument
 from toolgate.errors import EmbedderError, SettingError
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
 from toolgate.prompts import fill
 from toolgate.settings import DocumentSettings
-from toolgate.store import DocumentRows, SqlAccess, kind_of
+from toolgate.store import DocumentRepository, SqlAccess, kind_of
 from toolgate.store.passages import PassageIndex
 from toolgate.types import PluginSpec
 
@@ -129,15 +129,15 @@ class Bench:
 @asynccontextmanager
 async def library_in(
     url: str = "sqlite://", *, embedders: Mapping[str, Embedder] | None = None, **settings: object
-) -> AsyncGenerator[tuple[Library, Bench]]:
+) -> AsyncGenerator[tuple[DocumentLibrary, Bench]]:
     """A library over a store; its model is `letters` unless a collection has another."""
     async with opened(url) as store:
         is_sqlite = kind_of(url) == "sqlite"
         place = "sqlite" if is_sqlite else "pgvector"
         bench = Bench(store, place, embedders or {"letters": Letters()})
         chosen = replace(DocumentSettings(model="letters"), **settings)
-        rows = DocumentRows(store, "sqlite" if is_sqlite else "postgres")
-        yield Library(rows, bench, settings=lambda: chosen), bench
+        rows = DocumentRepository(store, "sqlite" if is_sqlite else "postgres")
+        yield DocumentLibrary(rows, bench, settings=lambda: chosen), bench
 
 
 def doc(source: str, text: str, **fields: object) -> NewDocument:

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.documents import cut
+from toolgate.documents import split_document
 
 
 def shown(text: str, *, max_tokens: int = 100, has_pages: bool = False) -> list[tuple[str, str]]:
-    pieces = cut(text, max_tokens=max_tokens, has_pages=has_pages)
+    pieces = split_document(text, max_tokens=max_tokens, has_pages=has_pages)
     return [(each.heading, each.text) for each in pieces]
 
 
@@ -67,7 +67,7 @@ def test_a_long_paragraph_is_cut_between_sentences() -> None:
 
 def test_pages_are_counted_and_never_crossed() -> None:
     text = "# A\none\ftwo\f\f# B\nfour"
-    pieces = cut(text, max_tokens=100, has_pages=True)
+    pieces = split_document(text, max_tokens=100, has_pages=True)
     assert [(each.page, each.heading, each.text) for each in pieces] == [
         (1, "A", "one"),
         (2, "A", "two"),
@@ -89,11 +89,11 @@ LINES = st.text(
 @settings(max_examples=150, deadline=None)
 @given(LINES, st.integers(32, 80))
 def test_no_passage_is_longer_than_it_may_be(text: str, most: int) -> None:
-    assert all(estimate_tokens(each.text) <= most for each in cut(text, max_tokens=most))
+    assert all(estimate_tokens(each.text) <= most for each in split_document(text, max_tokens=most))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), max_size=200), st.integers(32, 80))
 def test_no_word_is_lost_and_none_comes_twice(words: list[str], most: int) -> None:
-    pieces = cut(" ".join(words), max_tokens=most)
+    pieces = split_document(" ".join(words), max_tokens=most)
     assert [word for each in pieces for word in each.text.split()] == words

@@ -9,7 +9,7 @@ import pytest
 
 from tests.documents.places import docx, pdf
 from toolgate.base.installation import install_hint
-from toolgate.documents import Converted, convert, is_known, kinds
+from toolgate.documents import ConvertedDocument, convert, is_supported, supported_formats
 from toolgate.errors import DocumentError, MissingExtraError
 
 
@@ -19,7 +19,7 @@ def text_of(name: str, data: bytes) -> str:
 
 def test_markdown_stays_as_it_is_without_its_front_matter() -> None:
     found = convert("a.md", b"---\ntitle: 'My page'\nx: 1\n---\n# One\n\ntext\n")
-    assert found == Converted(text="# One\n\ntext\n", title="My page")
+    assert found == ConvertedDocument(text="# One\n\ntext\n", title="My page")
     assert convert("a.markdown", b"# One #\n\ntext").title == "One"
 
 
@@ -144,8 +144,8 @@ def test_the_media_type_counts_where_the_name_says_nothing() -> None:
 
 
 def test_kinds_are_known_by_their_endings() -> None:
-    assert all(is_known(f"A{ending.upper()}") for ending in kinds())
-    assert not is_known("a.bin")
+    assert all(is_supported(f"A{ending.upper()}") for ending in supported_formats())
+    assert not is_supported("a.bin")
 
 
 def test_a_pdf_with_a_broken_outline_is_read_all_the_same() -> None:

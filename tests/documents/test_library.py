@@ -6,7 +6,7 @@ import pytest
 from anyio import create_task_group
 
 from tests.documents.places import Letters, doc, library_in, rendered
-from toolgate.documents import Library, RetrieveRequest, retrieve
+from toolgate.documents import DocumentLibrary, RetrieveRequest, retrieve
 from toolgate.errors import ArgumentError, DocumentError, EmbedderError, SettingError, StoreError
 from toolgate.settings import DocumentSettings
 
@@ -15,7 +15,9 @@ pytestmark = pytest.mark.anyio
 P = "default"
 
 
-async def texts(library: Library, question: str, *, search_type: Any = "similarity") -> list[str]:
+async def texts(
+    library: DocumentLibrary, question: str, *, search_type: Any = "similarity"
+) -> list[str]:
     found = await retrieve(
         library,
         await library.collections(P),

@@ -11,10 +11,10 @@ from tests.postgres import PostgresServer
 from toolgate.documents import (
     NO_COLLECTIONS,
     NOT_CONNECTED,
-    Library,
+    ConversationMessage,
+    DocumentLibrary,
     Retrieval,
     RetrieveRequest,
-    Said,
     retrieve,
     search_type_of,
 )
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 P = "default"
 
 
-async def ask_for(library: Library, question: str, **fields: Any) -> Retrieval:
+async def ask_for(library: DocumentLibrary, question: str, **fields: Any) -> Retrieval:
     ask = fields.pop("ask", None)
     on_found = fields.pop("on_found", None)
     collections = await library.collections(P)
@@ -39,7 +39,7 @@ async def ask_for(library: Library, question: str, **fields: Any) -> Retrieval:
     )
 
 
-async def fill(library: Library, name: str, *texts: str, **settings: str) -> None:
+async def fill(library: DocumentLibrary, name: str, *texts: str, **settings: str) -> None:
     await library.make(P, name, **settings)
     for at, text in enumerate(texts):
         await library.add(P, name, doc(f"{name}-{at}.md", text))
@@ -62,7 +62,9 @@ async def test_vs_1_the_rephrased_question_is_searched_and_the_original_graded()
     async with library_in() as (library, _):
         await fill(library, "one", "abc", "xyz")
         ask = Asked(rephrase="xyz", grade="yes")
-        talk = tuple(Said(role="user", text=text) for text in ("a", "b", "and that?"))
+        talk = tuple(
+            ConversationMessage(role="user", text=text) for text in ("a", "b", "and that?")
+        )
         found = await ask_for(library, "and that?", history=talk, ask=ask, top_k=1)
     assert ask.purposes == ["rephrase", "grade"]
     assert found.was_rephrased

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import pytest
 
 from tests.documents.places import Asked, rendered, shipped
-from toolgate.documents import Said, grade, rephrase, select
+from toolgate.documents import ConversationMessage, grade, rephrase, select
 
 pytestmark = pytest.mark.anyio
 
 QUESTION = "How do I reset it?"
 TALK = (
-    Said(role="user", text="What is a VPN token?"),
-    Said(role="assistant", text="A code from IT."),
-    Said(role="user", text=QUESTION),
+    ConversationMessage(role="user", text="What is a VPN token?"),
+    ConversationMessage(role="assistant", text="A code from IT."),
+    ConversationMessage(role="user", text=QUESTION),
 )
 
 
@@ -39,8 +39,10 @@ async def test_vs_3_a_question_is_rephrased_with_more_than_two_entries(
 ) -> None:
     """Two entries are a first turn, whose empty call of a tool counts."""
     ask = Asked(rephrase="How do I reset a VPN token?")
-    history = (Said(role="assistant", text=""),) * max(0, entries - 1)
-    history = (*history, Said(role="user", text=QUESTION))[-entries:] if entries else ()
+    history = (ConversationMessage(role="assistant", text=""),) * max(0, entries - 1)
+    history = (
+        (*history, ConversationMessage(role="user", text=QUESTION))[-entries:] if entries else ()
+    )
     made = await rephrase(QUESTION, history, ask=ask, render=rendered)
     assert bool(ask.prompts) is is_asked
     assert made.was_rephrased is is_asked

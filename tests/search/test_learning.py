@@ -16,7 +16,7 @@ from toolgate.search.cutoff import HIGHEST, LOWEST, Judged, Line
 from toolgate.search.relevance.usage_votes import Experience, UsageWeights, explored, lifted
 from toolgate.search.usage.writer import UseWriter
 from toolgate.settings import UsageSettings
-from toolgate.store import Logged, StoredSearch, StoredUse, UsageFilter
+from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine.sqlite_file import MEMORY
 from toolgate.store.sqlite import SqliteStore
 from toolgate.types import Caller
@@ -369,7 +369,7 @@ class Sick(SqliteStore):
             raise StoreError("The disk is full.")
         await super().append_usage(searches, uses)
 
-    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]:
         if not self.healthy:
             raise StoreError("The disk is full.")
         return await super().usage(wanted)

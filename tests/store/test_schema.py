@@ -19,7 +19,7 @@ from tests.store.places import BOTH, begun, made, run_sql, url_of
 from tests.store.released import AUDIT, BUILDERS, RESULT, SECRET, SERVER, SNAPSHOT
 from toolgate import __version__
 from toolgate.errors import SettingError, StoreVersionError
-from toolgate.store import AuditFilter, Store, Upkeep, kind_of, make_store
+from toolgate.store import AuditFilter, Store, StoreMaintenance, kind_of, make_store
 from toolgate.store.engine import schema_version, tables
 
 pytestmark = pytest.mark.anyio
@@ -154,7 +154,7 @@ async def test_an_older_file_is_copied_and_migrated_when_it_is_opened(
     copy = tmp_path / "data" / "toolgate.db.0001.bak"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with begun(f"sqlite:///{copy}") as connection:
-        assert schema_version.look(connection).found == "0001"
+        assert schema_version.read_status(connection).found == "0001"
 
 
 @pytest.mark.usefixtures("next_release")
@@ -172,7 +172,7 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
         await made(url).open()
 
     with begun(url) as connection:
-        assert schema_version.look(connection).found == "0001"
+        assert schema_version.read_status(connection).found == "0001"
         assert "title" not in str(inspect(connection).get_columns("projects"))
     step.write_text(NEXT, encoding="utf-8")
     store = made(url)
@@ -200,7 +200,7 @@ async def test_an_older_postgres_is_refused_until_it_was_upgraded(
     stores = [made(url) for _ in range(3)]
     done: list[str | None] = []
 
-    async def upgrade(store: Upkeep) -> None:
+    async def upgrade(store: StoreMaintenance) -> None:
         done.append((await store.upgrade()).before)
 
     async with create_task_group() as group:
@@ -234,7 +234,7 @@ async def test_a_backup_of_an_older_schema_is_upgraded_by_restoring_it(
     assert (await elsewhere.check()).schema == "next"
     await elsewhere.close()
     with begun(f"sqlite:///{backup}") as connection:
-        assert schema_version.look(connection).found == "0001"
+        assert schema_version.read_status(connection).found == "0001"
 
 
 # Refusals
@@ -277,7 +277,7 @@ async def test_a_backup_brings_an_older_program_back(
     assert await store.servers("default") == [SERVER]
     [aside] = (tmp_path / "data").glob("*.damaged")
     with begun(f"sqlite:///{aside}") as connection:
-        assert schema_version.look(connection).found == "9999"
+        assert schema_version.read_status(connection).found == "9999"
     await store.close()
 
 

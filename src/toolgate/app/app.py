@@ -42,7 +42,7 @@ from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine
 from toolgate.chat import ChatService, Engine, TurnServices
 from toolgate.databases.connections import Connections, SchemaHistory
-from toolgate.documents import Library
+from toolgate.documents import DocumentLibrary
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.gateway.gateway import Gateway
@@ -78,7 +78,7 @@ from toolgate.settings import (
     learned_dir,
     proxies,
 )
-from toolgate.store import DocumentRows, SqlAccess, Store, kind_of, make_store
+from toolgate.store import DocumentRepository, SqlAccess, Store, kind_of, make_store
 from toolgate.types import DEFAULT_PROJECT, PluginSpec, ServerSpec
 from toolgate.upstream import (
     Bridge,
@@ -375,8 +375,10 @@ async def open_app(
         database = cast("SqlAccess", store)  # what every store that ships is
         shelving = Shelving(database, store.url, lambda: gateway.settings.documents)
         stack.push_async_callback(shelving.aclose)
-        library = Library(
-            DocumentRows(database, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"),
+        library = DocumentLibrary(
+            DocumentRepository(
+                database, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"
+            ),
             shelving,
             settings=lambda: gateway.settings.documents,
         )

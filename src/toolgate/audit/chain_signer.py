@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
-from toolgate.store import AuditAnchor, AuditEnds, AuditLink, Store
+from toolgate.store import AuditAnchor, AuditChainEnds, AuditChainLink, Store
 
 __all__ = ["Fault", "Sealer", "Verification", "keep_sealed", "seal", "verify_audit"]
 
@@ -186,7 +186,7 @@ async def verify_audit(store: Store, sealer: Sealer) -> Verification:
         # A clean-up has removed records that were to be checked.
 
 
-async def _verify(store: Store, sealer: Sealer, ends: AuditEnds) -> Verification:
+async def _verify(store: Store, sealer: Sealer, ends: AuditChainEnds) -> Verification:
     anchors = {anchor for anchor in sealer.written() if sealer.is_genuine(anchor)}
     kept = await store.audit_anchors()
     check = _Check(ends.removed_through, ends.removed_chain)
@@ -245,12 +245,12 @@ class _Check:
         elif any(anchor.chain != chain for anchor in self._anchors.get(through, ())):
             self.fault("cut", through, "", "The beginning is not what a clean-up has left.")
 
-    def go(self, links: list[AuditLink]) -> None:
+    def go(self, links: list[AuditChainLink]) -> None:
         """Walk along records."""
         for link in links:
             self._step(link)
 
-    def _step(self, link: AuditLink) -> None:
+    def _step(self, link: AuditChainLink) -> None:
         self.first = self.first or link.seq
         self.records += 1
         gap = link.seq - self.seq - 1

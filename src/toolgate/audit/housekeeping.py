@@ -8,7 +8,7 @@ import anyio
 from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
-from toolgate.store import AuditAnchor, Pruned, Retention, Store
+from toolgate.store import AuditAnchor, PrunedCounts, Retention, Store
 
 __all__ = ["keep_house", "retention_of"]
 
@@ -68,6 +68,6 @@ async def keep_house(
         except Exception:  # a fault here must not end all later clean-ups
             log.exception("clean-up failed unexpectedly")
         else:
-            if pruned != Pruned():
+            if pruned != PrunedCounts():
                 log.info("cleaned up", extra={"removed": pruned})
         await anyio.sleep(every_s)

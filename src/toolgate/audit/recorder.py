@@ -12,7 +12,7 @@ import anyio
 from toolgate.base.ids import utc_now
 from toolgate.base.tracing import observe
 from toolgate.errors import StoreError
-from toolgate.store import current_patience
+from toolgate.store import current_deadline
 from toolgate.types import AuditRecord
 
 __all__ = ["Recorder", "RecorderStatus"]
@@ -170,7 +170,7 @@ class Recorder:
         self._hurry.set()
         if self._writer is None:
             self._start()
-        mine = current_patience()
+        mine = current_deadline()
         await (waiter if mine is None else mine.until(waiter))
 
     def _start(self) -> None:

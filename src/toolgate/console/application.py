@@ -30,7 +30,7 @@ from toolgate.errors import (
 )
 from toolgate.gateway.gateway import Gateway
 from toolgate.security.access import Shown
-from toolgate.store import Patience, patience
+from toolgate.store import StoreDeadline, store_deadline
 from toolgate.types import CONSOLE, Caller, Identity
 
 __all__ = ["Console"]
@@ -150,7 +150,7 @@ class Console:
         visit.console = self
         route = self._routes.get(path)
         wait_s = self._app.settings.serve.console_wait_s
-        with patience(wait_s, each=route is not None and route.is_long) as waited:
+        with store_deadline(wait_s, each=route is not None and route.is_long) as waited:
             try:
                 visit.csrf = await self._sessions.csrf(cookie or fresh)
                 response = await self._answer(visit, path, route, cookie or fresh, waited)
@@ -180,7 +180,7 @@ class Console:
         )
 
     async def _answer(
-        self, visit: Visit, path: str, route: Route | None, cookie: str, waited: Patience
+        self, visit: Visit, path: str, route: Route | None, cookie: str, waited: StoreDeadline
     ) -> Response:
         try:
             visit.caller = await self.caller_of(visit.request, cookie)
@@ -232,7 +232,7 @@ class Console:
         except ToolgateError as error:
             return self._refused(visit, error)
 
-    async def _acted(self, visit: Visit, route: Route, waited: Patience) -> Response:
+    async def _acted(self, visit: Visit, route: Route, waited: StoreDeadline) -> Response:
         if route.act is None:
             return self._failed(visit, 405, "Nothing can be sent to this page.", "")
         if not _is_genuine(visit):
@@ -279,7 +279,7 @@ class Console:
         return self._failed(visit, status, failed, error.hint)
 
     def _unfinished(
-        self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: Patience
+        self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: StoreDeadline
     ) -> Response:
         """Say that the store is slow or gone, what is certain, and keep what was typed."""
         failed = "The store is slow." if waited.was_slow else error.failed
@@ -392,7 +392,7 @@ class _Changes:
             end()
 
 
-def _doubt(waited: Patience, *, may_act: bool) -> str:
+def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
     """What may have come of a form that the store held up; empty: nothing."""
     if may_act:
         return "It may have run"

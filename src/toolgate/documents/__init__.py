@@ -2,23 +2,40 @@
 
 from toolgate.documents.base import (
     SEARCH_TYPES,
-    Asking,
+    AskModel,
     Collection,
+    ConversationMessage,
     FoundPassage,
-    OnFound,
-    Rendering,
+    OnRetrieved,
+    RenderPrompt,
     Retrieval,
     RetrieveRequest,
-    Said,
     SearchType,
 )
 from toolgate.documents.bm25 import best_by_words, words_of
-from toolgate.documents.chunking import Piece, cut
-from toolgate.documents.conversion import Converted, convert, is_known, kinds
-from toolgate.documents.library import Added, Library, Looking, NewDocument, Workshop
-from toolgate.documents.model_steps import Graded, Rephrased, grade, rephrase, select
+from toolgate.documents.chunking import DocumentChunk, split_document
+from toolgate.documents.conversion import (
+    ConvertedDocument,
+    convert,
+    is_supported,
+    supported_formats,
+)
+from toolgate.documents.library import (
+    AddedDocument,
+    DocumentLibrary,
+    DocumentResources,
+    NewDocument,
+    PassageSearch,
+)
+from toolgate.documents.model_steps import (
+    GradedPassages,
+    RephrasedQuestion,
+    grade,
+    rephrase,
+    select,
+)
 from toolgate.documents.quotation import QUOTED, citation, quoted, quoted_texts
-from toolgate.documents.ranking import above, fused, varied, without_repeats
+from toolgate.documents.ranking import above_threshold, diversify, fuse_rankings, without_duplicates
 from toolgate.documents.retrieval import NO_COLLECTIONS, NOT_CONNECTED, retrieve, search_type_of
 
 __all__ = [
@@ -26,40 +43,40 @@ __all__ = [
     "NO_COLLECTIONS",
     "QUOTED",
     "SEARCH_TYPES",
-    "Added",
-    "Asking",
+    "AddedDocument",
+    "AskModel",
     "Collection",
-    "Converted",
+    "ConversationMessage",
+    "ConvertedDocument",
+    "DocumentChunk",
+    "DocumentLibrary",
+    "DocumentResources",
     "FoundPassage",
-    "Graded",
-    "Library",
-    "Looking",
+    "GradedPassages",
     "NewDocument",
-    "OnFound",
-    "Piece",
-    "Rendering",
-    "Rephrased",
+    "OnRetrieved",
+    "PassageSearch",
+    "RenderPrompt",
+    "RephrasedQuestion",
     "Retrieval",
     "RetrieveRequest",
-    "Said",
     "SearchType",
-    "Workshop",
-    "above",
+    "above_threshold",
     "best_by_words",
     "citation",
     "convert",
-    "cut",
-    "fused",
+    "diversify",
+    "fuse_rankings",
     "grade",
-    "is_known",
-    "kinds",
+    "is_supported",
     "quoted",
     "quoted_texts",
     "rephrase",
     "retrieve",
     "search_type_of",
     "select",
-    "varied",
-    "without_repeats",
+    "split_document",
+    "supported_formats",
+    "without_duplicates",
     "words_of",
 ]

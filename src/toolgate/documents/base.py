@@ -10,14 +10,14 @@ from toolgate.types import Json
 
 __all__ = [
     "SEARCH_TYPES",
-    "Asking",
+    "AskModel",
     "Collection",
+    "ConversationMessage",
     "FoundPassage",
-    "OnFound",
-    "Rendering",
+    "OnRetrieved",
+    "RenderPrompt",
     "Retrieval",
     "RetrieveRequest",
-    "Said",
     "SearchType",
 ]
 
@@ -34,7 +34,7 @@ SEARCH_TYPES: tuple[SearchType, ...] = (
 """All of them."""
 
 
-class Asking(Protocol):
+class AskModel(Protocol):
     """Asks a chat model for a short text; who passes it counts the tokens.
 
     May raise anything: every step has an answer to that.
@@ -52,7 +52,7 @@ class Asking(Protocol):
         ...
 
 
-class Rendering(Protocol):
+class RenderPrompt(Protocol):
     """Gives prompts by name, as the project has them now, with their fields filled in.
 
     Names: `vs-rephrase` (`context`, `history`, `question`), `context-default`, `vs-grade`
@@ -64,7 +64,7 @@ class Rendering(Protocol):
         ...
 
 
-class OnFound(Protocol):
+class OnRetrieved(Protocol):
     """Told what was searched, as soon as that is known and before anything is graded."""
 
     async def __call__(self, metadata: Json, /) -> None:
@@ -73,7 +73,7 @@ class OnFound(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ConversationMessage:
     """What somebody said in a conversation."""
 
     role: Literal["user", "assistant"]
@@ -90,7 +90,7 @@ class RetrieveRequest:
     question: str
     """What somebody asks, in their words; 1 to 8,000 characters."""
 
-    history: Sequence[Said] = ()
+    history: Sequence[ConversationMessage] = ()
     """The conversation, this question included as its last entry; empty: there is none, and nothing
     is rephrased."""
 

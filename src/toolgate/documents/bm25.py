@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import Stemmer
 
-from toolgate.store import DocumentRows
+from toolgate.store import DocumentRepository
 
 __all__ = ["best_by_words", "words_of"]
 
@@ -53,7 +53,7 @@ def words_of(text: str) -> list[str]:
 
 
 async def best_by_words(
-    rows: DocumentRows,
+    rows: DocumentRepository,
     collection_id: str,
     question: str,
     *,

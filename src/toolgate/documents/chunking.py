@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from toolgate.base.token_estimate import estimate_tokens
 
-__all__ = ["Piece", "cut"]
+__all__ = ["DocumentChunk", "split_document"]
 
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r"^(=+|-+)[ \t]*$")
@@ -22,7 +22,7 @@ _LONGEST_HEADING = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class DocumentChunk:
     """A passage before it is stored."""
 
     text: str
@@ -40,7 +40,7 @@ class Piece:
         return f"{self.heading}\n{self.text}" if self.heading else self.text
 
 
-def cut(text: str, *, max_tokens: int, has_pages: bool = False) -> list[Piece]:
+def split_document(text: str, *, max_tokens: int, has_pages: bool = False) -> list[DocumentChunk]:
     """The passages of a text, in their order.
 
     Args:
@@ -48,7 +48,7 @@ def cut(text: str, *, max_tokens: int, has_pages: bool = False) -> list[Piece]:
         max_tokens: Estimated tokens of a passage at most; one that is a single long word has more.
         has_pages: Whether pages are counted.
     """
-    pieces: list[Piece] = []
+    pieces: list[DocumentChunk] = []
     path: list[tuple[int, str]] = []
     for number, page in enumerate(text.split("\f"), 1):
         for level, title, body in _sections(page):
@@ -57,7 +57,7 @@ def cut(text: str, *, max_tokens: int, has_pages: bool = False) -> list[Piece]:
                 path.append((level, title))
             heading = " > ".join(name for _, name in path)
             pieces += [
-                Piece(text=part, heading=heading, page=number if has_pages else None)
+                DocumentChunk(text=part, heading=heading, page=number if has_pages else None)
                 for part in _packed(_blocks(body), max_tokens)
             ]
     return pieces

@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 from toolgate.base.installation import install_hint
 from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
 
-__all__ = ["Converted", "convert", "is_known", "kinds"]
+__all__ = ["ConvertedDocument", "convert", "is_supported", "supported_formats"]
 
 _KINDS: Final[Mapping[str, str]] = {
     ".md": "text/markdown",
@@ -45,7 +45,7 @@ _MOST_COLUMNS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Converted:
+class ConvertedDocument:
     """A file as text."""
 
     text: str
@@ -61,23 +61,25 @@ class Converted:
     """Whether form feeds end pages that people know."""
 
 
-class _Reader(Protocol):
-    def read(self, data: bytes, *, name: str, max_bytes: int) -> Converted:
+class _FormatReader(Protocol):
+    def read(self, data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
         """The text of a file."""
         ...
 
 
-def kinds() -> list[str]:
+def supported_formats() -> list[str]:
     """Endings of names that are known."""
     return list(_KINDS)
 
 
-def is_known(name: str) -> bool:
+def is_supported(name: str) -> bool:
     """Whether a file can be read, by its name."""
     return PurePosixPath(name.lower()).suffix in _KINDS
 
 
-def convert(name: str, data: bytes, *, media_type: str = "", max_bytes: int = 2**24) -> Converted:
+def convert(
+    name: str, data: bytes, *, media_type: str = "", max_bytes: int = 2**24
+) -> ConvertedDocument:
     """The text of a file. Takes its time: call it in a thread.
 
     Args:
@@ -123,14 +125,14 @@ def convert(name: str, data: bytes, *, media_type: str = "", max_bytes: int = 2*
     return replace(found, media_type=kind, title=title)
 
 
-def _read(kind: str, name: str, data: bytes, max_bytes: int) -> Converted:
+def _read(kind: str, name: str, data: bytes, max_bytes: int) -> ConvertedDocument:
     if kind in _READERS:
         return _reader(_READERS[kind], name).read(data, name=name, max_bytes=max_bytes)
     text = _decoded(name, data)
     if kind == "text/csv":
-        return Converted(text=_table(text, name, ""))
+        return ConvertedDocument(text=_table(text, name, ""))
     if kind == "text/tab-separated-values":
-        return Converted(text=_table(text, name, "\t"))
+        return ConvertedDocument(text=_table(text, name, "\t"))
     title = ""
     if kind == "text/markdown":
         front = _FRONT.match(text)
@@ -142,12 +144,12 @@ def _read(kind: str, name: str, data: bytes, max_bytes: int) -> Converted:
         title = title or (heading[1] if heading else "")
     else:  # a line that begins with # is no heading there
         text = re.sub(r"^(?=#{1,6}\s)", r"\\", text, flags=re.MULTILINE)
-    return Converted(text=text.replace("\f", "\n"), title=title)
+    return ConvertedDocument(text=text.replace("\f", "\n"), title=title)
 
 
-def _reader(module: str, name: str) -> _Reader:
+def _reader(module: str, name: str) -> _FormatReader:
     try:
-        return cast("_Reader", import_module(f"toolgate.documents.{module}"))
+        return cast("_FormatReader", import_module(f"toolgate.documents.{module}"))
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in {"", "toolgate"}:

@@ -7,7 +7,7 @@ from typing import Any
 import bs4
 import mammoth  # pyright: ignore[reportMissingTypeStubs]
 
-from toolgate.documents.conversion import Converted
+from toolgate.documents.conversion import ConvertedDocument
 from toolgate.documents.html import markdown_of
 from toolgate.errors import DocumentError
 
@@ -20,7 +20,7 @@ _MOST_UNPACKED = 20
 """Times as much as the text may be that all parts of a document may be, pictures included."""
 
 
-def read(data: bytes, *, name: str, max_bytes: int) -> Converted:
+def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
     """The text of a document."""
     if data.startswith(_OLD):
         raise DocumentError(
@@ -39,7 +39,7 @@ def read(data: bytes, *, name: str, max_bytes: int) -> Converted:
     made = library.convert_to_html(io.BytesIO(data), convert_image=_no_image)
     page = bs4.BeautifulSoup(made.value, "html.parser")
     heading = page.find(["h1", "h2"])
-    return Converted(text=markdown_of(page), title=heading.get_text() if heading else "")
+    return ConvertedDocument(text=markdown_of(page), title=heading.get_text() if heading else "")
 
 
 def _no_image(image: object) -> list[object]:

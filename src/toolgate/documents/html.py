@@ -3,20 +3,20 @@
 import bs4
 import markdownify
 
-from toolgate.documents.conversion import Converted
+from toolgate.documents.conversion import ConvertedDocument
 
 __all__ = ["markdown_of", "read"]
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "iframe", "img")
 
 
-def read(data: bytes, *, name: str, max_bytes: int) -> Converted:  # noqa: ARG001 - contract
+def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noqa: ARG001 - contract
     """The text of a page."""
     page = bs4.BeautifulSoup(data, "html.parser")
     title = page.title.get_text() if page.title else ""
     for part in page(["title", *_NO_TEXT]):
         part.decompose()
-    return Converted(text=markdown_of(page), title=title)
+    return ConvertedDocument(text=markdown_of(page), title=title)
 
 
 def markdown_of(page: bs4.BeautifulSoup) -> str:

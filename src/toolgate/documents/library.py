@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from toolgate.base.ids import new_id
 from toolgate.documents.base import Collection, FoundPassage, SearchType
 from toolgate.documents.bm25 import best_by_words, words_of
-from toolgate.documents.chunking import Piece, cut
-from toolgate.documents.ranking import varied
+from toolgate.documents.chunking import DocumentChunk, split_document
+from toolgate.documents.ranking import diversify
 from toolgate.errors import (
     ArgumentError,
     ConfigError,
@@ -29,18 +29,18 @@ from toolgate.errors import (
 )
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.settings import DocumentSettings
-from toolgate.store import DocumentRows, StoredCollection, StoredDocument, StoredPassage
+from toolgate.store import DocumentRepository, StoredCollection, StoredDocument, StoredPassage
 from toolgate.store.passages import (
     METRICS,
     Metric,
     PassageIndex,
-    Placed,
-    Shelf,
+    PassageKey,
+    VectorCollection,
     measured,
     similarity,
 )
 
-__all__ = ["Added", "Library", "Looking", "NewDocument", "Workshop"]
+__all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument", "PassageSearch"]
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _FAILURES: Final = 3
 """Failures in a row after which a collection is left alone for a while."""
 
 
-class Workshop(Protocol):
+class DocumentResources(Protocol):
     """Gives what settings name; made by `app`."""
 
     def embedder(self, name: str) -> Embedder:
@@ -106,7 +106,7 @@ class NewDocument:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Added:
+class AddedDocument:
     """What became of a document."""
 
     source: str
@@ -120,7 +120,7 @@ class Added:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looking:
+class PassageSearch:
     """How one collection is searched."""
 
     search_type: SearchType
@@ -136,13 +136,13 @@ class Looking:
     """Of `mmr`."""
 
 
-class Library:
+class DocumentLibrary:
     """The documents of all projects."""
 
     def __init__(
         self,
-        rows: DocumentRows,
-        workshop: Workshop,
+        rows: DocumentRepository,
+        workshop: DocumentResources,
         *,
         settings: Callable[[], DocumentSettings],
     ) -> None:
@@ -325,10 +325,11 @@ class Library:
         embedder = self._workshop.embedder(row.model)
         after = -1
         while found := await self._rows.pages_of(row.collection_id, after=after, limit=_BATCH):
-            pieces = [Piece(text=each.text, heading=each.heading) for _, each in found]
+            pieces = [DocumentChunk(text=each.text, heading=each.heading) for _, each in found]
             vectors = await embedded(embedder, [each.embedded for each in pieces], "document")
             placed = [
-                Placed(passage_id=each.passage_id, document_id=document) for document, each in found
+                PassageKey(passage_id=each.passage_id, document_id=document)
+                for document, each in found
             ]
             await index.put(_shelf(row), placed, vectors)
             after = found[-1][1].passage_id
@@ -348,7 +349,7 @@ class Library:
         """What a document is known by: its file, and how it is cut now."""
         return f"{sha256}-{self.settings.passage_tokens}"
 
-    async def add(self, project_id: str, name: str, document: NewDocument) -> Added:
+    async def add(self, project_id: str, name: str, document: NewDocument) -> AddedDocument:
         """Take a document in, in the place of the one with its origin and source.
 
         Raises:
@@ -364,7 +365,9 @@ class Library:
             kept_hash = self.kept_hash(document.sha256)
             known = await self._rows.document(row.collection_id, document.origin, document.source)
             if known is not None and document.sha256 and known.content_hash == kept_hash:
-                return Added(source=document.source, status="unchanged", passages=known.passages)
+                return AddedDocument(
+                    source=document.source, status="unchanged", passages=known.passages
+                )
             pieces, passages = await anyio.to_thread.run_sync(
                 _cut, document, self.settings.passage_tokens
             )
@@ -379,7 +382,7 @@ class Library:
                 texts = [piece.embedded for piece in pieces[at : at + _BATCH]]
                 vectors = await embedded(embedder, texts, "document")
                 placed = [
-                    Placed(passage_id=each.passage_id, document_id=document_id)
+                    PassageKey(passage_id=each.passage_id, document_id=document_id)
                     for each in passages[at : at + _BATCH]
                 ]
                 await index.put(shelf, placed, vectors)
@@ -400,7 +403,7 @@ class Library:
             if gone:
                 await index.remove(shelf, gone)
         status = "replaced" if gone else "added"
-        return Added(source=document.source, status=status, passages=len(passages))
+        return AddedDocument(source=document.source, status=status, passages=len(passages))
 
     async def remove(
         self,
@@ -446,7 +449,7 @@ class Library:
         return found
 
     async def search(
-        self, wanted: Collection, question: str, vector: NDArray[np.float32], looking: Looking
+        self, wanted: Collection, question: str, vector: NDArray[np.float32], looking: PassageSearch
     ) -> list[FoundPassage]:
         """The passages of one collection that fit, best first, each with its rank there.
 
@@ -471,10 +474,10 @@ class Library:
         return found
 
     async def _search(
-        self, wanted: Collection, question: str, vector: NDArray[np.float32], looking: Looking
+        self, wanted: Collection, question: str, vector: NDArray[np.float32], looking: PassageSearch
     ) -> list[FoundPassage]:
         index = self._workshop.index(wanted.place)
-        shelf = Shelf(
+        shelf = VectorCollection(
             collection_id=wanted.collection_id,
             shelf_id=wanted.shelf_id,
             dim=wanted.dim,
@@ -488,7 +491,7 @@ class Library:
         match looking.search_type:
             case "mmr":
                 rows = await index.vectors(shelf, list(similarities))
-                chosen = varied(
+                chosen = diversify(
                     vector,
                     rows,
                     list(similarities),
@@ -526,7 +529,7 @@ class Library:
     async def _similarities(
         self,
         index: PassageIndex,
-        shelf: Shelf,
+        shelf: VectorCollection,
         numbers: Sequence[int],
         vector: NDArray[np.float32],
     ) -> dict[int, float | None]:
@@ -604,8 +607,8 @@ def _named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | No
     )
 
 
-def _shelf(row: StoredCollection) -> Shelf:
-    return Shelf(
+def _shelf(row: StoredCollection) -> VectorCollection:
+    return VectorCollection(
         collection_id=row.collection_id,
         shelf_id=row.shelf_id,
         dim=row.dim,
@@ -623,9 +626,9 @@ def _line(text: str, what: str, most: int) -> str:
     return line
 
 
-def _cut(document: NewDocument, max_tokens: int) -> tuple[list[Piece], list[StoredPassage]]:
+def _cut(document: NewDocument, max_tokens: int) -> tuple[list[DocumentChunk], list[StoredPassage]]:
     """The pieces of a document, and as what they are stored. Takes its time."""
-    pieces = cut(document.text, max_tokens=max_tokens, has_pages=document.has_pages)
+    pieces = split_document(document.text, max_tokens=max_tokens, has_pages=document.has_pages)
     first = randbits(61)
     return pieces, [
         StoredPassage(

@@ -12,9 +12,17 @@ from typing import Literal, Protocol, cast
 
 import anyio
 
-from toolgate.documents.base import Asking, Rendering, Said
+from toolgate.documents.base import AskModel, ConversationMessage, RenderPrompt
 
-__all__ = ["Candidate", "Graded", "Limits", "Rephrased", "grade", "rephrase", "select"]
+__all__ = [
+    "CollectionCandidate",
+    "GradedPassages",
+    "RephrasedQuestion",
+    "StepLimits",
+    "grade",
+    "rephrase",
+    "select",
+]
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +41,7 @@ _QUOTES = "\"'“”„«»`"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class StepLimits:
     """How long a model may take."""
 
     rephrase_s: float = 60.0
@@ -44,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rephrased:
+class RephrasedQuestion:
     """A question that stands alone."""
 
     status: Literal["success", "error"]
@@ -61,7 +69,7 @@ class Rephrased:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graded:
+class GradedPassages:
     """Whether passages help."""
 
     status: Literal["success", "error"]
@@ -77,7 +85,7 @@ class Graded:
     """Why not."""
 
 
-class Candidate(Protocol):
+class CollectionCandidate(Protocol):
     """A collection as far as it is chosen."""
 
     @property
@@ -103,13 +111,13 @@ class Candidate(Protocol):
 
 async def rephrase(
     question: str,
-    history: Sequence[Said],
+    history: Sequence[ConversationMessage],
     *,
-    ask: Asking | None,
-    render: Rendering,
+    ask: AskModel | None,
+    render: RenderPrompt,
     is_enabled: bool = True,
     timeout_s: float = 60.0,
-) -> Rephrased:
+) -> RephrasedQuestion:
     """A question made whole by its conversation.
 
     Args:
@@ -120,7 +128,7 @@ async def rephrase(
         is_enabled: Whether to rephrase at all.
         timeout_s: Seconds for the model.
     """
-    same = Rephrased(status="success", query=question)
+    same = RephrasedQuestion(status="success", query=question)
     if not is_enabled or ask is None or len(history) <= ENOUGH_SAID:
         return same
     try:
@@ -138,24 +146,24 @@ async def rephrase(
             )
     except Exception as error:
         log.warning("question not rephrased", exc_info=True)
-        return Rephrased(status="error", query=question, error=_failure(error))
+        return RephrasedQuestion(status="error", query=question, error=_failure(error))
     lines = [line for line in answer.strip().splitlines() if line.strip()]
     query = lines[0].strip().strip(_QUOTES).strip() if len(lines) == 1 else ""
     if not query or len(query) > _MOST_CHARS:
         log.warning("rephrased question not used", extra={"lines": len(lines)})
-        return Rephrased(
+        return RephrasedQuestion(
             status="error", query=question, error="The model gave no single line to search for."
         )
-    return Rephrased(status="success", query=query, was_rephrased=query != question)
+    return RephrasedQuestion(status="success", query=query, was_rephrased=query != question)
 
 
 async def select(
     question: str,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CollectionCandidate],
     *,
     most: int,
-    ask: Asking | None,
-    render: Rendering,
+    ask: AskModel | None,
+    render: RenderPrompt,
     timeout_s: float = 60.0,
 ) -> list[str]:
     """Names of the collections that fit a question, at most so many.
@@ -189,11 +197,11 @@ async def grade(
     question: str,
     documents: Sequence[str],
     *,
-    ask: Asking | None,
-    render: Rendering,
+    ask: AskModel | None,
+    render: RenderPrompt,
     is_enabled: bool = True,
     timeout_s: float = 30.0,
-) -> Graded:
+) -> GradedPassages:
     """Whether documents help with a question, as it was asked; when in doubt they do.
 
     Args:
@@ -205,7 +213,7 @@ async def grade(
         timeout_s: Seconds for the model.
     """
     if not is_enabled or ask is None or not documents:
-        return Graded(status="success")
+        return GradedPassages(status="success")
     try:
         text = "\n\n".join(documents)[:_GRADED_CHARS]
         prompt = await render("vs-grade", {"question": question, "documents": text})
@@ -215,24 +223,26 @@ async def grade(
             )
     except Exception as error:
         log.warning("documents not graded", exc_info=True)
-        return Graded(status="error", error=_failure(error))
+        return GradedPassages(status="error", error=_failure(error))
     said = answer.lower()
     is_no = "yes" not in said and "no" in said
-    return Graded(status="success", relevant="no" if is_no else "yes", grading_performed=True)
+    return GradedPassages(
+        status="success", relevant="no" if is_no else "yes", grading_performed=True
+    )
 
 
-def _told(history: Sequence[Said]) -> str:
+def _told(history: Sequence[ConversationMessage]) -> str:
     last = [each for each in history[:-1] if each.text.strip()][-_KEPT_ENTRIES:]
     return "\n".join(f"{each.role}: {each.text.strip()[:_ENTRY_CHARS]}" for each in last)
 
 
-def _described(candidate: Candidate) -> str:
+def _described(candidate: CollectionCandidate) -> str:
     alias = f" (alias: {candidate.alias})" if candidate.alias else ""
     description = " ".join(candidate.description.split()) or "no description"
     return f"- {candidate.name}{alias}: {description} [model: {candidate.model}]"
 
 
-def _chosen(answer: str, candidates: Sequence[Candidate]) -> list[str]:
+def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]:
     """Names that an answer holds as a JSON array; unknown ones are left out."""
     fenced = _FENCED.search(answer)
     found: object = json.loads(fenced[1] if fenced else answer)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pypdf
 from pypdf.errors import DependencyError, FileNotDecryptedError
 
-from toolgate.documents.conversion import Converted
+from toolgate.documents.conversion import ConvertedDocument
 from toolgate.errors import DocumentError
 
 __all__ = ["read"]
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _MOST_PAGES = 20_000
 
 
-def read(data: bytes, *, name: str, max_bytes: int) -> Converted:
+def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
     """The text of a file."""
     reader = pypdf.PdfReader(io.BytesIO(data))
     try:
@@ -43,7 +43,9 @@ def read(data: bytes, *, name: str, max_bytes: int) -> Converted:
     information = reader.metadata
     title = str(information.title or "") if information else ""
     text = "\f".join(pages)
-    return Converted(text=text + " " * max(0, size - len(text)), title=title, has_pages=True)
+    return ConvertedDocument(
+        text=text + " " * max(0, size - len(text)), title=title, has_pages=True
+    )
 
 
 def _encrypted(name: str) -> DocumentError:

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from toolgate.documents.base import FoundPassage
 
-__all__ = ["above", "fused", "varied", "without_repeats"]
+__all__ = ["above_threshold", "diversify", "fuse_rankings", "without_duplicates"]
 
 _K = 60
 """Of reciprocal rank fusion. https://doi.org/10.1145/1571941.1572114"""
 
 
-def without_repeats(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
+def without_duplicates(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
     """Of passages with exactly the same text the one with the best similarity, in its place."""
     best: dict[str, FoundPassage] = {}
     for each in passages:
@@ -24,7 +24,7 @@ def without_repeats(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
     return [each for each in passages if best[each.text] is each]
 
 
-def above(passages: Sequence[FoundPassage], threshold: float) -> list[FoundPassage]:
+def above_threshold(passages: Sequence[FoundPassage], threshold: float) -> list[FoundPassage]:
     """Those that are similar enough; one that is equal to the threshold is, and 0 asks nothing."""
     if threshold <= 0:
         return list(passages)
@@ -35,7 +35,7 @@ def above(passages: Sequence[FoundPassage], threshold: float) -> list[FoundPassa
     ]
 
 
-def fused(
+def fuse_rankings(
     lists: Sequence[Sequence[FoundPassage]], *, is_comparable: bool, by_words: bool = False
 ) -> list[FoundPassage]:
     """Lists of several collections as one, best first, each text once.
@@ -52,14 +52,14 @@ def fused(
             return _by_both([each for found in filled for each in found])
         filled = [_ranked(_by_both(found)) for found in filled]
     if len(filled) <= 1:
-        return without_repeats(filled[0]) if filled else []
+        return without_duplicates(filled[0]) if filled else []
     everything = [each for found in filled for each in found]
     if is_comparable and all(each.similarity is not None for each in everything):
-        return without_repeats(sorted(everything, key=_by_similarity))
+        return without_duplicates(sorted(everything, key=_by_similarity))
     # Equal texts of several collections speak for each other.
     scores: dict[str, float] = {}
     for found in filled:
-        for each in without_repeats(found):
+        for each in without_duplicates(found):
             scores[each.text] = scores.get(each.text, 0.0) + 1 / (_K + each.rank)
     return _by_score(everything, scores)
 
@@ -80,7 +80,7 @@ def _by_both(found: Sequence[FoundPassage]) -> list[FoundPassage]:
 
 def _by_score(found: Sequence[FoundPassage], scores: Mapping[str, float]) -> list[FoundPassage]:
     ordered = sorted(
-        without_repeats(found),
+        without_duplicates(found),
         key=lambda each: (-scores.get(each.text, 0.0), *_by_similarity(each)),
     )
     return [replace(each, fused=scores.get(each.text)) for each in ordered]
@@ -94,7 +94,7 @@ def _by_similarity(each: FoundPassage) -> tuple[float, int, int]:
     return -_worth(each), each.rank, each.passage_id
 
 
-def varied(
+def diversify(
     question: NDArray[np.float32],
     vectors: Mapping[int, NDArray[np.float32]],
     numbers: Sequence[int],

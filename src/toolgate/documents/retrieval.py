@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from toolgate.documents.base import (
     SEARCH_TYPES,
-    Asking,
+    AskModel,
     Collection,
     FoundPassage,
-    OnFound,
-    Rendering,
+    OnRetrieved,
+    RenderPrompt,
     Retrieval,
     RetrieveRequest,
     SearchType,
 )
-from toolgate.documents.library import Library, Looking
-from toolgate.documents.model_steps import Rephrased, grade, rephrase, select
-from toolgate.documents.ranking import above, fused
+from toolgate.documents.library import DocumentLibrary, PassageSearch
+from toolgate.documents.model_steps import RephrasedQuestion, grade, rephrase, select
+from toolgate.documents.ranking import above_threshold, fuse_rankings
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.settings import DocumentSettings
 
@@ -44,13 +44,13 @@ _LONGEST_QUESTION = 8_000
 
 
 async def retrieve(
-    library: Library,
+    library: DocumentLibrary,
     collections: Sequence[Collection] | None,
     request: RetrieveRequest,
     *,
-    ask: Asking | None,
-    render: Rendering,
-    on_found: OnFound | None = None,
+    ask: AskModel | None,
+    render: RenderPrompt,
+    on_found: OnRetrieved | None = None,
 ) -> Retrieval:
     """What the documents say to a question.
 
@@ -65,7 +65,7 @@ async def retrieve(
     Raises:
         ArgumentError: The request cannot be answered as it is.
     """
-    run = _Run(library=library, request=request, ask=ask, render=render)
+    run = _RetrievalRun(library=library, request=request, ask=ask, render=render)
     usable = [each for each in collections or () if each.passages and not each.problem]
     if not usable:
         log.info("no collection to search")
@@ -95,14 +95,14 @@ def search_type_of(text: str) -> SearchType:
 
 
 @dataclass(kw_only=True)
-class _Run:
+class _RetrievalRun:
     """One question."""
 
-    library: Library
+    library: DocumentLibrary
     request: RetrieveRequest
-    ask: Asking | None
-    render: Rendering
-    asked: Rephrased | None = None
+    ask: AskModel | None
+    render: RenderPrompt
+    asked: RephrasedQuestion | None = None
     took_ms: dict[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class _Run:
         assert self.asked is not None
         settings, request = self.settings, self.request
         top_k = request.top_k or settings.top_k
-        looking = Looking(
+        looking = PassageSearch(
             search_type=request.search_type or settings.search_type,
             top_k=top_k,
             fetch_k=request.fetch_k or settings.fetch_k,
@@ -209,14 +209,16 @@ class _Run:
             )
         searched = tuple(each.name for each in chosen if each.name in lists)
         measures = {(each.model_identity, each.metric) for each in chosen if each.name in lists}
-        found = fused(
+        found = fuse_rankings(
             [lists[name] for name in searched],
             is_comparable=len(measures) == 1,
             by_words=looking.search_type == "hybrid",
         )[:top_k]
         if looking.search_type == "similarity_score_threshold":
             threshold = request.score_threshold
-            found = above(found, settings.score_threshold if threshold is None else threshold)
+            found = above_threshold(
+                found, settings.score_threshold if threshold is None else threshold
+            )
         return Retrieval(
             status="success",
             question=request.question,

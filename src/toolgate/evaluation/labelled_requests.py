@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolgate.base import json_text
 from toolgate.errors import ArgumentError
-from toolgate.store import Logged, Store, StoredSnapshot, UsageFilter
+from toolgate.store import Store, StoredSnapshot, UsageEntry, UsageFilter
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["Marks", "read_marks"]
@@ -58,7 +58,7 @@ async def read_marks(store: Store, project_id: str) -> Marks:
     return Marks(tools=tools, queries=queries)
 
 
-def _queries(logged: Iterable[Logged], keys: set[str]) -> Iterator[Json]:
+def _queries(logged: Iterable[UsageEntry], keys: set[str]) -> Iterator[Json]:
     """One for each text, newest first; a tool that was marked wrong later is not needed."""
     needed: dict[str, dict[str, None]] = {}
     wrong: dict[str, set[str]] = {}

@@ -14,17 +14,17 @@ from toolgate.audit import Receipts
 from toolgate.base.tracing import observe
 from toolgate.catalog import Catalog
 from toolgate.documents import (
-    Added,
-    Asking,
+    AddedDocument,
+    AskModel,
     Collection,
-    Graded,
-    Library,
+    ConversationMessage,
+    DocumentLibrary,
+    GradedPassages,
     NewDocument,
-    OnFound,
-    Rephrased,
+    OnRetrieved,
+    RephrasedQuestion,
     Retrieval,
     RetrieveRequest,
-    Said,
     grade,
     rephrase,
     retrieve,
@@ -57,7 +57,7 @@ class Librarian:
 
     def __init__(
         self,
-        library: Library,
+        library: DocumentLibrary,
         *,
         access: Access,
         receipts: Receipts,
@@ -73,7 +73,7 @@ class Librarian:
         self._catalog = catalog
         self._render = render
         self._keep_queries = keep_queries
-        self.ask: Asking | None = None
+        self.ask: AskModel | None = None
         """The chat model for questions that come from outside of a turn; None: there is none, and
         nothing is rephrased, chosen or graded then."""
 
@@ -84,8 +84,8 @@ class Librarian:
         caller: Caller,
         request: RetrieveRequest,
         *,
-        ask: Asking | None = None,
-        on_found: OnFound | None = None,
+        ask: AskModel | None = None,
+        on_found: OnRetrieved | None = None,
     ) -> Retrieval:
         """What documents say to a question; see `documents.retrieve`.
 
@@ -138,7 +138,9 @@ class Librarian:
         )
         return found
 
-    async def rephrase(self, caller: Caller, question: str, history: Sequence[Said]) -> Rephrased:
+    async def rephrase(
+        self, caller: Caller, question: str, history: Sequence[ConversationMessage]
+    ) -> RephrasedQuestion:
         """A question made whole by its conversation."""
         self._must_ask(caller)
         settings = self._library.settings
@@ -151,7 +153,9 @@ class Librarian:
             timeout_s=settings.rephrase_timeout_s,
         )
 
-    async def grade(self, caller: Caller, question: str, documents: Sequence[str]) -> Graded:
+    async def grade(
+        self, caller: Caller, question: str, documents: Sequence[str]
+    ) -> GradedPassages:
         """Whether documents help with a question."""
         self._must_ask(caller)
         settings = self._library.settings
@@ -230,7 +234,7 @@ class Librarian:
         )
         return made
 
-    async def add(self, caller: Caller, name: str, document: NewDocument) -> Added:
+    async def add(self, caller: Caller, name: str, document: NewDocument) -> AddedDocument:
         """Take a document in."""
         self._reach.must_manage(caller)
         began = perf_counter()

@@ -35,7 +35,7 @@ from toolgate.catalog import (
     Snapshot,
 )
 from toolgate.catalog.scanner import Quarantine
-from toolgate.documents import Asking, Library, OnFound, Retrieval, RetrieveRequest
+from toolgate.documents import AskModel, DocumentLibrary, OnRetrieved, Retrieval, RetrieveRequest
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
@@ -171,7 +171,7 @@ class Gateway:
         admin: AccessAdmin,
         limits: Limits,
         passage: Passage,
-        library: Library,
+        library: DocumentLibrary,
         prompts: Prompts,
         project: Callable[[str], ProjectTable],
         projects_of: Callable[[str], tuple[str, ...]],
@@ -811,8 +811,8 @@ class Gateway:
         caller: Caller,
         request: RetrieveRequest,
         *,
-        ask: Asking | None = None,
-        on_found: OnFound | None = None,
+        ask: AskModel | None = None,
+        on_found: OnRetrieved | None = None,
     ) -> Retrieval:
         """What documents say to a question: rephrased, searched, graded.
 

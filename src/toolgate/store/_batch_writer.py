@@ -10,7 +10,7 @@ import anyio
 
 from toolgate.errors import StoreError
 
-__all__ = ["Batches"]
+__all__ = ["BatchWriter"]
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _LONGEST_PAUSE_S = 10.0
 RowT = TypeVar("RowT")
 
 
-class Batches(Generic[RowT]):
+class BatchWriter(Generic[RowT]):
     """The only writer of a log. Belongs to one event loop.
 
     A kill loses what came in the last 0.2 s. While the store does not work the newest

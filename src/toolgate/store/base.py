@@ -15,18 +15,19 @@ from toolgate.types import AuditRecord, Json
 
 __all__ = [
     "AuditAnchor",
-    "AuditEnds",
+    "AuditChainEnds",
+    "AuditChainLink",
     "AuditFilter",
-    "AuditLink",
-    "Checkup",
     "DetectionCount",
     "DetectionFilter",
     "DetectionOutcome",
-    "Logged",
-    "Pruned",
+    "IntegrityReport",
+    "PrunedCounts",
     "Retention",
+    "SchemaUpgrade",
     "SqlAccess",
     "Store",
+    "StoreMaintenance",
     "StoredDetection",
     "StoredGuard",
     "StoredPermission",
@@ -38,8 +39,7 @@ __all__ = [
     "StoredSnapshot",
     "StoredToken",
     "StoredUse",
-    "Upgrade",
-    "Upkeep",
+    "UsageEntry",
     "UsageFilter",
     "UseOutcome",
 ]
@@ -241,7 +241,7 @@ class UsageFilter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logged:
+class UsageEntry:
     """A search of the usage log and what became of it."""
 
     search: StoredSearch
@@ -362,7 +362,7 @@ class StoredGuard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditLink:
+class AuditChainLink:
     """A record as the chain of the audit sees it."""
 
     seq: int
@@ -382,7 +382,7 @@ class AuditLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditEnds:
+class AuditChainEnds:
     """Where the chain of the audit begins and ends."""
 
     removed_through: int
@@ -425,7 +425,7 @@ class AuditAnchor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenTool:
+class ToolFingerprint:
     """A tool of a server as it was seen last, beside what was accepted of it."""
 
     project_id: str
@@ -667,7 +667,7 @@ class Retention:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pruned:
+class PrunedCounts:
     """What a clean-up removed."""
 
     audit_records: int = 0
@@ -702,7 +702,7 @@ class Pruned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkup:
+class IntegrityReport:
     """What an examination of the database showed."""
 
     schema: str | None
@@ -713,7 +713,7 @@ class Checkup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Upgrade:
+class SchemaUpgrade:
     """What bringing the schema up to date did."""
 
     before: str | None
@@ -866,11 +866,11 @@ class Store(
         """Records that fit, in the order asked for."""
         ...
 
-    async def audit_ends(self) -> AuditEnds:
+    async def audit_ends(self) -> AuditChainEnds:
         """Where the chain of the audit begins and ends."""
         ...
 
-    async def audit_links(self, after: int, *, limit: int) -> list[AuditLink]:
+    async def audit_links(self, after: int, *, limit: int) -> list[AuditChainLink]:
         """Records in the order of the chain, those after a place."""
         ...
 
@@ -891,7 +891,7 @@ class Store(
         """
         ...
 
-    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]:
         """Searches that fit, newest first, each with all that became of it."""
         ...
 
@@ -933,12 +933,12 @@ class Store(
         """Note that a version was seen again; an earlier moment changes nothing."""
         ...
 
-    async def seen_tools(self, project_id: str, server: str | None = None) -> list[SeenTool]:
+    async def seen_tools(self, project_id: str, server: str | None = None) -> list[ToolFingerprint]:
         """Tools as they were seen, of a server or of all, by server and name."""
         ...
 
     async def save_seen_tools(
-        self, tools: Sequence[SeenTool], *, changed: Collection[str] = ()
+        self, tools: Sequence[ToolFingerprint], *, changed: Collection[str] = ()
     ) -> None:
         """Write tools as they were seen, over what is there; all or nothing.
 
@@ -976,7 +976,7 @@ class Store(
         now: str,
         configured: Collection[tuple[str, str]] = (),
         sign: Callable[[int, str], AuditAnchor] | None = None,
-    ) -> Pruned:
+    ) -> PrunedCounts:
         """Remove what is older or larger than allowed, in small transactions one after another.
 
         Args:
@@ -999,7 +999,7 @@ class Store(
 
 
 @runtime_checkable
-class Upkeep(Protocol):
+class StoreMaintenance(Protocol):
     """What the commands `toolgate db` need of a store; all of it works while others use it.
 
     A backup is a SQLite file, whatever the database, so that one kind of store can become another.
@@ -1013,7 +1013,7 @@ class Upkeep(Protocol):
         """
         ...
 
-    async def upgrade(self) -> Upgrade:
+    async def upgrade(self) -> SchemaUpgrade:
         """Bring the schema up to date; processes that try it together do it once.
 
         Raises:
@@ -1022,7 +1022,7 @@ class Upkeep(Protocol):
         """
         ...
 
-    async def check(self) -> Checkup:
+    async def check(self) -> IntegrityReport:
         """Examine the database; changes nothing.
 
         Raises:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from toolgate import __version__
 from toolgate.errors import OptionError, StoreVersionError
-from toolgate.store.base import Upgrade
+from toolgate.store.base import SchemaUpgrade
 from toolgate.store.engine import backups, schema_version
 from toolgate.store.engine import tables as _tables
 from toolgate.store.sql.store import SqlStore
@@ -75,16 +75,16 @@ class PostgresStore(SqlStore):
         """Connect; make the tables of an empty database."""
 
         def prepare(connection: Connection) -> None:
-            standing = schema_version.look(connection)
+            standing = schema_version.read_status(connection)
             if standing.kind == "empty":
                 _lock(connection)
-                standing = schema_version.look(
+                standing = schema_version.read_status(
                     connection
                 )  # again: another process may have been faster
                 if standing.kind == "empty":
                     schema_version.create(connection)
                     return
-            schema_version.refuse_unless_upgradable(standing, self.url)
+            schema_version.require_upgradable(standing, self.url)
             if standing.kind == "old":
                 raise StoreVersionError(
                     f"The store {self.url} has schema {standing.found!r}, and Toolgate"
@@ -94,18 +94,18 @@ class PostgresStore(SqlStore):
 
         await self._write(prepare)
 
-    async def upgrade(self) -> Upgrade:
+    async def upgrade(self) -> SchemaUpgrade:
         """Bring the schema up to date, under a lock that all processes know."""
 
-        def run(connection: Connection) -> Upgrade:
+        def run(connection: Connection) -> SchemaUpgrade:
             _lock(connection)
-            standing = schema_version.look(connection)
-            schema_version.refuse_unless_upgradable(standing, self.url)
+            standing = schema_version.read_status(connection)
+            schema_version.require_upgradable(standing, self.url)
             if standing.kind == "empty":
                 schema_version.create(connection)
             elif standing.kind == "old":
                 schema_version.migrate(connection)
-            return Upgrade(before=standing.found, after=_tables.REVISIONS[-1])
+            return SchemaUpgrade(before=standing.found, after=_tables.REVISIONS[-1])
 
         return await self._write(run)
 

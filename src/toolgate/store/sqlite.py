@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from toolgate.base.ids import new_id
 from toolgate.errors import OptionError, StoreError, StoreVersionError
-from toolgate.store.base import Checkup, Upgrade
+from toolgate.store.base import IntegrityReport, SchemaUpgrade
 from toolgate.store.engine import backups, schema_version, sqlite_file, tables
 from toolgate.store.sql.store import SqlStore
 
@@ -74,7 +74,7 @@ class SqliteStore(SqlStore):
         """Make the file where there is none; copy and migrate an older one."""
         await self.upgrade()
 
-    async def upgrade(self) -> Upgrade:
+    async def upgrade(self) -> SchemaUpgrade:
         """Bring the schema up to date; opening does the same."""
         return await anyio.to_thread.run_sync(self._open, limiter=self._writes)
 
@@ -82,7 +82,7 @@ class SqliteStore(SqlStore):
         """Whether there is a file with anything in it; makes none."""
         return self._path.is_file() and await super().exists()
 
-    async def check(self) -> Checkup:
+    async def check(self) -> IntegrityReport:
         """Examine the database; changes nothing."""
         self._require_file()
         try:
@@ -90,7 +90,7 @@ class SqliteStore(SqlStore):
         except StoreError as error:
             if not _is_damage(error.__cause__):
                 raise
-            return Checkup(schema=None, problems=(str(error),))
+            return IntegrityReport(schema=None, problems=(str(error),))
 
     async def backup(self, target: Path) -> None:
         """Copy the file as it is at one moment."""
@@ -118,7 +118,7 @@ class SqliteStore(SqlStore):
                 damaged = bool(self._damage(connection))
         except StoreVersionError:
             with self._translated(), self._engine.begin() as connection:
-                if schema_version.look(connection).kind != "newer":
+                if schema_version.read_status(connection).kind != "newer":
                     raise  # what belongs to another program stays where it is
             damaged = True
         except StoreError as error:
@@ -135,24 +135,24 @@ class SqliteStore(SqlStore):
                     )
             self._open()
 
-    def _open(self) -> Upgrade:
+    def _open(self) -> SchemaUpgrade:
         with self._translated():
             if self._path != sqlite_file.MEMORY:
                 sqlite_file.prepare_file(self._path)
             with self._engine.begin() as connection:
-                standing = schema_version.look(connection)
-            upgrade = Upgrade(before=standing.found, after=tables.REVISIONS[-1])
+                standing = schema_version.read_status(connection)
+            upgrade = SchemaUpgrade(before=standing.found, after=tables.REVISIONS[-1])
             if standing.kind != "current":
                 upgrade = self._bring_up_to_date()
             self._use_wal()
             return upgrade
 
-    def _bring_up_to_date(self) -> Upgrade:
+    def _bring_up_to_date(self) -> SchemaUpgrade:
         with sqlite_file.rebuilding(self._engine) as connection:
-            standing = schema_version.look(
+            standing = schema_version.read_status(
                 connection
             )  # again: another process may have been faster
-            schema_version.refuse_unless_upgradable(standing, self._url)
+            schema_version.require_upgradable(standing, self._url)
             copy: Path | None = None
             if standing.kind == "empty":
                 schema_version.create(connection)
@@ -160,7 +160,7 @@ class SqliteStore(SqlStore):
                 copy = self._path.with_name(f"{self._path.name}.{standing.found}.bak")
                 sqlite_file.copy_file(self._path, copy)
                 schema_version.migrate(connection)
-            return Upgrade(before=standing.found, after=tables.REVISIONS[-1], copy=copy)
+            return SchemaUpgrade(before=standing.found, after=tables.REVISIONS[-1], copy=copy)
 
     def _use_wal(self) -> None:
         """Readers and a writer do not wait for each other; stays switched on in the file."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from toolgate.app.app import App
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.store import ConversationCost, ToolUse
+from toolgate.store import ConversationCost, ToolUsage
 from toolgate.types import CONSOLE, Caller, Json
 
 __all__ = ["Account", "TaskCost", "Usage", "account", "usage"]
@@ -105,7 +105,7 @@ class Usage:
     since: str
     """From when on; UTC, ISO 8601."""
 
-    uses: Sequence[ToolUse]
+    uses: Sequence[ToolUsage]
     """By tool and project, the most used first."""
 
     pins: Sequence[str]

@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolgate.databases.connections import (
-    Column,
+    ColumnSchema,
     ForeignKey,
     Index,
     NamedType,
     Schema,
-    Table,
+    TableSchema,
     changes_between,
     with_unread,
 )
 
-ORDERS = Table(
+ORDERS = TableSchema(
     name="orders",
     columns=(
-        Column(name="id", type="integer", nullable=False),
-        Column(name="customer_id", type="integer"),
-        Column(name="placed", type="date"),
-        Column(name="total", type="numeric(10,2)", default="0"),
+        ColumnSchema(name="id", type="integer", nullable=False),
+        ColumnSchema(name="customer_id", type="integer"),
+        ColumnSchema(name="placed", type="date"),
+        ColumnSchema(name="total", type="numeric(10,2)", default="0"),
     ),
     primary_key=("id",),
     foreign_keys=(ForeignKey(columns=("customer_id",), table="customers", to=("id",)),),
@@ -32,30 +32,30 @@ ORDERS = Table(
     checks=("total >= 0",),
     indexes=(Index(name="ix_placed", columns=("placed",)),),
 )
-CUSTOMERS = Table(
+CUSTOMERS = TableSchema(
     name="customers",
     columns=(
-        Column(name="id", type="integer", nullable=False),
-        Column(name="name", type="text"),
-        Column(name="mail", type="text"),
+        ColumnSchema(name="id", type="integer", nullable=False),
+        ColumnSchema(name="name", type="text"),
+        ColumnSchema(name="mail", type="text"),
     ),
     primary_key=("id",),
 )
 BEFORE = Schema.of([ORDERS, CUSTOMERS], [NamedType(name="mood", kind="enum", values=("sad",))])
 
 
-def with_column(table: Table, at: int, **changes: object) -> Table:
+def with_column(table: TableSchema, at: int, **changes: object) -> TableSchema:
     columns = list(table.columns)
     columns[at] = replace(columns[at], **changes)
     return replace(table, columns=tuple(columns))
 
 
-def texts(*tables: Table, types: Sequence[NamedType] | None = None) -> list[str]:
+def texts(*tables: TableSchema, types: Sequence[NamedType] | None = None) -> list[str]:
     after = Schema.of(tables, BEFORE.types if types is None else types)
     return [change.text for change in changes_between(BEFORE, after)]
 
 
-LINES = Table(name="lines", columns=(Column(name="text", type="text"),))
+LINES = TableSchema(name="lines", columns=(ColumnSchema(name="text", type="text"),))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ LINES = Table(name="lines", columns=(Column(name="text", type="text"),))
         ),
         (
             (
-                replace(ORDERS, columns=(*ORDERS.columns, Column(name="note", type="text"))),
+                replace(ORDERS, columns=(*ORDERS.columns, ColumnSchema(name="note", type="text"))),
                 CUSTOMERS,
             ),
             ["column orders.note added (text)"],
@@ -144,7 +144,7 @@ LINES = Table(name="lines", columns=(Column(name="text", type="text"),))
     ],
     ids=lambda value: value[0][:40] if isinstance(value, list) else "",
 )
-def test_every_kind_of_change_is_told(tables: tuple[Table, ...], said: list[str]) -> None:
+def test_every_kind_of_change_is_told(tables: tuple[TableSchema, ...], said: list[str]) -> None:
     assert sorted(texts(*tables)) == sorted(said)
 
 
@@ -160,7 +160,7 @@ def test_types_with_names_change_too() -> None:
 
 
 def test_long_statements_are_cut_in_sentences_alone() -> None:
-    view = Table(name="all", kind="view", definition=f"SELECT {'a' * 900}")
+    view = TableSchema(name="all", kind="view", definition=f"SELECT {'a' * 900}")
     (change,) = changes_between(
         Schema.of([view]), Schema.of([replace(view, definition="SELECT 1")])
     )
@@ -234,11 +234,12 @@ def test_two_that_look_alike_are_not_guessed() -> None:
 
 
 def test_another_database_behind_the_same_name_is_told_in_time() -> None:
-    columns = tuple(Column(name=f"c{number}", type="int") for number in range(20))
+    columns = tuple(ColumnSchema(name=f"c{number}", type="int") for number in range(20))
     one, other = (
         Schema.of(
-            Table(
-                name=f"{letter}{number}", columns=(Column(name=f"{letter}", type="int"), *columns)
+            TableSchema(
+                name=f"{letter}{number}",
+                columns=(ColumnSchema(name=f"{letter}", type="int"), *columns),
             )
             for number in range(2_000)
         )
@@ -262,14 +263,14 @@ def test_what_could_not_be_read_is_not_gone() -> None:
 
 names = st.sampled_from(["a", "b", "c", "a_b", "odd name", "é", 'q"t', "table"])
 columns = st.builds(
-    Column,
+    ColumnSchema,
     name=names,
     type=st.sampled_from(["int", "text", ""]),
     nullable=st.booleans(),
     default=st.sampled_from(["", "0"]),
 )
 tables = st.builds(
-    Table,
+    TableSchema,
     name=names,
     kind=st.sampled_from(["table", "view"]),
     columns=st.lists(columns, max_size=4, unique_by=lambda each: each.name).map(tuple),

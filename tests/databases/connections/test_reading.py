@@ -10,16 +10,16 @@ import pytest
 from tests.databases.connections.databases import SHOP, run, sqlite_url
 from tests.postgres import PostgresServer
 from toolgate.databases.connections import (
-    Column,
+    ColumnSchema,
     Connection,
     Connections,
     ForeignKey,
     Index,
     NamedType,
     Schema,
-    Table,
+    TableSchema,
 )
-from toolgate.databases.connections.inspect import _Reading
+from toolgate.databases.connections.inspect import _SchemaReader
 from toolgate.errors import ArgumentError, DatabaseError, MissingExtraError, SettingError
 from toolgate.settings import ConnectionTable
 
@@ -41,22 +41,22 @@ async def test_a_sqlite_file_is_read_with_types_keys_checks_and_views(tmp_path: 
     schema = await schema_of(sqlite_url(run(tmp_path / "shop.db", SHOP)))
 
     assert [table.name for table in schema.tables] == ["big_orders", "customers", "orders"]
-    assert schema.by_name["customers"] == Table(
+    assert schema.by_name["customers"] == TableSchema(
         name="customers",
         columns=(
-            Column(name="id", type="INTEGER", nullable=False),
-            Column(name="name", type="TEXT", nullable=False),
-            Column(name="mail", type="VARCHAR(20)"),
+            ColumnSchema(name="id", type="INTEGER", nullable=False),
+            ColumnSchema(name="name", type="TEXT", nullable=False),
+            ColumnSchema(name="mail", type="VARCHAR(20)"),
         ),
         primary_key=("id",),
         unique_keys=(("mail",),),
     )
-    assert schema.by_name["orders"] == Table(
+    assert schema.by_name["orders"] == TableSchema(
         name="orders",
         columns=(
-            Column(name="id", type="INTEGER", nullable=False),
-            Column(name="customer_id", type="INT"),
-            Column(name="total", type="NUMERIC(10,2)", default="0"),
+            ColumnSchema(name="id", type="INTEGER", nullable=False),
+            ColumnSchema(name="customer_id", type="INT"),
+            ColumnSchema(name="total", type="NUMERIC(10,2)", default="0"),
         ),
         primary_key=("id",),
         foreign_keys=(
@@ -143,7 +143,7 @@ async def test_databases_without_a_reader_of_their_own_are_read_through_sqlalche
     path = run(tmp_path / "shop.db", f"{SHOP} CREATE VIEW broken AS SELECT * FROM nowhere;")
     connection = Connection("shop", ConnectionTable(url=sqlite_url(path)))
 
-    schema = await connection.reading(lambda opened: _Reading(opened, ["big_*"]).schema(()))
+    schema = await connection.reading(lambda opened: _SchemaReader(opened, ["big_*"]).schema(()))
 
     assert sorted(schema.by_name) == ["customers", "orders"]
     assert "no such table" in schema.unread["broken"]

@@ -10,7 +10,7 @@ import pytest
 from tests.databases.connections.databases import run, sqlite_url
 from tests.databases.sql_guard.statements import statements
 from tests.postgres import PostgresServer
-from toolgate.databases.connections import Connection, Limits, write_privileges
+from toolgate.databases.connections import Connection, QueryLimits, write_privileges
 from toolgate.errors import DatabaseError, StatementError
 from toolgate.settings import ConnectionTable
 
@@ -62,7 +62,7 @@ async def test_a_sql_3_sqlite_changes_nothing_whatever_is_asked(
 
 async def _runs(connection: Connection, sql: str) -> bool:
     try:
-        await connection.ask(sql, limits=Limits(rows=3, timeout_s=1))
+        await connection.run_query(sql, limits=QueryLimits(rows=3, timeout_s=1))
     except (StatementError, DatabaseError):
         return False
     return True
@@ -83,7 +83,7 @@ async def _refusals(connection: Connection, statements: list[str]) -> list[str]:
     found: list[str] = []
     for sql in statements:
         try:
-            await connection.ask(sql.rstrip("; "))
+            await connection.run_query(sql.rstrip("; "))
         except StatementError as error:
             found.append(str(error))
     return found
@@ -96,12 +96,12 @@ async def test_virtual_tables_of_sqlite_can_be_read(tmp_path: Path, shop: Connec
         "CREATE VIRTUAL TABLE places USING rtree(id, low, high); INSERT INTO places VALUES (1,2,3)",
     )
 
-    note = await shop.ask(
+    note = await shop.run_query(
         "select snippet(notes, 0, '', '', '', 5) from notes where notes match 'hello'"
     )
-    place = await shop.ask("select id from places where low < 5")
-    part = await shop.ask("select value from json_each('[7]')")
-    column = await shop.ask("select name from pragma_table_info('orders') limit 1")
+    place = await shop.run_query("select id from places where low < 5")
+    part = await shop.run_query("select value from json_each('[7]')")
+    column = await shop.run_query("select name from pragma_table_info('orders') limit 1")
 
     assert [each.rows[0][0] for each in (note, place, part, column)] == ["hello world", 1, 7, "id"]
 
@@ -112,12 +112,12 @@ async def test_an_endless_statement_of_sqlite_is_ended(shop: Connection) -> None
     )
 
     with pytest.raises(DatabaseError, match="did not answer in time"):
-        await shop.ask(endless, limits=Limits(timeout_s=0.2))
+        await shop.run_query(endless, limits=QueryLimits(timeout_s=0.2))
 
 
 async def test_a_huge_value_of_sqlite_is_not_made(shop: Connection) -> None:
     with pytest.raises(StatementError, match="too big"):
-        await shop.ask("select length(randomblob(500000000))")
+        await shop.run_query("select length(randomblob(500000000))")
 
 
 # PostgreSQL
@@ -190,7 +190,7 @@ async def test_a_sql_3_postgresql_changes_nothing_whatever_is_asked(
     for each in bad:
         await _runs_briefly(connection, each.sql)
     after = state_of(warehouse)
-    session = await connection.ask(
+    session = await connection.run_query(
         "SELECT current_setting('transaction_read_only'), current_user, "
         "(SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql IS NULL), "
         "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), "
@@ -211,7 +211,7 @@ def _needs_a_reader(sql: str) -> bool:
 
 async def _runs_briefly(connection: Connection, sql: str) -> None:
     try:
-        await connection.ask(sql, limits=Limits(rows=3, timeout_s=0.05))
+        await connection.run_query(sql, limits=QueryLimits(rows=3, timeout_s=0.05))
     except (StatementError, DatabaseError):
         return
 
@@ -230,9 +230,11 @@ async def test_postgresql_runs_what_is_harmless(store: Connection) -> None:
 
 async def test_a_slow_statement_of_postgresql_is_ended_in_the_database(store: Connection) -> None:
     with pytest.raises(DatabaseError, match="did not answer in time"):
-        await store.ask("select pg_sleep(30)", limits=Limits(timeout_s=0.1))
+        await store.run_query("select pg_sleep(30)", limits=QueryLimits(timeout_s=0.1))
 
-    running = await store.ask("select count(*) from pg_stat_activity where query like '%sleep(30)'")
+    running = await store.run_query(
+        "select count(*) from pg_stat_activity where query like '%sleep(30)'"
+    )
     assert running.rows[0][0] <= 1  # this question itself
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.databases.sql_guard.statements import statements
-from toolgate.databases.sql_guard import DIALECTS, judge, masked
+from toolgate.databases.sql_guard import DIALECTS, check_statement, mask_values
 
 ALL = list(statements())
 GOOD = [each for each in ALL if each.allowed]
@@ -15,7 +15,9 @@ NAMES = [each.name for each in DIALECTS]
 
 def test_a_sql_3_no_dangerous_statement_passes() -> None:
     """Issue: no unsafe pass."""
-    passed = [(each.key, each.sql) for each in BAD if judge(each.sql, each.dialect).allowed]
+    passed = [
+        (each.key, each.sql) for each in BAD if check_statement(each.sql, each.dialect).allowed
+    ]
 
     assert passed == []
     assert len(BAD) > 700
@@ -24,9 +26,9 @@ def test_a_sql_3_no_dangerous_statement_passes() -> None:
 def test_no_harmless_statement_is_refused() -> None:
     """Issue: at most 3 % false refusals; there is none among those that we know."""
     refused = [
-        (each.key, each.sql, judge(each.sql, each.dialect).reason)
+        (each.key, each.sql, check_statement(each.sql, each.dialect).reason)
         for each in GOOD
-        if not judge(each.sql, each.dialect).allowed
+        if not check_statement(each.sql, each.dialect).allowed
     ]
 
     assert refused == []
@@ -35,7 +37,7 @@ def test_no_harmless_statement_is_refused() -> None:
 
 def test_each_verdict_has_a_sentence_as_reason() -> None:
     for each in ALL:
-        verdict = judge(each.sql, each.dialect)
+        verdict = check_statement(each.sql, each.dialect)
         assert verdict.reason.endswith(".")
         assert verdict.reason[0].isupper()
         assert bool(verdict.statement) == verdict.allowed
@@ -44,7 +46,7 @@ def test_each_verdict_has_a_sentence_as_reason() -> None:
 @pytest.mark.parametrize("behind", ["; delete from orders", ";delete from orders;", "\n;\ncommit"])
 def test_nothing_may_follow_a_statement(behind: str) -> None:
     for each in GOOD:
-        assert not judge(each.sql + behind, each.dialect).allowed or _ends_open(each.sql)
+        assert not check_statement(each.sql + behind, each.dialect).allowed or _ends_open(each.sql)
 
 
 def _ends_open(sql: str) -> bool:
@@ -54,7 +56,7 @@ def _ends_open(sql: str) -> bool:
 
 @given(st.text(max_size=80), st.sampled_from(NAMES))
 def test_any_text_gets_a_verdict(text: str, dialect: str) -> None:
-    verdict = judge(text, dialect)
+    verdict = check_statement(text, dialect)
 
     assert verdict.allowed == (verdict.rule == "reads")
 
@@ -103,10 +105,10 @@ def test_pieces_of_attacks_in_any_order_never_hide_a_change(parts: list[str], di
     """What is let through has the changing words in strings, names or comments alone."""
     text = " ".join(parts)
 
-    verdict = judge(text, dialect)
+    verdict = check_statement(text, dialect)
 
     if verdict.allowed:
-        bare = masked(verdict.statement, dialect)
+        bare = mask_values(verdict.statement, dialect)
         assert "set n =" not in _unquoted(bare)
         assert "pg_sleep" not in _unquoted(bare)
 
@@ -122,15 +124,15 @@ def _unquoted(text: str) -> str:
 
 
 def test_a_dialect_that_nobody_knows_is_judged_by_the_strictest() -> None:
-    assert judge("select 1", "some other").allowed
-    verdict = judge("select 1 /* /* */ ; delete from orders; */ as one", "some other")
+    assert check_statement("select 1", "some other").allowed
+    verdict = check_statement("select 1 /* /* */ ; delete from orders; */ as one", "some other")
     assert not verdict.allowed
     assert verdict.reason.startswith("Refused, since the dialect is not known, as ")
 
 
 @pytest.mark.parametrize("name", ["postgresql", "postgresql+psycopg", "POSTGRES", "pg"])
 def test_names_of_drivers_and_other_names_of_a_dialect_are_understood(name: str) -> None:
-    assert judge("select $$;$$", name).allowed
+    assert check_statement("select $$;$$", name).allowed
 
 
 def test_functions_of_users_pass_once_they_are_named() -> None:
@@ -138,30 +140,32 @@ def test_functions_of_users_pass_once_they_are_named() -> None:
         ("select total_of(1)", "total_of"),
         ("select Shop.Total_Of(1)", "shop.total_of"),
     ):
-        assert judge(sql, "postgres").rule == "function"
-        assert judge(sql, "postgres", functions=[name]).allowed
-    assert not judge("select other.total_of(1)", "postgres", functions=["total_of"]).allowed
+        assert check_statement(sql, "postgres").rule == "function"
+        assert check_statement(sql, "postgres", functions=[name]).allowed
+    assert not check_statement(
+        "select other.total_of(1)", "postgres", functions=["total_of"]
+    ).allowed
 
 
 def test_what_may_run_has_no_semicolon_and_keeps_its_comments() -> None:
-    verdict = judge(" /* why */ select ';' as a -- b\n ; -- c", "postgres")
+    verdict = check_statement(" /* why */ select ';' as a -- b\n ; -- c", "postgres")
 
     assert verdict.statement == "/* why */ select ';' as a"
 
 
 def test_plans_and_questions_are_told_from_queries() -> None:
-    assert judge("select 1", "sqlite").kind == "query"
-    assert judge("explain query plan select 1", "sqlite").kind == "plan"
-    assert judge("pragma table_info(a)", "sqlite").kind == "show"
-    assert judge("show all", "postgres").kind == "show"
+    assert check_statement("select 1", "sqlite").kind == "query"
+    assert check_statement("explain query plan select 1", "sqlite").kind == "plan"
+    assert check_statement("pragma table_info(a)", "sqlite").kind == "show"
+    assert check_statement("show all", "postgres").kind == "show"
 
 
 def test_a_statement_can_be_logged_without_its_values() -> None:
     sql = "select 'secret', 42 from \"t\" where a = 'x' -- secret"
 
-    assert masked(sql, "postgres") == 'select ? , ? from "t" where a = ?'
-    assert masked("select 'open", "postgres") == "?"
-    assert masked("select 1", "nothing known") == "?"
+    assert mask_values(sql, "postgres") == 'select ? , ? from "t" where a = ?'
+    assert mask_values("select 'open", "postgres") == "?"
+    assert mask_values("select 1", "nothing known") == "?"
 
 
 @pytest.mark.parametrize(
@@ -178,4 +182,4 @@ def test_a_statement_can_be_logged_without_its_values() -> None:
     ids=["brackets", "not", "indexes", "case", "long", "quotes", "comments"],
 )
 def test_texts_that_would_take_long_are_refused(sql: str) -> None:
-    assert not judge(sql, "postgres").allowed
+    assert not check_statement(sql, "postgres").allowed

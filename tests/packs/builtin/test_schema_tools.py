@@ -11,7 +11,7 @@ import pytest
 from tests.databases.connections.databases import SHOP, run, sqlite_url
 from tests.limits import HANG_S
 from toolgate.app.app import App, open_app
-from toolgate.databases.connections import Schema, Table
+from toolgate.databases.connections import Schema, TableSchema
 from toolgate.packs.builtin.schema._name_lookup import find_types
 from toolgate.settings import Settings, load
 from toolgate.types import Caller
@@ -165,7 +165,7 @@ async def test_tools_and_rules_come_and_go_with_connections(tmp_path: Path, shop
 
 
 SCHEMA = Schema.of(
-    Table(name=name)
+    TableSchema(name=name)
     for name in ("Customers", "customers", "order_items", "OrderStatus", "sales.invoices", "news")
 )
 

@@ -17,7 +17,7 @@ from tests.store.vectors.places import opened, vectors_in
 from tests.store.vectors.test_kept import searching
 from toolgate.errors import StoreError
 from toolgate.store import SqlAccess
-from toolgate.store.vectors import Space, VectorStore
+from toolgate.store.vectors import VectorSpace, VectorStore
 from toolgate.testing.contracts.store import sample_record
 from toolgate.testing.contracts.vectors import SPACE, hash_of, loaded, some_rows
 
@@ -28,14 +28,14 @@ import sys, anyio, numpy as np
 from toolgate.base.plugins import make
 from toolgate.store import make_store
 from toolgate.types import PluginSpec
-from toolgate.store.vectors import Space, VectorStore
+from toolgate.store.vectors import VectorSpace, VectorStore
 
 async def main(url, kind):
     store = make_store(url)
     await store.open()
     spec = PluginSpec(name=kind, setting="x", options={})
     vectors = make("vectors", VectorStore, spec, {"store": store})
-    space = Space(model="model a", dim=24)
+    space = VectorSpace(model="model a", dim=24)
     number = 0
     while True:
         hashes = [(number + at).to_bytes(8, "big") + bytes(8) for at in range(512)]
@@ -195,7 +195,7 @@ async def test_reading_5000_vectors_costs_less_than_a_tenth_of_a_second(tmp_path
     async with opened(f"sqlite:///{tmp_path / 'toolgate.db'}") as store:
         vectors = vectors_in(store, "sqlite")
         hashes, rows = [hash_of(number) for number in range(5_000)], some_rows(5_000, 256)
-        space = Space(model="m", dim=256)
+        space = VectorSpace(model="m", dim=256)
         await vectors.save(space, hashes, rows)
         found = np.zeros_like(rows)
 

@@ -19,7 +19,7 @@ from toolgate.models.embedders import TextKind, Vectors
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.store import SqlAccess
-from toolgate.store.vectors import Space, VectorStore
+from toolgate.store.vectors import VectorSpace, VectorStore
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import DEFAULT_PROJECT
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
-SPACE = Space(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)
+SPACE = VectorSpace(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)
 KINDS = {"sqlite": "sqlite", "postgres": "pgvector"}
 
 

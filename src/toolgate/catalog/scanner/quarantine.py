@@ -18,7 +18,7 @@ from toolgate.base.ids import utc_now
 from toolgate.catalog.scanner.definition_diff import Difference, differences, new_parameters
 from toolgate.catalog.scanner.scanner import Finding, Neighbours, Scanner, weighs
 from toolgate.errors import StoreError, UnknownToolError
-from toolgate.store import SeenTool, Store
+from toolgate.store import Store, ToolFingerprint
 from toolgate.types import Json, json_object
 
 __all__ = ["Held", "Quarantine", "QuarantineMode", "Version"]
@@ -112,7 +112,7 @@ class Quarantine:
         self._project_id = project_id
         self._mode = mode
         self._scanner = scanner
-        self._known: dict[str, dict[str, SeenTool]] | None = None
+        self._known: dict[str, dict[str, ToolFingerprint]] | None = None
         self._lock = asyncio.Lock()
 
     async def look(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
@@ -208,11 +208,11 @@ class Quarantine:
             except StoreError as error:
                 log.warning("tools seen not forgotten", extra={"error": str(error)})
 
-    def _holds(self, row: SeenTool) -> bool:
+    def _holds(self, row: ToolFingerprint) -> bool:
         """A decision holds in every mode but `off`; the modes differ in what they ask about."""
         return row.state != "accepted" and self._mode() != "off"
 
-    async def _all(self) -> dict[str, dict[str, SeenTool]]:
+    async def _all(self) -> dict[str, dict[str, ToolFingerprint]]:
         if self._known is None:
             try:
                 rows = await self._store.seen_tools(self._project_id)
@@ -225,8 +225,8 @@ class Quarantine:
         return self._known
 
     async def _with_texts(
-        self, server: str, known: Mapping[str, SeenTool], tools: Collection[str]
-    ) -> Mapping[str, SeenTool]:
+        self, server: str, known: Mapping[str, ToolFingerprint], tools: Collection[str]
+    ) -> Mapping[str, ToolFingerprint]:
         """What is known of a server, with the texts of those of these tools that were accepted."""
         if not any(name in known and known[name].accepted_digest for name in tools):
             return known
@@ -240,7 +240,7 @@ class Quarantine:
             (one.server, one.tool) for of in everything.values() for one in of.values()
         )
 
-    async def _save(self, rows: Sequence[SeenTool], *, changed: Collection[str]) -> bool:
+    async def _save(self, rows: Sequence[ToolFingerprint], *, changed: Collection[str]) -> bool:
         """Whether they are in the store now."""
         try:
             await self._store.save_seen_tools(rows, changed=changed)
@@ -252,10 +252,10 @@ class Quarantine:
     def _judge_all(
         self,
         server: str,
-        known: Mapping[str, SeenTool],
+        known: Mapping[str, ToolFingerprint],
         tools: Mapping[str, Json],
         around: Neighbours,
-    ) -> list[SeenTool]:
+    ) -> list[ToolFingerprint]:
         if self._scanner is None:
             self._scanner = Scanner()
         return [
@@ -267,11 +267,11 @@ class Quarantine:
         self,
         scanner: Scanner,
         server: str,
-        old: SeenTool | None,
+        old: ToolFingerprint | None,
         name: str,
         tool: Json,
         around: Neighbours,
-    ) -> SeenTool:
+    ) -> ToolFingerprint:
         body = json_text.dumps(tool)
         digest = _digest(body)
         try:
@@ -292,7 +292,7 @@ class Quarantine:
         )
         if old is not None and digest == old.accepted_digest:
             hold = False  # It is again as it was accepted.
-        return SeenTool(
+        return ToolFingerprint(
             project_id=self._project_id,
             server=server,
             tool=name,
@@ -306,7 +306,7 @@ class Quarantine:
         )
 
 
-def _without_texts(row: SeenTool) -> SeenTool:
+def _without_texts(row: ToolFingerprint) -> ToolFingerprint:
     """The row as it is remembered: of thousands of accepted tools the digests do."""
     return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
 
@@ -320,7 +320,7 @@ def _not_read(error: Exception) -> Finding:
     )
 
 
-def _differs(row: SeenTool | None, tool: Json) -> bool:
+def _differs(row: ToolFingerprint | None, tool: Json) -> bool:
     return row is None or row.digest != _digest(json_text.dumps(tool))
 
 
@@ -346,7 +346,7 @@ def _growth(before: Json, after: Json) -> list[Finding]:
     ]
 
 
-def _reason(row: SeenTool) -> str:
+def _reason(row: ToolFingerprint) -> str:
     if row.state == "rejected":
         return f"{row.decided_by or 'Somebody'} said no to it."
     findings = _findings(row)
@@ -355,11 +355,11 @@ def _reason(row: SeenTool) -> str:
     return "It has changed." if row.accepted else "It is new."
 
 
-def _findings(row: SeenTool) -> tuple[Finding, ...]:
+def _findings(row: ToolFingerprint) -> tuple[Finding, ...]:
     return tuple(Finding(**each) for each in cast("list[dict[str, Any]]", json.loads(row.findings)))
 
 
-def _shown(row: SeenTool) -> Held:
+def _shown(row: ToolFingerprint) -> Held:
     definition = json_object(json_text.loads(row.definition))
     before = json_object(json_text.loads(row.accepted)) if row.accepted else {}
     return Held(

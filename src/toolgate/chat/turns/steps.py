@@ -19,7 +19,7 @@ from toolgate.chat.turns.prompt import prompt_of
 from toolgate.chat.turns.question import query_of, signals_of
 from toolgate.chat.turns.tool_results import text_of
 from toolgate.chat.turns.turn import Turn
-from toolgate.documents import Retrieval, RetrieveRequest, Said
+from toolgate.documents import ConversationMessage, Retrieval, RetrieveRequest
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
@@ -302,14 +302,14 @@ def _internal(turn: Turn, call: ToolCall, text: str, **notes: Any) -> Message:
     return turn.note(message, internal_vs=True, stub=text, tool=_RETRIEVER, **notes)
 
 
-def _prior_messages(turn: Turn, messages: Sequence[Message]) -> tuple[Said, ...]:
+def _prior_messages(turn: Turn, messages: Sequence[Message]) -> tuple[ConversationMessage, ...]:
     """The conversation as rephrasing sees it: what people and models said."""
-    messages_before: list[Said] = []
+    messages_before: list[ConversationMessage] = []
     for message in (*turn.history, *messages):
         if message.role == "user":
-            messages_before.append(Said(role="user", text=message.text))
+            messages_before.append(ConversationMessage(role="user", text=message.text))
         elif message.role == "assistant":
-            messages_before.append(Said(role="assistant", text=message.text))
+            messages_before.append(ConversationMessage(role="assistant", text=message.text))
     return tuple(messages_before)
 
 

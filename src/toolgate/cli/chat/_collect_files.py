@@ -12,7 +12,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import anyio
 from anyio import to_thread
 
-from toolgate.documents import Converted, convert, is_known
+from toolgate.documents import ConvertedDocument, convert, is_supported
 from toolgate.errors import DocumentError, ToolgateError
 from toolgate.settings import Settings, expand_home, proxies
 
@@ -114,7 +114,7 @@ def _inside(folder: Path, skipped: list[str]) -> Iterator[Item]:
             if name.startswith(".") or not path.is_file():
                 continue
             source = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-            if is_known(name):
+            if is_supported(name):
                 yield Item(origin=str(folder), source=source, path=path)
             else:
                 skipped.append(source)
@@ -141,17 +141,17 @@ async def read(item: Item, settings: Settings) -> Material:
     )
 
 
-async def converted(item: Item, material: Material, settings: Settings) -> Converted:
+async def converted(item: Item, material: Material, settings: Settings) -> ConvertedDocument:
     """The text of what was read.
 
     Raises:
         DocumentError: It is no document that can be read, or reading it takes too long.
         MissingExtraError: A library for it is not installed.
     """
-    name = item.source if is_known(item.source) else material.name
+    name = item.source if is_supported(item.source) else material.name
     limit_s = settings.documents.convert_timeout_s
 
-    def work() -> Converted:
+    def work() -> ConvertedDocument:
         return convert(
             name,
             material.data,

@@ -17,7 +17,7 @@ from toolgate.models.embedders import Embedder
 from toolgate.packs import Pack, taught_by
 from toolgate.packs.lint import Lint, lint
 from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_dir
-from toolgate.store import Upkeep, make_store
+from toolgate.store import StoreMaintenance, make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
 
 __all__ = ["checked"]
@@ -114,7 +114,7 @@ async def _remembered(settings: Settings) -> tuple[dict[str, Json], list[str]]:
     schemas: dict[str, Json] = {}
     store = make_store(store_url(settings))
     with suppress(StoreError):
-        if not isinstance(store, Upkeep) or not await store.exists():
+        if not isinstance(store, StoreMaintenance) or not await store.exists():
             return schemas, names
         await store.open()
         try:

@@ -27,7 +27,7 @@ from toolgate.cli.terminal._output import (
 )
 from toolgate.errors import ArgumentError
 from toolgate.settings import audit_files, audit_key
-from toolgate.store import AuditFilter, Upkeep, make_store
+from toolgate.store import AuditFilter, StoreMaintenance, make_store
 from toolgate.types import AuditRecord
 
 __all__ = ["app"]
@@ -220,7 +220,7 @@ def compare(
 async def _verify(as_json: bool) -> int:
     url = store_url(load_settings())
     store = make_store(url)
-    if not isinstance(store, Upkeep) or not await store.exists():
+    if not isinstance(store, StoreMaintenance) or not await store.exists():
         note("There is no audit yet.")
         return NOTHING
     await store.open()
@@ -257,7 +257,7 @@ async def _compare(since: str | None, as_json: bool) -> int:
     store = make_store(store_url(load_settings()))
     found: list[SearchReport] = []
     try:
-        if not isinstance(store, Upkeep) or await store.exists():
+        if not isinstance(store, StoreMaintenance) or await store.exists():
             await store.open()
             found = await compare_searches(store, since=since)
     finally:
@@ -356,7 +356,7 @@ async def _records(wanted: AuditFilter, most: int | None = None) -> AsyncGenerat
     """Records that fit, page by page; none where there is no store, which is not made then."""
     store = make_store(store_url(load_settings()))
     try:
-        if isinstance(store, Upkeep) and not await store.exists():
+        if isinstance(store, StoreMaintenance) and not await store.exists():
             return
         await store.open()
         left = most

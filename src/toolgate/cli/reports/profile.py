@@ -18,7 +18,7 @@ from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import WEIGHTS
 from toolgate.settings import AuditSettings, Settings, UsageSettings, load
-from toolgate.store import AuditFilter, Upkeep, make_store
+from toolgate.store import AuditFilter, StoreMaintenance, make_store
 from toolgate.types import Caller, Json
 
 __all__ = ["app"]
@@ -169,7 +169,7 @@ async def _queries(loaded: Settings, since: str) -> list[str]:
     """Requests of the audit, each once, newest first."""
     store = make_store(store_url(loaded))
     try:
-        if isinstance(store, Upkeep) and not await store.exists():
+        if isinstance(store, StoreMaintenance) and not await store.exists():
             return []
         await store.open()
         wanted = AuditFilter(action="discover", status="ok", since=since, limit=_MOST)

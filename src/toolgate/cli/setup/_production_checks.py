@@ -7,7 +7,7 @@ from toolgate.cli.client._gateway_client import load_settings, store_url
 from toolgate.cli.setup._checks import Check
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
-from toolgate.store import StoredToken, Upkeep, make_store
+from toolgate.store import StoredToken, StoreMaintenance, make_store
 
 __all__ = ["examine_production"]
 
@@ -117,7 +117,7 @@ def _storing(loaded: Settings) -> Check:
 async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
     store = make_store(store_url(loaded))
     try:
-        if isinstance(store, Upkeep) and not await store.exists():
+        if isinstance(store, StoreMaintenance) and not await store.exists():
             return
         await store.open()
         tokens = await store.tokens()

@@ -14,7 +14,7 @@ from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
 from toolgate.settings import data_dir
-from toolgate.store import Store, Upkeep, make_store
+from toolgate.store import Store, StoreMaintenance, make_store
 from toolgate.types import Json
 
 __all__ = ["app"]
@@ -156,7 +156,7 @@ async def _restore(file: Path, as_json: bool) -> int:
     return FINE
 
 
-async def _keep_present(upkeep: Upkeep) -> Path | None:
+async def _keep_present(upkeep: StoreMaintenance) -> Path | None:
     """A backup of what a restore replaces; None where there is nothing, or nothing readable."""
     folder = data_dir() / "backups"
     await anyio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -172,10 +172,10 @@ async def _keep_present(upkeep: Upkeep) -> Path | None:
 
 
 @asynccontextmanager
-async def _opened_for_upkeep() -> AsyncGenerator[tuple[Store, Upkeep]]:
+async def _opened_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]:
     """The store of the settings; not opened, since opening may change it."""
     store = make_store(store_url(load_settings()))
-    assert isinstance(store, Upkeep), "every store of ours can be looked after"
+    assert isinstance(store, StoreMaintenance), "every store of ours can be looked after"
     try:
         yield store, store
     finally:

@@ -19,7 +19,7 @@ from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import signature
 from toolgate.security.access import Shown
 from toolgate.security.authn import identity_of
-from toolgate.store import ToolUse
+from toolgate.store import ToolUsage
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["ROUTES"]
@@ -69,7 +69,7 @@ class Right:
 @dataclass(frozen=True, kw_only=True)
 class _StoredVersions:
     rights: Sequence[Right] = ()
-    uses: Sequence[ToolUse] = ()
+    uses: Sequence[ToolUsage] = ()
     versions: Sequence[Version] = ()
 
 

@@ -3,48 +3,53 @@
 from toolgate.databases.connections.connection import Connection, Connections
 from toolgate.databases.connections.inspect import read_schema
 from toolgate.databases.connections.privileges import write_privileges
-from toolgate.databases.connections.query import Limits, ResultColumn, Rows
+from toolgate.databases.connections.query import QueryLimits, QueryResult, ResultColumn
 from toolgate.databases.connections.relations import Relation, estimated_rows, relations
 from toolgate.databases.connections.schema import (
-    Column,
+    ColumnSchema,
     ForeignKey,
     Index,
     NamedType,
     Schema,
-    Table,
     TableKind,
+    TableSchema,
 )
 from toolgate.databases.connections.schema_diff import (
     Action,
-    Change,
+    SchemaChange,
     Subject,
     changes_between,
     with_unread,
 )
-from toolgate.databases.connections.schema_history import Changelog, Entry, SchemaHistory, Version
+from toolgate.databases.connections.schema_history import (
+    Changelog,
+    ChangelogEntry,
+    SchemaHistory,
+    SchemaVersion,
+)
 from toolgate.databases.connections.table_names import said_as, singular, words_of
 
 __all__ = [
     "Action",
-    "Change",
     "Changelog",
-    "Column",
+    "ChangelogEntry",
+    "ColumnSchema",
     "Connection",
     "Connections",
-    "Entry",
     "ForeignKey",
     "Index",
-    "Limits",
     "NamedType",
+    "QueryLimits",
+    "QueryResult",
     "Relation",
     "ResultColumn",
-    "Rows",
     "Schema",
+    "SchemaChange",
     "SchemaHistory",
+    "SchemaVersion",
     "Subject",
-    "Table",
     "TableKind",
-    "Version",
+    "TableSchema",
     "changes_between",
     "estimated_rows",
     "read_schema",

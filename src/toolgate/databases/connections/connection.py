@@ -24,7 +24,13 @@ from sqlalchemy.pool import NullPool
 from toolgate.base.installation import install_hint, package_hint
 from toolgate.databases.connections.errors import fault_of_statement, hint_of
 from toolgate.databases.connections.inspect import read_schema
-from toolgate.databases.connections.query import Limits, Rows, Running, ask, forget_session
+from toolgate.databases.connections.query import (
+    QueryLimits,
+    QueryResult,
+    RunningQuery,
+    forget_session,
+    run_query,
+)
 from toolgate.databases.connections.schema import Schema
 from toolgate.errors import (
     ArgumentError,
@@ -168,7 +174,9 @@ class Connection:
         """
         return await self._in_thread(partial(self._read, work), self.table.timeout_s)
 
-    async def ask(self, statement: str, *, limits: Limits | None = None, tag: str = "") -> Rows:
+    async def run_query(
+        self, statement: str, *, limits: QueryLimits | None = None, tag: str = ""
+    ) -> QueryResult:
         """Run one statement, with all that the database itself can do against changes.
 
         WARNING: no database keeps all of its state from a user who may only read. `judge` of
@@ -186,9 +194,9 @@ class Connection:
             StatementError: The database does not run this statement.
         """
         seconds = self.table.timeout_s
-        wanted = limits or Limits()
+        wanted = limits or QueryLimits()
         seconds = min(seconds, wanted.timeout_s or seconds)
-        running = Running()
+        running = RunningQuery()
         work = partial(self._asked, statement, replace(wanted, timeout_s=seconds), tag, running)
         try:
             return await self._in_thread(work, seconds)
@@ -234,14 +242,18 @@ class Connection:
             said = str(error.orig if isinstance(error, DBAPIError) else error)
             raise self._failed(said) from error
 
-    def _asked(self, statement: str, limits: Limits, tag: str, running: Running) -> Rows:
+    def _asked(
+        self, statement: str, limits: QueryLimits, tag: str, running: RunningQuery
+    ) -> QueryResult:
         engine = self._engine
         driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
         try:
             with engine.connect() as opened:
                 try:
                     with opened.begin() as transaction:
-                        found = ask(opened, statement, limits=limits, tag=tag, running=running)
+                        found = run_query(
+                            opened, statement, limits=limits, tag=tag, running=running
+                        )
                         transaction.rollback()
                         return found
                 finally:
@@ -452,7 +464,7 @@ def _run(statement: str, opened: sa.Connection) -> None:
     opened.exec_driver_sql(statement)
 
 
-def _end(running: Running) -> None:
+def _end(running: RunningQuery) -> None:
     end = running.interrupt
     if end is not None:
         with suppress(Exception):  # it may have ended meanwhile, or be out of reach

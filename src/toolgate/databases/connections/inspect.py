@@ -14,13 +14,13 @@ from sqlalchemy.engine.reflection import Inspector, ObjectKind
 from sqlalchemy.exc import CompileError, SAWarning, SQLAlchemyError
 
 from toolgate.databases.connections.schema import (
-    Column,
+    ColumnSchema,
     ForeignKey,
     Index,
     NamedType,
     Schema,
-    Table,
     TableKind,
+    TableSchema,
 )
 from toolgate.databases.connections.sqlite import read_sqlite_schema
 
@@ -67,7 +67,7 @@ def read_schema(
         return read_sqlite_schema(connection, exclude=exclude)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # of types that it does not know
-        return _Reading(connection, exclude).schema(schemas)
+        return _SchemaReader(connection, exclude).schema(schemas)
 
 
 def schemas_of(inspector: Inspector, wanted: Sequence[str]) -> list[str | None]:
@@ -91,7 +91,7 @@ def schemas_of(inspector: Inspector, wanted: Sequence[str]) -> list[str | None]:
     return list(dict.fromkeys(None if name == usual else name for name in names))
 
 
-class _Reading:
+class _SchemaReader:
     def __init__(self, connection: sa.Connection, exclude: Sequence[str]) -> None:
         self._connection = connection
         self._exclude = exclude
@@ -102,7 +102,7 @@ class _Reading:
         self._unread: dict[str, str] = {}
 
     def schema(self, wanted: Sequence[str]) -> Schema:
-        tables: list[Table] = []
+        tables: list[TableSchema] = []
         types: list[NamedType] = []
         for schema in schemas_of(self._inspector, wanted):
             tables += self._tables(schema)
@@ -115,7 +115,7 @@ class _Reading:
     def _is_wanted(self, name: str) -> bool:
         return not any(fnmatchcase(name, pattern) for pattern in self._exclude)
 
-    def _tables(self, schema: str | None) -> Iterator[Table]:
+    def _tables(self, schema: str | None) -> Iterator[TableSchema]:
         kinds: dict[str, TableKind] = {
             name: kind
             for name, kind in self._kinds(schema).items()
@@ -132,7 +132,7 @@ class _Reading:
             columns = own["columns"] or ()
             key_of_it: Mapping[str, Any] = own["pk_constraint"] or {}
             comment: Mapping[str, Any] = own["table_comment"] or {}
-            yield Table(
+            yield TableSchema(
                 name=shown,
                 kind=kind,
                 columns=tuple(self._column(each, written.get(name, {})) for each in columns),
@@ -190,12 +190,12 @@ class _Reading:
                 found.setdefault(table, {})[column] = written
         return found
 
-    def _column(self, column: Mapping[str, Any], written: Mapping[str, str]) -> Column:
+    def _column(self, column: Mapping[str, Any], written: Mapping[str, str]) -> ColumnSchema:
         computed = "identity" if column.get("identity") else ""
         if column.get("computed"):
             computed = _one_line(column["computed"].get("sqltext") or "computed")
         default = column.get("default")
-        return Column(
+        return ColumnSchema(
             name=column["name"],
             type=written.get(column["name"]) or self._compiled(column["type"]),
             nullable=bool(column.get("nullable", True)),

@@ -20,7 +20,14 @@ import sqlalchemy as sa
 
 from toolgate.databases.connections.values import plain
 
-__all__ = ["Limits", "ResultColumn", "Rows", "Running", "ask", "forget_session"]
+__all__ = [
+    "QueryLimits",
+    "QueryResult",
+    "ResultColumn",
+    "RunningQuery",
+    "forget_session",
+    "run_query",
+]
 
 _LONGEST_VALUE: Final = 32_000
 _SQLITE_LARGEST: Final = 64 * 2**20
@@ -45,7 +52,7 @@ _NO_FUNCTIONS: Final = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class QueryLimits:
     """How much of an answer is taken."""
 
     rows: int = 200
@@ -70,7 +77,7 @@ class ResultColumn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class QueryResult:
     """What a statement gave."""
 
     columns: tuple[ResultColumn, ...]
@@ -87,16 +94,16 @@ class Rows:
 
 
 @dataclass
-class Running:
+class RunningQuery:
     """A statement that may have to be ended from another thread."""
 
     interrupt: Callable[[], object] | None = field(default=None)
     """Ends it in the database; None: nothing runs."""
 
 
-def ask(
-    opened: sa.Connection, statement: str, *, limits: Limits, tag: str, running: Running
-) -> Rows:
+def run_query(
+    opened: sa.Connection, statement: str, *, limits: QueryLimits, tag: str, running: RunningQuery
+) -> QueryResult:
     """Run one statement in the transaction that is open.
 
     Args:
@@ -122,7 +129,7 @@ def ask(
             taken, truncated = _taken(answer, limits, kinds)
     finally:
         running.interrupt = None
-    return Rows(
+    return QueryResult(
         columns=tuple(_columns(described, kinds)),
         rows=tuple(taken),
         truncated=truncated,
@@ -145,7 +152,7 @@ def forget_session(opened: sa.Connection) -> None:
 
 
 def _taken(
-    rows: Iterator[Any], limits: Limits, kinds: Sequence[set[type]]
+    rows: Iterator[Any], limits: QueryLimits, kinds: Sequence[set[type]]
 ) -> tuple[list[tuple[Any, ...]], bool]:
     """Rows until one limit is met, and whether there was more; `kinds` gets types of values."""
     taken: list[tuple[Any, ...]] = []
@@ -200,7 +207,7 @@ def _kind(types: set[type]) -> str:
 
 
 def _ask_sqlite(
-    driver: sqlite3.Connection, statement: str, limits: Limits, running: Running
+    driver: sqlite3.Connection, statement: str, limits: QueryLimits, running: RunningQuery
 ) -> Generator[Any]:
     running.interrupt = driver.interrupt
     deadline = time.monotonic() + (limits.timeout_s or 3600)
@@ -253,7 +260,7 @@ def _allowed(action: int, first: str | None, second: str | None, *_: str | None)
 
 
 def _ask_postgres(
-    driver: Any, statement: str, limits: Limits, tag: str, running: Running
+    driver: Any, statement: str, limits: QueryLimits, tag: str, running: RunningQuery
 ) -> Generator[Any]:
     running.interrupt = driver.cancel
     name = f"toolgate {tag}".encode("ascii", "replace")[:_LONGEST_TAG].decode()
@@ -274,7 +281,7 @@ def _ask_postgres(
 
 
 def _ask_other(
-    driver: Any, statement: str, limits: Limits, tag: str, running: Running
+    driver: Any, statement: str, limits: QueryLimits, tag: str, running: RunningQuery
 ) -> Generator[Any]:
     """Any other database, as far as its driver follows DB-API. Not tested."""
     for name in ("cancel", "interrupt"):

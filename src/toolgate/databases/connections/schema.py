@@ -8,14 +8,14 @@ from typing import Any, Literal, TypeAlias, cast
 
 import orjson
 
-__all__ = ["Column", "ForeignKey", "Index", "NamedType", "Schema", "Table", "TableKind"]
+__all__ = ["ColumnSchema", "ForeignKey", "Index", "NamedType", "Schema", "TableKind", "TableSchema"]
 
 TableKind: TypeAlias = Literal["table", "view", "materialized view"]
 """What has columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class ColumnSchema:
     """A column of a table or view."""
 
     name: str
@@ -72,7 +72,7 @@ class Index:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class TableSchema:
     """A table or a view."""
 
     name: str
@@ -81,7 +81,7 @@ class Table:
     kind: TableKind = "table"
     """What it is."""
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnSchema, ...] = ()
     """In the order of the database."""
 
     primary_key: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class NamedType:
 class Schema:
     """Everything that is known of a schema. Names are unique, and sorted."""
 
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TableSchema, ...] = ()
     """Tables and views."""
 
     types: tuple[NamedType, ...] = ()
@@ -148,7 +148,7 @@ class Schema:
         return sha256(self.content).hexdigest()
 
     @cached_property
-    def by_name(self) -> Mapping[str, Table]:
+    def by_name(self) -> Mapping[str, TableSchema]:
         """Tables and views by name."""
         return {table.name: table for table in self.tables}
 
@@ -160,7 +160,7 @@ class Schema:
     @classmethod
     def of(
         cls,
-        tables: Iterable[Table],
+        tables: Iterable[TableSchema],
         types: Iterable[NamedType] = (),
         unread: Mapping[str, str] | None = None,
     ) -> "Schema":
@@ -188,17 +188,17 @@ class Schema:
             raise ValueError(f"this is no schema: {error}") from error
 
 
-def _table(plain: dict[str, Any]) -> Table:
+def _table(plain: dict[str, Any]) -> TableSchema:
     found: dict[str, Any] = {
         **plain,
-        "columns": tuple(Column(**each) for each in plain["columns"]),
+        "columns": tuple(ColumnSchema(**each) for each in plain["columns"]),
         "primary_key": tuple(plain["primary_key"]),
         "foreign_keys": tuple(ForeignKey(**_tuples(each)) for each in plain["foreign_keys"]),
         "unique_keys": tuple(tuple(each) for each in plain["unique_keys"]),
         "checks": tuple(plain["checks"]),
         "indexes": tuple(Index(**_tuples(each)) for each in plain["indexes"]),
     }
-    return Table(**found)
+    return TableSchema(**found)
 
 
 def _tuples(plain: dict[str, Any]) -> dict[str, Any]:

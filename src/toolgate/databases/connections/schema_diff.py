@@ -9,15 +9,15 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from toolgate.databases.connections.schema import (
-    Column,
+    ColumnSchema,
     ForeignKey,
     Index,
     NamedType,
     Schema,
-    Table,
+    TableSchema,
 )
 
-__all__ = ["Action", "Change", "Subject", "changes_between", "with_unread", "without"]
+__all__ = ["Action", "SchemaChange", "Subject", "changes_between", "with_unread", "without"]
 
 Action: TypeAlias = Literal["added", "removed", "changed", "renamed"]
 """What happened."""
@@ -56,7 +56,7 @@ _MOSTLY: Final = 2 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class SchemaChange:
     """One thing that is different."""
 
     action: Action
@@ -121,13 +121,13 @@ def without(schema: Schema, exclude: Sequence[str]) -> Schema:
     return schema if len(kept) == len(schema.tables) else Schema.of(kept, schema.types)
 
 
-def changes_between(before: Schema, after: Schema) -> tuple[Change, ...]:
+def changes_between(before: Schema, after: Schema) -> tuple[SchemaChange, ...]:
     """Everything that is different; empty for equal schemas, and only for those."""
-    made: list[Change] = []
+    made: list[SchemaChange] = []
     tables = _renamed_tables(before, after)
     for old, new in tables.items():
         kind = before.by_name[old].kind
-        made.append(Change(action="renamed", subject=kind, table=old, before=old, after=new))
+        made.append(SchemaChange(action="renamed", subject=kind, table=old, before=old, after=new))
     moved = _with_names(before, tables, {})
     columns: dict[str, dict[str, str]] = {}
     known: set[tuple[str, str]] = set()
@@ -139,7 +139,9 @@ def changes_between(before: Schema, after: Schema) -> tuple[Change, ...]:
             known.update(found.items())
     for name, found in columns.items():
         made += [
-            Change(action="renamed", subject="column", table=name, name=old, before=old, after=new)
+            SchemaChange(
+                action="renamed", subject="column", table=name, name=old, before=old, after=new
+            )
             for old, new in found.items()
         ]
     moved = _with_names(moved, {}, columns)
@@ -174,7 +176,7 @@ def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
     gone = [table for table in before.tables if table.name not in after.by_name]
     came = [table for table in after.tables if table.name not in before.by_name]
 
-    def is_same(old: Table, new: Table) -> bool:
+    def is_same(old: TableSchema, new: TableSchema) -> bool:
         return len(old.columns) >= _TELLING_COLUMNS or _alike(old.name, new.name)
 
     pairs = _pairs(gone, came, _looks, is_same)
@@ -192,7 +194,7 @@ def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
     return found
 
 
-def _is_nearly(old: Table, new: Table) -> bool:
+def _is_nearly(old: TableSchema, new: TableSchema) -> bool:
     """Whether most columns are the same, as when a table and one of its columns were renamed."""
     if old.kind != new.kind:
         return False
@@ -201,13 +203,13 @@ def _is_nearly(old: Table, new: Table) -> bool:
     return same >= _MOSTLY * max(len(old.columns), len(new.columns), 1)
 
 
-def _looks(table: Table) -> Hashable:
+def _looks(table: TableSchema) -> Hashable:
     columns = tuple((each.name, each.type, each.nullable) for each in table.columns)
     return table.kind, columns, table.primary_key
 
 
 def _renamed_columns(
-    before: Table, after: Table, known: Container[tuple[str, str]]
+    before: TableSchema, after: TableSchema, known: Container[tuple[str, str]]
 ) -> dict[str, str]:
     """Columns that stand where one is gone and look the same.
 
@@ -218,7 +220,7 @@ def _renamed_columns(
     there = {column.name for column in before.columns}
     here = {column.name for column in after.columns}
 
-    def placed(table: Table, others: set[str]) -> dict[str, tuple[int, bool]]:
+    def placed(table: TableSchema, others: set[str]) -> dict[str, tuple[int, bool]]:
         """How many columns that stayed are before each, and whether it is behind them all."""
         stayed = sum(column.name in others for column in table.columns)
         found: dict[str, tuple[int, bool]] = {}
@@ -230,13 +232,13 @@ def _renamed_columns(
 
     old_places, new_places = placed(before, here), placed(after, there)
 
-    def old_looks(column: Column) -> Hashable:
+    def old_looks(column: ColumnSchema) -> Hashable:
         return old_places[column.name], _plain(column), column.name in before.primary_key
 
-    def new_looks(column: Column) -> Hashable:
+    def new_looks(column: ColumnSchema) -> Hashable:
         return new_places[column.name], _plain(column), column.name in after.primary_key
 
-    def is_same(old: Column, new: Column) -> bool:
+    def is_same(old: ColumnSchema, new: ColumnSchema) -> bool:
         return (
             not old_places[old.name][1]
             or _alike(old.name, new.name)
@@ -250,17 +252,17 @@ def _renamed_columns(
     return {old.name: new.name for old, new in pairs}
 
 
-def _goes_along(before: Table, after: Table, old: str, new: str) -> bool:
+def _goes_along(before: TableSchema, after: TableSchema, old: str, new: str) -> bool:
     """Whether a key, a condition or an index is the same but for the name of the column."""
     renamed = _with_name(before, {}, {before.name: {old: new}})
 
-    def parts(table: Table) -> set[Hashable]:
+    def parts(table: TableSchema) -> set[Hashable]:
         return {*table.foreign_keys, *table.unique_keys, *table.checks, *table.indexes}
 
     return bool((parts(renamed) - parts(before)) & parts(after))
 
 
-def _plain(column: Column) -> Hashable:
+def _plain(column: ColumnSchema) -> Hashable:
     return column.type, column.nullable, column.default, bool(column.computed)
 
 
@@ -303,8 +305,8 @@ def _with_names(
 
 
 def _with_name(
-    table: Table, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, str]]
-) -> Table:
+    table: TableSchema, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, str]]
+) -> TableSchema:
     own = columns.get(table.name, {})
 
     def named(names: Iterable[str], renames: Mapping[str, str] = own) -> tuple[str, ...]:
@@ -349,7 +351,7 @@ def _with_statements(schema: Schema, after: Schema, names: Mapping[str, str]) ->
             statement = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, statement)
         return re.sub(r"[\"'`\s]", "", statement)
 
-    def settled(table: Table) -> Table:
+    def settled(table: TableSchema) -> TableSchema:
         now = after.by_name.get(table.name)
         if now is None or not table.definition or plain(table.definition) != plain(now.definition):
             return table
@@ -361,21 +363,23 @@ def _with_statements(schema: Schema, after: Schema, names: Mapping[str, str]) ->
 # Differences
 
 
-def _table_changes(before: Schema, after: Schema) -> Iterator[Change]:
+def _table_changes(before: Schema, after: Schema) -> Iterator[SchemaChange]:
     for table in before.tables:
         if table.name not in after.by_name:
-            yield Change(
+            yield SchemaChange(
                 action="removed", subject=table.kind, table=table.name, before=_size(table)
             )
     for table in after.tables:
         old = before.by_name.get(table.name)
         if old is None:
-            yield Change(action="added", subject=table.kind, table=table.name, after=_size(table))
+            yield SchemaChange(
+                action="added", subject=table.kind, table=table.name, after=_size(table)
+            )
         else:
             yield from _inner_changes(old, table)
 
 
-def _inner_changes(old: Table, new: Table) -> Iterator[Change]:
+def _inner_changes(old: TableSchema, new: TableSchema) -> Iterator[SchemaChange]:
     """What is different in a table that stayed."""
     name = new.name
     differs = [
@@ -386,7 +390,9 @@ def _inner_changes(old: Table, new: Table) -> Iterator[Change]:
     ]
     for before, after, different in differs:
         if different:
-            yield Change(action="changed", subject=new.kind, table=name, before=before, after=after)
+            yield SchemaChange(
+                action="changed", subject=new.kind, table=name, before=before, after=after
+            )
     yield from _differences(
         name,
         "column",
@@ -397,7 +403,9 @@ def _inner_changes(old: Table, new: Table) -> Iterator[Change]:
     if old.primary_key != new.primary_key:
         before, after = _list(old.primary_key), _list(new.primary_key)
         action: Action = "changed" if before and after else "added" if after else "removed"
-        yield Change(action=action, subject="primary key", table=name, before=before, after=after)
+        yield SchemaChange(
+            action=action, subject="primary key", table=name, before=before, after=after
+        )
     yield from _differences(
         name,
         "foreign key",
@@ -422,7 +430,9 @@ def _inner_changes(old: Table, new: Table) -> Iterator[Change]:
     yield from _index_changes(name, old.indexes, new.indexes)
 
 
-def _index_changes(table: str, before: Sequence[Index], after: Sequence[Index]) -> Iterator[Change]:
+def _index_changes(
+    table: str, before: Sequence[Index], after: Sequence[Index]
+) -> Iterator[SchemaChange]:
     olds, news = {each.name: each for each in before}, {each.name: each for each in after}
     pairs = _pairs(
         [each for each in before if each.name not in news],
@@ -431,7 +441,7 @@ def _index_changes(table: str, before: Sequence[Index], after: Sequence[Index]) 
         lambda _one, _other: True,
     )
     for old, new in pairs:
-        yield Change(
+        yield SchemaChange(
             action="renamed",
             subject="index",
             table=table,
@@ -445,7 +455,7 @@ def _index_changes(table: str, before: Sequence[Index], after: Sequence[Index]) 
 
 def _type_changes(
     before: Mapping[str, NamedType], after: Mapping[str, NamedType]
-) -> Iterator[Change]:
+) -> Iterator[SchemaChange]:
     pairs = _pairs(
         [each for name, each in before.items() if name not in after],
         [each for name, each in after.items() if name not in before],
@@ -454,7 +464,7 @@ def _type_changes(
     )
     renamed = {old.name: new.name for old, new in pairs}
     for old, new in renamed.items():
-        yield Change(action="renamed", subject="type", table=old, before=old, after=new)
+        yield SchemaChange(action="renamed", subject="type", table=old, before=old, after=new)
     olds = {name: each for name, each in before.items() if name not in renamed}
     news = {name: each for name, each in after.items() if name not in renamed.values()}
     for change in _differences("", "type", olds, news, _type_text):
@@ -467,14 +477,14 @@ def _differences(
     before: Mapping[str, _T],
     after: Mapping[str, _T],
     said: Callable[[_T], str],
-) -> Iterator[Change]:
+) -> Iterator[SchemaChange]:
     """Named things that came, went, or are not as they were."""
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         if old == new:
             continue
         action: Action = "added" if old is None else "removed" if new is None else "changed"
-        yield Change(
+        yield SchemaChange(
             action=action,
             subject=subject,
             table=table,
@@ -498,19 +508,19 @@ def _keyed(values: Iterable[_T], key: Callable[[_T], str]) -> dict[str, _T]:
 # Words
 
 
-def _size(table: Table) -> str:
+def _size(table: TableSchema) -> str:
     count = len(table.columns)
     return f"{count} column{'' if count == 1 else 's'}"
 
 
-def _order(table: Table, other: Table) -> str:
+def _order(table: TableSchema, other: TableSchema) -> str:
     """The columns that both have, in the order of the first."""
     names = {column.name for column in other.columns}
     shared = [column.name for column in table.columns if column.name in names]
     return f"columns in the order {', '.join(shared)}"
 
 
-def _column_text(column: Column) -> str:
+def _column_text(column: ColumnSchema) -> str:
     said = [column.type or "no type", *(["not null"] if not column.nullable else [])]
     said += [f"default {column.default}"] if column.default else []
     said += [f"computed {column.computed}"] if column.computed else []

@@ -14,13 +14,18 @@ from anyio import to_thread
 from toolgate.base.ids import utc_now, utc_text
 from toolgate.databases.connections.connection import Connection, Connections
 from toolgate.databases.connections.schema import Schema
-from toolgate.databases.connections.schema_diff import Change, changes_between, with_unread, without
+from toolgate.databases.connections.schema_diff import (
+    SchemaChange,
+    changes_between,
+    with_unread,
+    without,
+)
 from toolgate.errors import StoreError, ToolgateError
 from toolgate.settings import ConnectionTable
 from toolgate.store import Store, StoredSchema
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["Changelog", "Entry", "SchemaHistory", "Version"]
+__all__ = ["Changelog", "ChangelogEntry", "SchemaHistory", "SchemaVersion"]
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +42,7 @@ _SHORT: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Version:
+class SchemaVersion:
     """A version of the schema of a connection."""
 
     connection: str
@@ -58,7 +63,7 @@ class Version:
     schema: Schema = field(default_factory=Schema, repr=False)
     """The schema itself; empty in lists."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SchemaChange, ...] = ()
     """What it changed in the version before; empty for the first."""
 
     problem: str = ""
@@ -71,16 +76,16 @@ class Version:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ChangelogEntry:
     """One change in the log."""
 
     at: str
     """When it was seen; UTC, ISO 8601. It happened after the look before."""
 
-    version: Version
+    version: SchemaVersion
     """The version that has it."""
 
-    change: Change
+    change: SchemaChange
     """What it was."""
 
 
@@ -88,10 +93,10 @@ class Entry:
 class Changelog:
     """Changes of a schema, newest first."""
 
-    present: Version
+    present: SchemaVersion
     """The version as it is now."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ChangelogEntry, ...]
     """As many as were asked for."""
 
     total: int
@@ -118,7 +123,7 @@ class SchemaHistory:
         self._store = store
         self._now = now
         self._looking: dict[str, anyio.Lock] = {}
-        self._looked: dict[str, tuple[float, Version]] = {}
+        self._looked: dict[str, tuple[float, SchemaVersion]] = {}
         self._schemas: dict[str, tuple[str, Schema]] = {}
         self._silent: dict[str, tuple[float, str]] = {}
         self._listeners: list[Callable[[], Awaitable[None]]] = []
@@ -132,7 +137,7 @@ class SchemaHistory:
         await self.connections.become(tables)
         await self._tell()
 
-    async def look(self, connection: Connection) -> Version:
+    async def look(self, connection: Connection) -> SchemaVersion:
         """The version as it is now; what is new in it is kept.
 
         Whoever asks while somebody looks gets the next answer, not one that is older than the
@@ -158,7 +163,7 @@ class SchemaHistory:
             await self._tell()
         return version
 
-    async def latest(self, connection: Connection) -> Version:
+    async def latest(self, connection: Connection) -> SchemaVersion:
         """As `look`; the last known version with its problem where the database does not answer.
 
         Raises:
@@ -184,7 +189,7 @@ class SchemaHistory:
                 raise
             return replace(known, problem=str(error))
 
-    async def known(self, name: str) -> Version | None:
+    async def known(self, name: str) -> SchemaVersion | None:
         """The last version that was kept, without a look at the database.
 
         Raises:
@@ -221,7 +226,7 @@ class SchemaHistory:
         )
         first, end = _moment(since, days=0), _moment(until, days=1)
         entries = [
-            Entry(at=version.at, version=version, change=change)
+            ChangelogEntry(at=version.at, version=version, change=change)
             for version in map(_version, stored)
             if (not first or version.at >= first) and (not end or version.at < end)
             for change in version.changes
@@ -298,7 +303,7 @@ class SchemaHistory:
         now, seen = map(datetime.fromisoformat, (self._now(), stored[0].seen_at))
         return every_s - (now - seen).total_seconds()
 
-    async def _kept(self, name: str, schema: Schema, exclude: Sequence[str]) -> Version:
+    async def _kept(self, name: str, schema: Schema, exclude: Sequence[str]) -> SchemaVersion:
         """The version that the schema is: the last one, or a new one.
 
         A table that is left out from now on is not gone.
@@ -307,7 +312,7 @@ class SchemaHistory:
             stored = await self._store.schema(DEFAULT_PROJECT, name)
             now = self._now()
             before = None if stored is None else await self._with_schema(stored)
-            changes: tuple[Change, ...] = ()
+            changes: tuple[SchemaChange, ...] = ()
             if before is not None:
                 known = without(before.schema, exclude)
                 schema = with_unread(known, schema)
@@ -338,7 +343,7 @@ class SchemaHistory:
             hint="Try again.",
         )
 
-    async def _with_schema(self, stored: StoredSchema) -> Version:
+    async def _with_schema(self, stored: StoredSchema) -> SchemaVersion:
         """A version with its schema, which is read once as long as it is the last one."""
         digest, schema = self._schemas.get(stored.connection, ("", Schema()))
         if digest != stored.digest:
@@ -355,9 +360,9 @@ def _warn(name: str, error: ToolgateError) -> None:
     log.warning("schema not read", extra={"connection": name, "reason": str(error)})
 
 
-def _version(stored: StoredSchema) -> Version:
+def _version(stored: StoredSchema) -> SchemaVersion:
     """A version without its schema."""
-    return Version(
+    return SchemaVersion(
         connection=stored.connection,
         number=stored.number,
         digest=stored.digest,
@@ -367,9 +372,9 @@ def _version(stored: StoredSchema) -> Version:
     )
 
 
-def _read_changes(content: bytes) -> tuple[Change, ...]:
+def _read_changes(content: bytes) -> tuple[SchemaChange, ...]:
     plain: Sequence[dict[str, str]] = orjson.loads(content) if content else ()
-    return tuple(Change(**each) for each in plain)  # pyright: ignore[reportArgumentType] -- as written
+    return tuple(SchemaChange(**each) for each in plain)  # pyright: ignore[reportArgumentType] -- as written
 
 
 def _moment(moment: date | datetime | None, *, days: int) -> str:

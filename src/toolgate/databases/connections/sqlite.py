@@ -15,12 +15,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from toolgate.databases.connections.schema import (
-    Column,
+    ColumnSchema,
     ForeignKey,
     Index,
     Schema,
-    Table,
     TableKind,
+    TableSchema,
 )
 
 __all__ = ["read_sqlite_schema"]
@@ -111,13 +111,13 @@ def _is_virtual(sql: str) -> bool:
     return sql[:15].upper().startswith("CREATE VIRTUAL")
 
 
-def _table(name: str, known: _Known, keys: dict[str, tuple[str, ...]]) -> Table:
+def _table(name: str, known: _Known, keys: dict[str, tuple[str, ...]]) -> TableSchema:
     conditions, computed = _expressions(known.sql) if known.kind == "table" else ([], iter(()))
-    return Table(
+    return TableSchema(
         name=name,
         kind=known.kind,
         columns=tuple(
-            Column(
+            ColumnSchema(
                 name=column,
                 type=type_,
                 # SQLite lets a primary key be empty unless it is the number of the row.

@@ -6,7 +6,15 @@ What is not known is refused.
 """
 
 from toolgate.databases.sql_guard.dialects import DIALECTS, Dialect, dialect_named
-from toolgate.databases.sql_guard.read_only_check import judge, masked
-from toolgate.databases.sql_guard.verdict import StatementKind, Verdict
+from toolgate.databases.sql_guard.read_only_check import check_statement, mask_values
+from toolgate.databases.sql_guard.verdict import StatementKind, StatementVerdict
 
-__all__ = ["DIALECTS", "Dialect", "StatementKind", "Verdict", "dialect_named", "judge", "masked"]
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "StatementKind",
+    "StatementVerdict",
+    "check_statement",
+    "dialect_named",
+    "mask_values",
+]

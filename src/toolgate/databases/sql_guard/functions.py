@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from toolgate.databases.sql_guard.dialects import Dialect, words
-from toolgate.databases.sql_guard.lexer import Piece
+from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.parsed_names import Tree
-from toolgate.databases.sql_guard.refused import RefusedError
+from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.statement_kind import looks_like_file
 
 __all__ = ["refuse_calls"]
@@ -83,7 +83,7 @@ _WITHOUT_BRACKETS: Final = words(
 
 
 def refuse_calls(
-    pieces: Sequence[Piece], tree: Tree, dialect: Dialect, allowed: frozenset[str]
+    pieces: Sequence[SqlToken], tree: Tree, dialect: Dialect, allowed: frozenset[str]
 ) -> None:
     """Refuse a query that calls something which is not known to only compute.
 
@@ -104,7 +104,7 @@ def refuse_calls(
         _refuse_pragmas(tree, allowed)
 
 
-def _openings(pieces: Sequence[Piece]) -> Iterator[int]:
+def _openings(pieces: Sequence[SqlToken]) -> Iterator[int]:
     """Where a bracket opens behind something that may be a name."""
     for at in range(1, len(pieces)):
         if pieces[at].is_sign("(") and pieces[at - 1].kind != "sign":
@@ -112,7 +112,7 @@ def _openings(pieces: Sequence[Piece]) -> Iterator[int]:
 
 
 def _refuse_call(
-    pieces: Sequence[Piece],
+    pieces: Sequence[SqlToken],
     at: int,
     dialect: Dialect,
     allowed: frozenset[str],
@@ -120,7 +120,7 @@ def _refuse_call(
 ) -> None:
     named = pieces[at - 1]
     if not named.is_named:
-        raise RefusedError(
+        raise StatementRefusedError(
             "unknown", f"The text {named.text[:40]} with brackets behind it is not understood"
         )
     if _is_outer_join(pieces, at):
@@ -142,10 +142,10 @@ def _refuse_call(
         return
     if dialect.name == "oracle" and qualifiers and full.lower() in dialect.functions:
         return
-    raise RefusedError("function", f"The function {full[:80]} is not known to be harmless")
+    raise StatementRefusedError("function", f"The function {full[:80]} is not known to be harmless")
 
 
-def _folded(named: Piece, dialect: Dialect) -> str:
+def _folded(named: SqlToken, dialect: Dialect) -> str:
     """The name of a function as the list has it; a quoted one keeps its case where that counts."""
     if named.kind == "word" or dialect.name in {"sqlite", "mysql", "duckdb"}:
         return named.value.lower()
@@ -154,12 +154,12 @@ def _folded(named: Piece, dialect: Dialect) -> str:
     return named.value
 
 
-def _is_outer_join(pieces: Sequence[Piece], at: int) -> bool:
+def _is_outer_join(pieces: Sequence[SqlToken], at: int) -> bool:
     inside = pieces[at + 1 : at + 3]
     return len(inside) == 2 and inside[0].is_sign("+") and inside[1].is_sign(")")
 
 
-def _is_language(named: Piece, before: Piece | None, dialect: Dialect) -> bool:
+def _is_language(named: SqlToken, before: SqlToken | None, dialect: Dialect) -> bool:
     if named.kind != "word":
         return False
     word = named.value
@@ -170,7 +170,7 @@ def _is_language(named: Piece, before: Piece | None, dialect: Dialect) -> bool:
     return False
 
 
-def _qualifiers(pieces: Sequence[Piece], at: int) -> tuple[tuple[str, ...], int]:
+def _qualifiers(pieces: Sequence[SqlToken], at: int) -> tuple[tuple[str, ...], int]:
     """What stands before a name with dots between, and where all of it begins."""
     found: list[str] = []
     while at >= 2 and pieces[at - 1].is_sign(".") and pieces[at - 2].kind != "sign":
@@ -187,32 +187,34 @@ def _refuse_without_brackets(tree: Tree, allowed: frozenset[str]) -> None:
         if full in allowed:
             continue
         if last in {"nextval", "currval"}:
-            raise RefusedError("sequence", f"Reading {full[:80]} moves a sequence")
+            raise StatementRefusedError("sequence", f"Reading {full[:80]} moves a sequence")
         if len(name) == 1:
             if tree.has_only_dual and last not in _WITHOUT_BRACKETS and name[0] != "*":
-                raise RefusedError(
+                raise StatementRefusedError(
                     "function", f"The function {full[:80]} is not known to be harmless"
                 )
         elif name[-2].lower() not in tree.relations and full not in _PURE_MEMBERS:
-            raise RefusedError(
+            raise StatementRefusedError(
                 "function",
                 f"The name {full[:80]} belongs to no table of the query; it may be a function",
             )
         elif _OWN_PACKAGES.fullmatch(name[-2].lower()) and full not in _PURE_MEMBERS:
-            raise RefusedError("function", f"The name {full[:80]} belongs to a package")
+            raise StatementRefusedError("function", f"The name {full[:80]} belongs to a package")
 
 
 _PURE_MEMBERS: Final = frozenset({"dbms_random.value", "dbms_random.random", "dbms_random.normal"})
 
 
-def _refuse_files(pieces: Sequence[Piece], tree: Tree) -> None:
+def _refuse_files(pieces: Sequence[SqlToken], tree: Tree) -> None:
     """DuckDB reads a file where the name of a table looks like that of one."""
     for name in tree.tables:
         if looks_like_file(".".join(name)):
-            raise RefusedError("file", f"The name {'.'.join(name)[:80]} may be that of a file")
+            raise StatementRefusedError(
+                "file", f"The name {'.'.join(name)[:80]} may be that of a file"
+            )
     for at, piece in enumerate(pieces[1:], start=1):
         if piece.kind == "string" and pieces[at - 1].is_word("from", "join"):
-            raise RefusedError("file", f"The text {piece.text[:80]} names a file")
+            raise StatementRefusedError("file", f"The text {piece.text[:80]} names a file")
 
 
 def _refuse_pragmas(tree: Tree, allowed: frozenset[str]) -> None:
@@ -223,4 +225,4 @@ def _refuse_pragmas(tree: Tree, allowed: frozenset[str]) -> None:
     for name in tree.tables:
         last = name[-1].lower()
         if last.startswith("pragma_") and last not in allowed:
-            raise RefusedError("setting", f"The name {last[:80]} runs a pragma")
+            raise StatementRefusedError("setting", f"The name {last[:80]} runs a pragma")

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from toolgate.databases.sql_guard.dialects import Dialect, words
 
-__all__ = ["Piece", "Read", "UnclearError", "read"]
+__all__ = ["AmbiguousSqlError", "LexedSql", "SqlToken", "read"]
 
 Kind: TypeAlias = Literal["word", "name", "string", "number", "sign"]
 """A bare word, a quoted name, a string, a number, or one other sign."""
@@ -39,12 +39,12 @@ _MOST_INDEXES: Final = 12
 """Brackets right behind brackets: `a[1][2]`. The parser's time grows with their square."""
 
 
-class UnclearError(ValueError):
+class AmbiguousSqlError(ValueError):
     """The text cannot be read in one certain way; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class SqlToken:
     """A piece of a text."""
 
     kind: Kind
@@ -82,44 +82,44 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class LexedSql:
     """A text, read."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[SqlToken]
     """In their order."""
 
     plain: str
     """The text with a blank instead of each comment."""
 
 
-def read(text: str, dialect: Dialect) -> Read:
+def read(text: str, dialect: Dialect) -> LexedSql:
     """Cut a text into pieces.
 
     Raises:
         UnclearError: There is more than one way to read it, or none.
     """
-    return _Reader(text, dialect).run()
+    return _Lexer(text, dialect).run()
 
 
-class _Reader:
+class _Lexer:
     def __init__(self, text: str, dialect: Dialect) -> None:
         self._text = text
         self._dialect = dialect
         self._at = 0
-        self._pieces: list[Piece] = []
+        self._pieces: list[SqlToken] = []
         self._plain: list[str] = []
         self._length = 0
         self._depth = 0
         self._indexes = 0
 
-    def run(self) -> Read:
+    def run(self) -> LexedSql:
         if "\0" in self._text:
-            raise UnclearError("a NUL byte: databases disagree about where the text ends")
+            raise AmbiguousSqlError("a NUL byte: databases disagree about where the text ends")
         if self._dialect.own_quotes:
             self._refuse_client_lines()
         while self._at < len(self._text):
             self._step()
-        return Read(pieces=self._pieces, plain="".join(self._plain))
+        return LexedSql(pieces=self._pieces, plain="".join(self._plain))
 
     def _step(self) -> None:
         text, at = self._text, self._at
@@ -160,7 +160,7 @@ class _Reader:
     def _add(self, kind: Kind, end: int, value: str | None = None) -> None:
         text = self._text[self._at : end]
         self._pieces.append(
-            Piece(
+            SqlToken(
                 kind=kind,
                 text=text,
                 value=text if value is None else value,
@@ -176,12 +176,14 @@ class _Reader:
         if self._dialect.hash_comments and width == 2:
             behind = text[start + 2 : start + 3]
             if behind and behind not in _BLANKS:
-                raise UnclearError("-- without a blank behind it: not a comment in every database")
+                raise AmbiguousSqlError(
+                    "-- without a blank behind it: not a comment in every database"
+                )
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         comment = text[start:end].removesuffix("\r")
         if "\r" in comment:
-            raise UnclearError(
+            raise AmbiguousSqlError(
                 "a carriage return in a comment: the comment ends there in some databases"
             )
         self._at = end
@@ -190,12 +192,12 @@ class _Reader:
     def _block_comment(self) -> None:
         text, start = self._text, self._at
         if self._dialect.hash_comments and re.match(r"/\*(?:M?!|\s*M?!)", text[start : start + 8]):
-            raise UnclearError("a comment that is run: /*! … */")
+            raise AmbiguousSqlError("a comment that is run: /*! … */")
         depth, at = 1, start + 2
         while depth:
             close = text.find("*/", at)
             if close < 0:
-                raise UnclearError("a comment that does not end")
+                raise AmbiguousSqlError("a comment that does not end")
             opening = text.find("/*", at, close)
             if opening >= 0 and self._dialect.nested_comments:
                 depth, at = depth + 1, opening + 2
@@ -203,7 +205,7 @@ class _Reader:
                 depth, at = depth - 1, close + 2
         comment = text[start:at]
         if self._dialect.hash_comments and ("/*" in comment[2:] or "set_var" in comment.lower()):
-            raise UnclearError("a comment in a comment, or a hint that changes a setting")
+            raise AmbiguousSqlError("a comment in a comment, or a hint that changes a setting")
         self._at = at
         self._keep(" ")
 
@@ -219,7 +221,7 @@ class _Reader:
         end = self._end_of("'", quote, is_escaped=is_escaped)
         before = self._pieces[-1] if self._pieces else None
         if before is not None and before.kind == "string" and (is_escaped or "\\" in before.text):
-            raise UnclearError("a string right behind a string with a backslash")
+            raise AmbiguousSqlError("a string right behind a string with a backslash")
         self._add("string", end)
 
     def _end_of(self, quote: str, start: int, *, is_escaped: bool) -> int:
@@ -227,7 +229,7 @@ class _Reader:
         while True:
             close = text.find(quote, at)
             if close < 0:
-                raise UnclearError("a quote that is not closed")
+                raise AmbiguousSqlError("a quote that is not closed")
             backslashes = 0
             while is_escaped and close - backslashes > start + 1:
                 if text[close - backslashes - 1] != "\\":
@@ -235,7 +237,9 @@ class _Reader:
                 backslashes += 1
             if backslashes and self._dialect.escapes == "*":
                 # NO_BACKSLASH_ESCAPES is a mode of the session: nobody knows from the text.
-                raise UnclearError("a backslash before a quote: where the string ends is not sure")
+                raise AmbiguousSqlError(
+                    "a backslash before a quote: where the string ends is not sure"
+                )
             if backslashes % 2:
                 at = close + 1
             elif text.startswith(quote * 2, close):
@@ -246,10 +250,10 @@ class _Reader:
     def _end_of_own(self, quote: int) -> int:
         opening = self._text[quote + 1 : quote + 2]
         if not opening or opening in _BLANKS or opening == "'":
-            raise UnclearError("q'' without a sign that closes it")
+            raise AmbiguousSqlError("q'' without a sign that closes it")
         close = self._text.find(_CLOSING.get(opening, opening) + "'", quote + 2)
         if close < 0:
-            raise UnclearError("a quote that is not closed")
+            raise AmbiguousSqlError("a quote that is not closed")
         return close + 2
 
     def _quoted(self, quote: str, kind: Literal["name", "string"]) -> None:
@@ -258,34 +262,34 @@ class _Reader:
         )
         inside = self._text[self._at + 1 : end - 1].replace(quote * 2, quote)
         if kind == "name" and not inside:
-            raise UnclearError("an empty name")
+            raise AmbiguousSqlError("an empty name")
         self._add(kind, end, inside if kind == "name" else None)
 
     def _bracketed(self) -> None:
         close = self._text.find("]", self._at)
         if close < 0:
-            raise UnclearError("a [ that is not closed")
+            raise AmbiguousSqlError("a [ that is not closed")
         self._add("name", close + 1, self._text[self._at + 1 : close])
 
     def _dollar(self) -> None:
         opening = _DOLLAR.match(self._text, self._at)
         if opening is None:
-            raise UnclearError("a placeholder: there are no values for it")
+            raise AmbiguousSqlError("a placeholder: there are no values for it")
         close = self._text.find(opening[0], opening.end())
         if close < 0:
-            raise UnclearError("a quote that is not closed")
+            raise AmbiguousSqlError("a quote that is not closed")
         self._add("string", close + len(opening[0]))
 
     def _number(self) -> None:
         found = _NUMBER.match(self._text, self._at)
         if found is None:
-            raise UnclearError(f"the sign {self._text[self._at]!r} outside of strings")
+            raise AmbiguousSqlError(f"the sign {self._text[self._at]!r} outside of strings")
         end = found.end()
         if self._dialect.own_quotes and self._text[end : end + 1].lower() in {"d", "f"}:
             end += 1
         behind = self._text[end : end + 1]
         if behind and (behind.isalnum() or behind in "_$"):
-            raise UnclearError("a number that runs into a word")
+            raise AmbiguousSqlError("a number that runs into a word")
         self._add("number", end)
 
     def _word(self) -> None:
@@ -298,32 +302,32 @@ class _Reader:
         behind = self._at + len(prefix)
         follows = text[behind : behind + 1]
         if prefix == "u&" and follows == '"':
-            raise UnclearError('a name with escapes: U&"…"')
+            raise AmbiguousSqlError('a name with escapes: U&"…"')
         if prefix in self._dialect.prefixes and follows == "'":
             self._string(text[self._at : behind])
             return
         if not word.isascii() and _looks_ascii(word):
-            raise UnclearError(f"the word {word[:40]!r}, which looks like another one")
+            raise AmbiguousSqlError(f"the word {word[:40]!r}, which looks like another one")
         if not word.isascii() and not _is_plain(word):
-            raise UnclearError(f"the word {word[:40]!r} has signs that are no letters")
+            raise AmbiguousSqlError(f"the word {word[:40]!r} has signs that are no letters")
         self._add("word", end, word.lower() if word.isascii() else _ascii_lower(word))
 
     def _sign(self, sign: str) -> None:
         if sign not in _SIGNS and sign not in self._dialect.signs:
-            raise UnclearError(_strange(sign))
+            raise AmbiguousSqlError(_strange(sign))
         if sign == "@" and self._dialect.hash_comments and not self._is_system_variable():
-            raise UnclearError("a variable of the session: @…")
+            raise AmbiguousSqlError("a variable of the session: @…")
         if sign in "([{":
             self._depth += 1
             if self._depth > _MOST_DEEP:
-                raise UnclearError(f"more than {_MOST_DEEP} brackets inside each other")
+                raise AmbiguousSqlError(f"more than {_MOST_DEEP} brackets inside each other")
         elif sign in ")]}":
             self._depth -= 1
         before = self._pieces[-1].text if self._pieces else ""
         if sign == "[":
             self._indexes = self._indexes + 1 if before == "]" else 0
         if self._indexes > _MOST_INDEXES:
-            raise UnclearError(f"more than {_MOST_INDEXES} brackets behind each other")
+            raise AmbiguousSqlError(f"more than {_MOST_INDEXES} brackets behind each other")
         self._add("sign", self._at + 1)
 
     def _is_system_variable(self) -> bool:
@@ -335,15 +339,15 @@ class _Reader:
         text = self._text.replace("\r", "\n").rstrip()
         for line in _CLIENT_LINE.finditer(text):
             if line.end() < len(text) or line[0].strip() in {"/", "."}:
-                raise UnclearError(
+                raise AmbiguousSqlError(
                     f"the line {line[0].strip()[:40]!r}: clients of this database end the "
                     "statement there, or run it as a command"
                 )
             if line[0].lstrip()[:1] in "#@!":
-                raise UnclearError("a line that clients of this database run as a command")
+                raise AmbiguousSqlError("a line that clients of this database run as a command")
         for gap in re.finditer(r"\n[ \t\r]*\n\s*([^\W\d][\w$#]*|.)", text):
             if gap[1].lower() not in _AFTER_BLANK_LINE and gap[1] not in {",", ")", "(", "-"}:
-                raise UnclearError(
+                raise AmbiguousSqlError(
                     "an empty line before another word: clients of this database end the statement "
                     "there"
                 )

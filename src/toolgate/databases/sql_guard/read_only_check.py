@@ -7,18 +7,18 @@ from typing import Final
 from toolgate.databases.sql_guard import statement_kind as leads
 from toolgate.databases.sql_guard.dialects import DIALECTS, Dialect, dialect_named, words
 from toolgate.databases.sql_guard.functions import refuse_calls
-from toolgate.databases.sql_guard.lexer import Piece, UnclearError, read
+from toolgate.databases.sql_guard.lexer import AmbiguousSqlError, SqlToken, read
 from toolgate.databases.sql_guard.parsed_names import Tree
-from toolgate.databases.sql_guard.refused import RefusedError
-from toolgate.databases.sql_guard.verdict import StatementKind, Verdict
+from toolgate.databases.sql_guard.refused import StatementRefusedError
+from toolgate.databases.sql_guard.verdict import StatementKind, StatementVerdict
 
-__all__ = ["judge", "masked"]
+__all__ = ["check_statement", "mask_values"]
 
 _MOST: Final = 100_000
 """Characters; what is longer was made by a program, and takes seconds to look at."""
 
 
-def judge(sql: str, dialect: str, *, functions: Collection[str] = ()) -> Verdict:
+def check_statement(sql: str, dialect: str, *, functions: Collection[str] = ()) -> StatementVerdict:
     """Tell whether a text is exactly one statement that changes nothing.
 
     Args:
@@ -37,7 +37,7 @@ def judge(sql: str, dialect: str, *, functions: Collection[str] = ()) -> Verdict
     for each in DIALECTS:
         verdict = _judge(sql, each, frozenset(name.lower() for name in functions))
         if not verdict.allowed:
-            return Verdict(
+            return StatementVerdict(
                 allowed=False,
                 reason=f"Refused, since the dialect is not known, as {each.name}: {verdict.reason}",
                 rule=verdict.rule,
@@ -46,29 +46,29 @@ def judge(sql: str, dialect: str, *, functions: Collection[str] = ()) -> Verdict
     return verdict
 
 
-def masked(sql: str, dialect: str) -> str:
+def mask_values(sql: str, dialect: str) -> str:
     """A statement with `?` in place of texts and numbers, for logs; of one unread, nothing."""
     known = dialect_named(dialect)
     if known is None:
         return "?"
     try:
         found = read(sql, known)
-    except UnclearError:
+    except AmbiguousSqlError:
         return "?"
     parts = ["?" if piece.kind in {"string", "number"} else piece.text for piece in found.pieces]
     return " ".join(parts)
 
 
-def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> Verdict:
+def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> StatementVerdict:
     try:
         kind, statement = _looked_at(sql, dialect, functions)
-    except UnclearError as error:
-        return Verdict(
+    except AmbiguousSqlError as error:
+        return StatementVerdict(
             allowed=False, reason=f"It is not clear what this is: {error}.", rule="unclear"
         )
-    except RefusedError as error:
-        return Verdict(allowed=False, reason=f"{error}.", rule=error.rule)
-    return Verdict(
+    except StatementRefusedError as error:
+        return StatementVerdict(allowed=False, reason=f"{error}.", rule=error.rule)
+    return StatementVerdict(
         allowed=True,
         reason="One statement that only reads.",
         rule="reads",
@@ -79,7 +79,9 @@ def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> Verdict:
 
 def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[StatementKind, str]:
     if len(sql) > _MOST:
-        raise RefusedError("long", f"It has {len(sql):,} characters; at most {_MOST:,} are read")
+        raise StatementRefusedError(
+            "long", f"It has {len(sql):,} characters; at most {_MOST:,} are read"
+        )
     found = read(sql, dialect)
     pieces = _one_statement(found.pieces)
     statement = sql[: pieces[-1].place].strip()
@@ -99,15 +101,15 @@ def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[S
     return kind, statement
 
 
-def _one_statement(pieces: Sequence[Piece]) -> Sequence[Piece]:
+def _one_statement(pieces: Sequence[SqlToken]) -> Sequence[SqlToken]:
     """The pieces without semicolons at the end; exactly one statement is left."""
     last = len(pieces)
     while last and pieces[last - 1].is_sign(";"):
         last -= 1
     if not last:
-        raise RefusedError("empty", "There is no statement")
+        raise StatementRefusedError("empty", "There is no statement")
     if any(piece.is_sign(";") for piece in pieces[:last]):
-        raise RefusedError("several", "There is more than one statement; only one is run")
+        raise StatementRefusedError("several", "There is more than one statement; only one is run")
     return pieces[:last]
 
 
@@ -119,7 +121,7 @@ _CHANGING: Final = words(
 )
 
 
-def _refuse_words(pieces: Sequence[Piece], dialect: Dialect) -> None:
+def _refuse_words(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
     """Words that make a query more than one, wherever they stand outside of quotes."""
     nothing = pieces[0]
     for at, piece in enumerate(pieces):
@@ -130,17 +132,17 @@ def _refuse_words(pieces: Sequence[Piece], dialect: Dialect) -> None:
         if before.is_sign(".") and at:
             continue
         if piece.value == "into" and not before.is_word("as"):
-            raise RefusedError("writes", "INTO writes what is read somewhere")
+            raise StatementRefusedError("writes", "INTO writes what is read somewhere")
         if piece.value == "for" and after.is_word("update", "share", "no", "key"):
-            raise RefusedError("locks", "FOR UPDATE and its like lock rows")
+            raise StatementRefusedError("locks", "FOR UPDATE and its like lock rows")
         if piece.value == "lock" and after.is_word("in"):
-            raise RefusedError("locks", "LOCK IN SHARE MODE locks rows")
+            raise StatementRefusedError("locks", "LOCK IN SHARE MODE locks rows")
         if piece.value == "value" and before.is_word("next", "previous") and after.is_word("for"):
-            raise RefusedError("sequence", "NEXT VALUE FOR moves a sequence")
+            raise StatementRefusedError("sequence", "NEXT VALUE FOR moves a sequence")
         if piece.value == "procedure" and dialect.hash_comments:
-            raise RefusedError("procedure", "PROCEDURE runs a procedure")
+            raise StatementRefusedError("procedure", "PROCEDURE runs a procedure")
         if piece.value in {"function", "procedure"} and at and before.is_word("with"):
-            raise RefusedError("procedure", "A function in WITH runs code")
+            raise StatementRefusedError("procedure", "A function in WITH runs code")
         if (
             piece.value in _CHANGING
             and at
@@ -148,4 +150,4 @@ def _refuse_words(pieces: Sequence[Piece], dialect: Dialect) -> None:
             and (after.kind in {"word", "name"} and not after.is_word("as", "is", "in", "like"))
             and not after.is_sign(")")
         ):
-            raise RefusedError("writes", f"{piece.value.upper()} is no reading")
+            raise StatementRefusedError("writes", f"{piece.value.upper()} is no reading")

@@ -1,9 +1,9 @@
 """Why a statement is refused."""
 
-__all__ = ["RefusedError"]
+__all__ = ["StatementRefusedError"]
 
 
-class RefusedError(Exception):
+class StatementRefusedError(Exception):
     """A statement is not known to be harmless; the message says why, without a full stop."""
 
     def __init__(self, rule: str, reason: str) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from toolgate.databases.sql_guard.dialects import Dialect, words
-from toolgate.databases.sql_guard.lexer import Piece
-from toolgate.databases.sql_guard.refused import RefusedError
+from toolgate.databases.sql_guard.lexer import SqlToken
+from toolgate.databases.sql_guard.refused import StatementRefusedError
 
 __all__ = [
     "READ_PRAGMAS",
@@ -56,7 +56,7 @@ def looks_like_file(name: str) -> bool:
     return _FILE.search(name) is not None
 
 
-def is_question(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+def is_question(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
     """Whether it asks the database about itself: SHOW, PRAGMA, DESCRIBE.
 
     Raises:
@@ -72,52 +72,56 @@ def is_question(pieces: Sequence[Piece], dialect: Dialect) -> bool:
     return False
 
 
-def _is_pragma(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+def _is_pragma(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
     rest = list(pieces[1:])
     if dialect.name != "sqlite":
-        raise RefusedError("setting", "PRAGMA changes settings")
+        raise StatementRefusedError("setting", "PRAGMA changes settings")
     if len(rest) > 2 and rest[1].is_sign("."):
         rest = rest[2:]
     name = rest[0].value.lower() if rest and rest[0].is_named else ""
     if name not in READ_PRAGMAS:
         known = ", ".join(sorted(READ_PRAGMAS))
-        raise RefusedError("setting", f"PRAGMA {name} may change something; allowed: {known}")
+        raise StatementRefusedError(
+            "setting", f"PRAGMA {name} may change something; allowed: {known}"
+        )
     shape = [piece.text if piece.kind == "sign" else piece.kind for piece in rest[1:]]
     if shape not in (["(", "word", ")"], ["(", "name", ")"], ["(", "string", ")"]):
-        raise RefusedError("setting", f"PRAGMA {name} needs exactly one name in brackets")
+        raise StatementRefusedError("setting", f"PRAGMA {name} needs exactly one name in brackets")
     return True
 
 
-def _is_show(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+def _is_show(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
     rest = pieces[1:]
     if dialect.name in {"postgres", "duckdb"}:
         if rest and all(piece.is_named or piece.is_sign(".") for piece in rest) and len(rest) < 8:
             _refuse_file(rest, dialect)
             return True
-        raise RefusedError("unknown", "SHOW is allowed with the name of one setting")
+        raise StatementRefusedError("unknown", "SHOW is allowed with the name of one setting")
     if dialect.name != "mysql":
-        raise RefusedError("unknown", f"SHOW is no statement of {dialect.name}")
+        raise StatementRefusedError("unknown", f"SHOW is no statement of {dialect.name}")
     words = [piece for piece in rest if piece.kind == "word"]
     if not words or words[0].value not in _SHOWN_BY_MYSQL:
-        raise RefusedError("unknown", "This kind of SHOW is not known to be harmless")
+        raise StatementRefusedError("unknown", "This kind of SHOW is not known to be harmless")
     if any(piece.value in _NOT_SHOWN for piece in words):
-        raise RefusedError("unknown", "This kind of SHOW is not known to be harmless")
+        raise StatementRefusedError("unknown", "This kind of SHOW is not known to be harmless")
     if any(piece.kind == "sign" and piece.text not in ".@" for piece in rest):
-        raise RefusedError("unknown", "SHOW is allowed with names and LIKE")
+        raise StatementRefusedError("unknown", "SHOW is allowed with names and LIKE")
     return True
 
 
-def _is_describe(pieces: Sequence[Piece], dialect: Dialect) -> bool:
+def _is_describe(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
     rest = pieces[1:]
     if dialect.name in {"mysql", "duckdb"} and _is_dotted_name(rest):
         _refuse_file(rest, dialect)
         return True
     if dialect.name == "mysql" and rest:
         return False  # another word for EXPLAIN
-    raise RefusedError("unknown", "DESCRIBE is no statement that is run here; use table_info")
+    raise StatementRefusedError(
+        "unknown", "DESCRIBE is no statement that is run here; use table_info"
+    )
 
 
-def _is_dotted_name(pieces: Sequence[Piece]) -> bool:
+def _is_dotted_name(pieces: Sequence[SqlToken]) -> bool:
     """Whether these are a name, with others and dots before it."""
     return (
         len(pieces) in {1, 3, 5}
@@ -126,13 +130,13 @@ def _is_dotted_name(pieces: Sequence[Piece]) -> bool:
     )
 
 
-def _refuse_file(pieces: Sequence[Piece], dialect: Dialect) -> None:
+def _refuse_file(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
     name = "".join(piece.value for piece in pieces)
     if dialect.name == "duckdb" and looks_like_file(name):
-        raise RefusedError("file", f"The name {name[:80]} may be that of a file")
+        raise StatementRefusedError("file", f"The name {name[:80]} may be that of a file")
 
 
-def without_explain(pieces: Sequence[Piece], dialect: Dialect) -> Sequence[Piece]:
+def without_explain(pieces: Sequence[SqlToken], dialect: Dialect) -> Sequence[SqlToken]:
     """The statement whose plan is asked for; the same pieces if none is.
 
     Raises:
@@ -145,7 +149,9 @@ def without_explain(pieces: Sequence[Piece], dialect: Dialect) -> Sequence[Piece
         return pieces
     at = 1
     if dialect.name == "oracle":
-        raise RefusedError("writes", "EXPLAIN PLAN writes into a table; use the tool explain")
+        raise StatementRefusedError(
+            "writes", "EXPLAIN PLAN writes into a table; use the tool explain"
+        )
     if dialect.name == "sqlite":
         if [piece.value for piece in pieces[1:3]] == ["query", "plan"]:
             at = 3
@@ -157,29 +163,29 @@ def without_explain(pieces: Sequence[Piece], dialect: Dialect) -> Sequence[Piece
             if pieces[at - 1].value == "format":
                 at += 1 + (at < len(pieces) and pieces[at].is_sign("="))
     if any(piece.is_word("analyze", "analyse") for piece in pieces[1 : at + 1]):
-        raise RefusedError("runs", "EXPLAIN ANALYZE runs the statement")
+        raise StatementRefusedError("runs", "EXPLAIN ANALYZE runs the statement")
     if at >= len(pieces):
-        raise RefusedError("empty", "EXPLAIN of nothing")
+        raise StatementRefusedError("empty", "EXPLAIN of nothing")
     return pieces[at:]
 
 
-def _behind_options(pieces: Sequence[Piece]) -> int:
+def _behind_options(pieces: Sequence[SqlToken]) -> int:
     """Where the statement begins behind `EXPLAIN ( … )`."""
     at, is_name = 2, True
     while at < len(pieces) and not pieces[at].is_sign(")"):
         piece = pieces[at]
         if piece.is_word("analyze", "analyse", "wal", "serialize"):
-            raise RefusedError("runs", "EXPLAIN ANALYZE runs the statement")
+            raise StatementRefusedError("runs", "EXPLAIN ANALYZE runs the statement")
         if piece.is_word("select", "with", "values"):
             return 1  # brackets of the query itself
         if is_name and not piece.is_word("format", *_PLAN_OPTIONS):
-            raise RefusedError("unknown", f"EXPLAIN with {piece.text[:40]!r} is not known")
+            raise StatementRefusedError("unknown", f"EXPLAIN with {piece.text[:40]!r} is not known")
         is_name = piece.is_sign(",")
         at += 1
     return at + 1
 
 
-def refuse_beginning(pieces: Sequence[Piece], dialect: Dialect) -> None:
+def refuse_beginning(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
     """Refuse what does not begin like a query.
 
     Raises:
@@ -196,13 +202,15 @@ def refuse_beginning(pieces: Sequence[Piece], dialect: Dialect) -> None:
         return
     word = first.text[:40].upper() if first.kind == "word" else repr(first.text[:40])
     why = _NO_SQL.get(first.value) if first.kind == "word" else None
-    raise RefusedError("no query", why or f"The statement begins with {word}; allowed are queries")
+    raise StatementRefusedError(
+        "no query", why or f"The statement begins with {word}; allowed are queries"
+    )
 
 
-def as_query(plain: str, pieces: Sequence[Piece]) -> str:
+def as_query(plain: str, pieces: Sequence[SqlToken]) -> str:
     """The text for the parser, which does not know `TABLE name`."""
     if not pieces[0].is_word("table"):
         return plain
     if not _is_dotted_name(pieces[1:]):
-        raise RefusedError("unknown", "TABLE is allowed with the name of one table")
+        raise StatementRefusedError("unknown", "TABLE is allowed with the name of one table")
     return f"SELECT * FROM {plain[len(pieces[0].text) :]}"  # noqa: S608 -- parsed, never run

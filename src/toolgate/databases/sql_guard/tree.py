@@ -7,9 +7,9 @@ from typing import Final
 
 from toolgate.base.installation import install_hint
 from toolgate.databases.sql_guard.dialects import Dialect, words
-from toolgate.databases.sql_guard.lexer import Piece
+from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.parsed_names import Tree
-from toolgate.databases.sql_guard.refused import RefusedError
+from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.errors import MissingExtraError
 
 try:
@@ -58,7 +58,7 @@ _NO_PARTS: Final = (
 )
 
 
-def parse(text: str, pieces: Sequence[Piece], dialect: Dialect) -> Tree:
+def parse(text: str, pieces: Sequence[SqlToken], dialect: Dialect) -> Tree:
     """Parse a query.
 
     Raises:
@@ -68,21 +68,21 @@ def parse(text: str, pieces: Sequence[Piece], dialect: Dialect) -> Tree:
         tokens = sqlglot.Dialect.get_or_raise(dialect.parser).tokenize(text)
         found = sqlglot.parse(text, dialect=dialect.parser)
     except SqlglotError as error:
-        raise RefusedError(
+        raise StatementRefusedError(
             "syntax", f"It cannot be parsed as {dialect.name}: {_said(error)}"
         ) from None
     except RecursionError:
-        raise RefusedError("syntax", "It is nested too deeply") from None
+        raise StatementRefusedError("syntax", "It is nested too deeply") from None
     except Exception as error:  # whatever stops the parser, the statement is not understood
         logging.getLogger(__name__).debug("parser failed", exc_info=True)
-        raise RefusedError("syntax", f"It cannot be parsed as {dialect.name}") from error
+        raise StatementRefusedError("syntax", f"It cannot be parsed as {dialect.name}") from error
     if not pieces[0].is_word("table"):
         _refuse_other_reading(tokens, pieces)
     if len(found) != 1 or found[0] is None:
-        raise RefusedError("several", "There is not exactly one statement")
+        raise StatementRefusedError("several", "There is not exactly one statement")
     root = found[0]
     if not isinstance(root, _ROOTS) and not _is_from_first(root, dialect):
-        raise RefusedError("no query", f"It is no query but {type(root).__name__}")
+        raise StatementRefusedError("no query", f"It is no query but {type(root).__name__}")
     return _walked(root, dialect)
 
 
@@ -95,7 +95,7 @@ def _said(error: Exception) -> str:
     return line.partition(". Line ")[0].rstrip(".")[:160]
 
 
-def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[Piece]) -> None:
+def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[SqlToken]) -> None:
     """Strings and names in quotes must be where this package saw them."""
     base = pieces[0].start
     ends = {token.end + 1: token.start for token in tokens}
@@ -106,13 +106,13 @@ def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[Piec
         start, end = piece.start - base, piece.end - base
         begun = ends.get(end)
         if begun is None or begun < start:
-            raise RefusedError(
+            raise StatementRefusedError(
                 "unclear", "What is a string and what is not can be read in two ways"
             )
         while at < len(starts) and starts[at] <= begun:
             at += 1
         if at < len(starts) and starts[at] < end:
-            raise RefusedError(
+            raise StatementRefusedError(
                 "unclear", "What is a string and what is not can be read in two ways"
             )
     spans = {piece.end - base for piece in pieces if piece.kind in {"string", "name", "number"}}
@@ -121,7 +121,7 @@ def _refuse_other_reading(tokens: Sequence[sqlglot.Token], pieces: Sequence[Piec
             token.token_type.name.endswith("STRING") or token.token_type.name == "IDENTIFIER"
         )
         if is_quoted and token.end + 1 not in spans:
-            raise RefusedError(
+            raise StatementRefusedError(
                 "unclear", "What is a string and what is not can be read in two ways"
             )
 
@@ -176,14 +176,14 @@ def _dotted(node: exp.Column | exp.Dot) -> tuple[str, ...]:
 
 def _refuse_part(node: exp.Expr) -> None:
     if isinstance(node, _NO_PARTS):
-        raise RefusedError(
+        raise StatementRefusedError(
             "writes" if isinstance(node, (*_CHANGES, exp.Into)) else "unknown",
             f"{_words(node)} is no reading",
         )
     if isinstance(node, exp.Func | exp.Binary | exp.Unary):
         return
     if type(node).__name__ not in _PARTS:
-        raise RefusedError("unknown", f"{_words(node)} is not known to be harmless")
+        raise StatementRefusedError("unknown", f"{_words(node)} is not known to be harmless")
 
 
 def _words(node: exp.Expr) -> str:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["StatementKind", "Verdict"]
+__all__ = ["StatementKind", "StatementVerdict"]
 
 StatementKind: TypeAlias = Literal["query", "plan", "show"]
 """What an allowed statement is: a query, EXPLAIN of a query, or a question about the database."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class StatementVerdict:
     """What was found out about a statement."""
 
     allowed: bool

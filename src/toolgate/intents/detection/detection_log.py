@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from toolgate.base.ids import new_id, utc_now
 from toolgate.intents.base import NONE, Detection
-from toolgate.store import Batches, DetectionOutcome, StoredDetection
+from toolgate.store import BatchWriter, DetectionOutcome, StoredDetection
 from toolgate.types import Caller
 
 __all__ = ["Asked", "DetectionNotes", "note_of"]
@@ -40,7 +40,9 @@ class DetectionNotes:
         """
         self._enabled = enabled
         self._keep_messages = keep_messages
-        self._rows: Batches[StoredDetection] = Batches(store.append_detections, name="detections")
+        self._rows: BatchWriter[StoredDetection] = BatchWriter(
+            store.append_detections, name="detections"
+        )
 
     def detected(
         self, caller: Caller, message: str, found: Detection, *, asked: Asked, remembered: bool

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolgate.search.lexical.index import asked_of, covered, highest
 from toolgate.search.semantic.first_stage import DECIMALS, Cosines, State
 from toolgate.search.semantic.tool_vectors import rows_of
-from toolgate.store.vectors import Space, VectorStore
+from toolgate.store.vectors import VectorSpace, VectorStore
 
 __all__ = ["Elsewhere"]
 
@@ -32,7 +32,7 @@ _SAMPLE = 4_096
 class Elsewhere:
     """Asks a place for vectors what an index in memory would compute."""
 
-    def __init__(self, store: VectorStore, space: Space) -> None:
+    def __init__(self, store: VectorStore, space: VectorSpace) -> None:
         self.space = space
         self._store = store
         self._mean: NDArray[np.float32] | None = None

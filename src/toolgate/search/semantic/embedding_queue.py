@@ -25,7 +25,7 @@ from toolgate.search.semantic.tool_vectors import (
     wanted_of,
 )
 from toolgate.search.semantic.vector_cache import KeptVectors
-from toolgate.store.vectors import Space
+from toolgate.store.vectors import VectorSpace
 
 __all__ = ["Filler"]
 
@@ -59,7 +59,7 @@ class Filler:
         self._task: asyncio.Task[None] | None = None
         self._house: asyncio.Task[None] | None = None
         self._has_vectors = asyncio.Event()
-        self.space: Space | None = None
+        self.space: VectorSpace | None = None
         """Where the vectors belong; None: the embedder has not said it yet."""
         self.phase: Phase = "idle"
         """What is going on."""
@@ -83,8 +83,8 @@ class Filler:
         texts that are known.
         """
 
-        def ask() -> Space:
-            return Space(model=self._embedder.identity, dim=self._embedder.dim)
+        def ask() -> VectorSpace:
+            return VectorSpace(model=self._embedder.identity, dim=self._embedder.dim)
 
         try:
             self.space = await anyio.to_thread.run_sync(ask)

@@ -18,7 +18,7 @@ from toolgate.search.semantic.database_search import Elsewhere
 from toolgate.search.semantic.first_stage import State
 from toolgate.search.semantic.metrics import SearchMetrics
 from toolgate.search.semantic.tool_vectors import ToolVectors, split_hashes, texts_of
-from toolgate.store.vectors import Space, TextLink, VectorCounts, VectorStore
+from toolgate.store.vectors import TextLink, VectorCounts, VectorSpace, VectorStore
 from toolgate.types import DEFAULT_PROJECT
 
 __all__ = ["KeptVectors"]
@@ -50,7 +50,7 @@ class KeptVectors:
         self._vectors = vectors
         self._metrics = metrics
         self._project_id = project_id
-        self._space: Space | None = None
+        self._space: VectorSpace | None = None
         self._unsaved: dict[bytes, NDArray[np.float16]] = {}
         self._flushed_at = monotonic()
         self._resting_until = 0.0
@@ -80,7 +80,7 @@ class KeptVectors:
         """Vectors that are in memory only."""
         return len(self._unsaved)
 
-    def use(self, space: Space) -> None:
+    def use(self, space: VectorSpace) -> None:
         """The vectors are those of this space from now on."""
         if space != self._space:
             self._space = space
@@ -207,7 +207,12 @@ class KeptVectors:
         return not self._is_failing
 
     async def _link(
-        self, store: VectorStore, space: Space, server: str, vectors: ToolVectors, own: list[int]
+        self,
+        store: VectorStore,
+        space: VectorSpace,
+        server: str,
+        vectors: ToolVectors,
+        own: list[int],
     ) -> bool:
         """Keep the tools of a server, with those of their vectors that are in memory only."""
         links = await anyio.to_thread.run_sync(_links, vectors, own)

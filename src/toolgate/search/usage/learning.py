@@ -24,7 +24,7 @@ from toolgate.search.cutoff import Judged, Line
 from toolgate.search.relevance.usage_votes import Experience, UsageWeights, Votes
 from toolgate.search.usage.writer import UseWriter
 from toolgate.settings import UsageSettings
-from toolgate.store import Logged, StoredSearch, StoredUse, UsageFilter, UseOutcome
+from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter, UseOutcome
 from toolgate.types import Caller
 
 __all__ = ["Learned", "Learning", "LearningStatus"]
@@ -58,7 +58,7 @@ class _Log(Protocol):
         self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
     ) -> None: ...
 
-    async def usage(self, wanted: UsageFilter) -> list[Logged]: ...
+    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]: ...
 
     async def clear_usage(self, project_id: str) -> int: ...
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from toolgate.store import Batches, StoredSearch, StoredUse
+from toolgate.store import BatchWriter, StoredSearch, StoredUse
 
 __all__ = ["UseWriter"]
 
@@ -14,7 +14,7 @@ class _Place(Protocol):
     ) -> None: ...
 
 
-class UseWriter(Batches[StoredSearch | StoredUse]):
+class UseWriter(BatchWriter[StoredSearch | StoredUse]):
     """Searches and uses in one line, so that they are written in their order."""
 
     def __init__(self, store: _Place, *, max_pending: int = 5_000) -> None:

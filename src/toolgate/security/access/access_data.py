@@ -16,7 +16,7 @@ from toolgate.store import (
     StoredPermission,
     StoredProject,
     StoredToken,
-    taken,
+    acquired,
 )
 from toolgate.types import Json
 
@@ -83,7 +83,7 @@ class Book:
         Raises:
             StoreError: It cannot be read; what was known stays.
         """
-        async with taken(self._reading):
+        async with acquired(self._reading):
             version = await self._store.access_version()
             if version == self.pages.version:
                 return

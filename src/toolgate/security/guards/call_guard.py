@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, cast
 import jsonschema_rs
 
 from toolgate.base import json_text
-from toolgate.databases.sql_guard import judge
+from toolgate.databases.sql_guard import check_statement
 from toolgate.errors import GuardError, RpcError, SettingError
 from toolgate.security.guards.secret_detection import secrets
 from toolgate.settings import GuardTable
@@ -228,7 +228,7 @@ class Guard:
                         f"and {_LONGEST_SQL:,} are looked at.",
                         hint="Send less at a time.",
                     )
-                verdict = judge(text, dialect)
+                verdict = check_statement(text, dialect)
                 if not verdict.allowed:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} is not let through: "
@@ -346,7 +346,7 @@ def _compiled(table: GuardTable) -> _Compiled:
                 hint="Correct it there.",
             ) from error
     if table.sql:
-        judge("SELECT 1", "sqlite")  # raises now where the parser is missing
+        check_statement("SELECT 1", "sqlite")  # raises now where the parser is missing
     deny: dict[str, list[tuple[str, Any]]] = {}
     for name, patterns in table.deny.items():
         for pattern in patterns:

@@ -9,9 +9,9 @@ import anyio
 
 from toolgate.documents import (
     Collection,
+    ConversationMessage,
     NewDocument,
     RetrieveRequest,
-    Said,
     convert,
     search_type_of,
 )
@@ -226,7 +226,7 @@ def _shown(each: Collection) -> Json:
     }
 
 
-def _said(value: object) -> Said:
+def _said(value: object) -> ConversationMessage:
     entry = json_object(value)
     role, text = entry.get("role"), entry.get("content")
     if role not in {"user", "assistant"} or not isinstance(text, str):
@@ -234,7 +234,7 @@ def _said(value: object) -> Said:
             "An entry of 'history' is none.",
             allowed='Allowed: {"role": "user" or "assistant", "content": TEXT}.',
         )
-    return Said(role=cast('Literal["user", "assistant"]', role), text=text)
+    return ConversationMessage(role=cast('Literal["user", "assistant"]', role), text=text)
 
 
 def _text(value: object, name: str) -> str:

@@ -33,8 +33,8 @@ def copy_file(source: Path, target: Path) -> None:
 
 def write_file(source: Connection, target: Path) -> None:
     """Write all rows that a transaction sees to a new SQLite file, in the schema that they have."""
-    standing = schema_version.look(source)
-    schema_version.refuse_unless_upgradable(standing, "to back up")
+    standing = schema_version.read_status(source)
+    schema_version.require_upgradable(standing, "to back up")
     partial = target.with_name(f"{target.name}.partial")
     partial.unlink(missing_ok=True)
     sqlite_file.prepare_file(partial)
@@ -67,10 +67,10 @@ def opened(source: Path) -> Generator[Connection]:
                 raise
             raise StoreError(f"The file {source} is no backup: {error}.") from error
         with _writing(copy) as backup:
-            standing = schema_version.look(backup)
+            standing = schema_version.read_status(backup)
             if standing.kind in {"empty", "foreign"}:
                 raise StoreError(f"The file {source} is no backup: it is not of Toolgate.")
-            schema_version.refuse_unless_upgradable(standing, str(source))
+            schema_version.require_upgradable(standing, str(source))
             if standing.kind == "old":
                 schema_version.migrate(backup)
             yield backup

@@ -12,16 +12,16 @@ import anyio
 
 from toolgate.errors import StoreError
 
-__all__ = ["Attempt", "Patience", "current_patience", "patience", "taken"]
+__all__ = ["StoreDeadline", "TransactionAttempt", "acquired", "current_deadline", "store_deadline"]
 
 T = TypeVar("T")
 
-_current: ContextVar["Patience | None"] = ContextVar("toolgate_patience", default=None)
+_current: ContextVar["StoreDeadline | None"] = ContextVar("toolgate_patience", default=None)
 _left_alone: set[asyncio.Task[Any]] = set()
 """What nobody waits for any more; it keeps its place among those at work until it has ended."""
 
 
-class Attempt:
+class TransactionAttempt:
     """One transaction that somebody waits for: given up, or kept, never both."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Attempt:
         return self._state == "committing"
 
 
-class Patience:
+class StoreDeadline:
     """What is left of the time that somebody waits for the store."""
 
     def __init__(self, wait_s: float, *, each: bool) -> None:
@@ -86,7 +86,7 @@ class Patience:
         """Whether whoever waited has left; tasks that they began are not held to it."""
         self._each = each
         self._left_s = wait_s
-        self._attempts: list[Attempt] = []
+        self._attempts: list[TransactionAttempt] = []
 
     @property
     def has_saved(self) -> bool:
@@ -102,7 +102,9 @@ class Patience:
         """Count from here on."""
         self._attempts.clear()
 
-    async def wait_for(self, work: Coroutine[Any, Any, T], attempt: Attempt, *, saves: bool) -> T:
+    async def wait_for(
+        self, work: Coroutine[Any, Any, T], attempt: TransactionAttempt, *, saves: bool
+    ) -> T:
         """What the work gives.
 
         Args:
@@ -164,9 +166,9 @@ class Patience:
 
 
 @asynccontextmanager
-async def taken(lock: anyio.Lock) -> AsyncGenerator[None]:
+async def acquired(lock: anyio.Lock) -> AsyncGenerator[None]:
     """Hold a lock under which the store is asked, with the patience of whoever wants it."""
-    mine = current_patience()
+    mine = current_deadline()
     await (lock.acquire() if mine is None else mine.take(lock))
     try:
         yield
@@ -175,14 +177,14 @@ async def taken(lock: anyio.Lock) -> AsyncGenerator[None]:
 
 
 @contextmanager
-def patience(wait_s: float, *, each: bool = False) -> Generator[Patience]:
+def store_deadline(wait_s: float, *, each: bool = False) -> Generator[StoreDeadline]:
     """Within the block nobody waits longer for the store than this.
 
     Args:
         wait_s: Seconds, for all that is asked of it together.
         each: They are meant for each single transaction, however many there are.
     """
-    mine = Patience(wait_s, each=each)
+    mine = StoreDeadline(wait_s, each=each)
     before = _current.set(mine)
     try:
         yield mine
@@ -191,7 +193,7 @@ def patience(wait_s: float, *, each: bool = False) -> Generator[Patience]:
         _current.reset(before)
 
 
-def current_patience() -> Patience | None:
+def current_deadline() -> StoreDeadline | None:
     """That of whoever asks the store now; None: it is waited for as long as it takes."""
     mine = _current.get()
     return None if mine is None or mine.has_ended else mine

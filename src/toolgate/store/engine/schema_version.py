@@ -17,13 +17,20 @@ from toolgate.errors import StoreVersionError
 from toolgate.store.engine import tables as _tables
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["Standing", "create", "faults", "look", "migrate", "refuse_unless_upgradable"]
+__all__ = [
+    "SchemaStatus",
+    "create",
+    "migrate",
+    "read_status",
+    "require_upgradable",
+    "schema_problems",
+]
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class SchemaStatus:
     """What schema a database has, compared with this program's."""
 
     kind: Literal["empty", "current", "old", "newer", "foreign"]
@@ -33,21 +40,21 @@ class Standing:
     """Revision of the database; None where it has none."""
 
 
-def look(connection: Connection) -> Standing:
+def read_status(connection: Connection) -> SchemaStatus:
     """The standing of a database; reads two small things and changes nothing."""
     present = set(inspect(connection).get_table_names())
     if _tables.VERSION_TABLE not in present:
         taken = present & set(_tables.metadata.tables)
-        return Standing(kind="foreign" if taken else "empty")
+        return SchemaStatus(kind="foreign" if taken else "empty")
     found = connection.execute(select(_tables.versions.c.version_num)).scalar()
     if found is None:
-        return Standing(kind="foreign")
+        return SchemaStatus(kind="foreign")
     if found == _tables.REVISIONS[-1]:
-        return Standing(kind="current", found=found)
-    return Standing(kind="old" if found in _tables.REVISIONS else "newer", found=found)
+        return SchemaStatus(kind="current", found=found)
+    return SchemaStatus(kind="old" if found in _tables.REVISIONS else "newer", found=found)
 
 
-def refuse_unless_upgradable(standing: Standing, url: str) -> None:
+def require_upgradable(standing: SchemaStatus, url: str) -> None:
     """Raise for a database that this program must not touch.
 
     Raises:
@@ -66,7 +73,7 @@ def refuse_unless_upgradable(standing: Standing, url: str) -> None:
         )
 
 
-def faults(connection: Connection, standing: Standing) -> list[str]:
+def schema_problems(connection: Connection, standing: SchemaStatus) -> list[str]:
     """What is wrong with the schema, one sentence each."""
     if standing.kind == "empty":
         return ["It has no tables yet; they are made when Toolgate starts."]

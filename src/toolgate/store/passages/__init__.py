@@ -4,11 +4,20 @@ from toolgate.store.passages._exact_search import measured
 from toolgate.store.passages.base import (
     METRICS,
     Metric,
-    Near,
     PassageIndex,
-    Placed,
-    Shelf,
+    PassageKey,
+    PassageMatch,
+    VectorCollection,
     similarity,
 )
 
-__all__ = ["METRICS", "Metric", "Near", "PassageIndex", "Placed", "Shelf", "measured", "similarity"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "PassageIndex",
+    "PassageKey",
+    "PassageMatch",
+    "VectorCollection",
+    "measured",
+    "similarity",
+]

@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from toolgate.errors import StoreError, ToolgateError
 
-__all__ = ["Elsewhere", "named"]
+__all__ = ["VectorServiceClient", "named"]
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _PREFIX = "toolgate_"
 
 
-class Elsewhere:
+class VectorServiceClient:
     """A client that is made when it is first used, and made anew after it failed."""
 
     notice = ""

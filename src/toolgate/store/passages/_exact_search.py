@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.store.passages.base import Metric, Near, Shelf
+from toolgate.store.passages.base import Metric, PassageMatch, VectorCollection
 
-__all__ = ["Best", "in_order", "measured", "sized", "unit"]
+__all__ = ["TopPassages", "in_order", "measured", "sized", "unit"]
 
 
-def sized(shelf: Shelf, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+def sized(shelf: VectorCollection, vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     """The vectors, once they are as many and as long as they should be.
 
     Raises:
@@ -46,7 +46,7 @@ def measured(
             return np.clip(cosines, -1, 1)
 
 
-class Best:
+class TopPassages:
     """The most similar of passages that come piece by piece."""
 
     def __init__(self, limit: int) -> None:
@@ -64,7 +64,7 @@ class Best:
             mask = self._values >= self._values[kept[self._limit - 1]]
             self._numbers, self._values = self._numbers[mask], self._values[mask]
 
-    def found(self) -> list[Near]:
+    def found(self) -> list[PassageMatch]:
         """Best first; equal ones in order of their numbers."""
         pairs: list[tuple[int, float]] = list(
             zip(self._numbers.tolist(), self._values.tolist(), strict=True)
@@ -72,7 +72,7 @@ class Best:
         return in_order(pairs)[: self._limit]
 
 
-def in_order(pairs: Sequence[tuple[int, float]]) -> list[Near]:
+def in_order(pairs: Sequence[tuple[int, float]]) -> list[PassageMatch]:
     """Passages with their similarities, best first; equal ones in order of their numbers."""
     ordered = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
-    return [Near(passage_id=number, similarity=value) for number, value in ordered]
+    return [PassageMatch(passage_id=number, similarity=value) for number, value in ordered]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.store import SqlAccess
-from toolgate.store.passages._exact_search import Best, measured, sized
-from toolgate.store.passages.base import Near, Placed, Shelf, similarity
+from toolgate.store.passages._exact_search import TopPassages, measured, sized
+from toolgate.store.passages.base import PassageKey, PassageMatch, VectorCollection, similarity
 
 __all__ = ["SqlPassages"]
 
@@ -30,7 +30,7 @@ class SqlPassages:
         self.store = store
 
     async def put(
-        self, shelf: Shelf, passages: Sequence[Placed], vectors: NDArray[np.float32]
+        self, shelf: VectorCollection, passages: Sequence[PassageKey], vectors: NDArray[np.float32]
     ) -> None:
         """Keep vectors."""
         rows = sized(shelf, vectors, len(passages))
@@ -38,7 +38,7 @@ class SqlPassages:
             await self.prepare()
             await self.store.writing(lambda driver: self.write(driver, shelf, passages, rows))
 
-    async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
+    async def remove(self, shelf: VectorCollection, documents: Collection[str]) -> None:
         """Forget the passages of documents."""
 
         def work(driver: Any) -> None:
@@ -52,24 +52,24 @@ class SqlPassages:
 
         await self.store.writing(work)
 
-    async def drop(self, shelf: Shelf) -> None:
+    async def drop(self, shelf: VectorCollection) -> None:
         """Forget a shelf."""
         statement = "DELETE FROM passage_vectors WHERE shelf_id = ?"
         await self.store.writing(lambda driver: self.run(driver, statement, (shelf.shelf_id,)))
 
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         """The nearest passages, each row looked at."""
         [wanted] = sized(shelf, question[np.newaxis], 1)
 
-        def work(driver: Any) -> list[Near]:
-            best = Best(limit)
+        def work(driver: Any) -> list[PassageMatch]:
+            best = TopPassages(limit)
             for numbers, rows in self.scan(driver, shelf, documents):
                 best.look_at(
                     numbers, similarity(shelf.metric, measured(shelf.metric, rows, wanted))
@@ -79,7 +79,7 @@ class SqlPassages:
         return await self.store.reading(work)
 
     async def vectors(
-        self, shelf: Shelf, passages: Sequence[int]
+        self, shelf: VectorCollection, passages: Sequence[int]
     ) -> dict[int, NDArray[np.float32]]:
         """Vectors of passages by number."""
 
@@ -97,7 +97,7 @@ class SqlPassages:
 
         return await self.store.reading(work)
 
-    async def count(self, shelf: Shelf) -> int:
+    async def count(self, shelf: VectorCollection) -> int:
         """Passages of a shelf."""
         statement = "SELECT count(*) FROM passage_vectors WHERE shelf_id = ?"
         found = await self.store.reading(
@@ -105,7 +105,7 @@ class SqlPassages:
         )
         return int(found[0][0])
 
-    async def settle(self, shelf: Shelf) -> None:
+    async def settle(self, shelf: VectorCollection) -> None:
         """Nothing to prepare: every row is looked at."""
         del shelf
 
@@ -118,7 +118,11 @@ class SqlPassages:
         """Make what the migrations leave to us, once."""
 
     def write(
-        self, driver: Any, shelf: Shelf, passages: Sequence[Placed], rows: NDArray[np.float32]
+        self,
+        driver: Any,
+        shelf: VectorCollection,
+        passages: Sequence[PassageKey],
+        rows: NDArray[np.float32],
     ) -> None:
         """Write rows, over what is there."""
         cursor = driver.cursor()
@@ -135,7 +139,7 @@ class SqlPassages:
         cursor.close()
 
     def scan(
-        self, driver: Any, shelf: Shelf, documents: Collection[str] | None
+        self, driver: Any, shelf: VectorCollection, documents: Collection[str] | None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Numbers and vectors, piece by piece; rows that are damaged are left out."""
         wanted: Sequence[Sequence[str]] = (

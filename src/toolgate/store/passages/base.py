@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 __all__ = [
     "METRICS",
     "Metric",
-    "Near",
     "PassageIndex",
-    "Placed",
-    "Shelf",
+    "PassageKey",
+    "PassageMatch",
+    "VectorCollection",
     "similarity",
 ]
 
@@ -31,7 +31,7 @@ METRICS: tuple[Metric, ...] = ("cosine", "euclidean", "dot")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shelf:
+class VectorCollection:
     """The vectors of one collection under one model."""
 
     collection_id: str
@@ -48,7 +48,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class PassageKey:
     """A passage that gets a vector."""
 
     passage_id: int
@@ -59,7 +59,7 @@ class Placed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Near:
+class PassageMatch:
     """A passage that is near to a question."""
 
     passage_id: int
@@ -90,27 +90,27 @@ class PassageIndex(Protocol):
         ...
 
     async def put(
-        self, shelf: Shelf, passages: Sequence[Placed], vectors: NDArray[np.float32]
+        self, shelf: VectorCollection, passages: Sequence[PassageKey], vectors: NDArray[np.float32]
     ) -> None:
         """Keep vectors, one row for each passage; all different, finite."""
         ...
 
-    async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
+    async def remove(self, shelf: VectorCollection, documents: Collection[str]) -> None:
         """Forget the passages of documents."""
         ...
 
-    async def drop(self, shelf: Shelf) -> None:
+    async def drop(self, shelf: VectorCollection) -> None:
         """Forget a shelf."""
         ...
 
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         """The nearest passages, best first.
 
         Args:
@@ -122,16 +122,16 @@ class PassageIndex(Protocol):
         ...
 
     async def vectors(
-        self, shelf: Shelf, passages: Sequence[int]
+        self, shelf: VectorCollection, passages: Sequence[int]
     ) -> dict[int, NDArray[np.float32]]:
         """Vectors of passages by number, as far as they are there."""
         ...
 
-    async def count(self, shelf: Shelf) -> int:
+    async def count(self, shelf: VectorCollection) -> int:
         """Passages of a shelf."""
         ...
 
-    async def settle(self, shelf: Shelf) -> None:
+    async def settle(self, shelf: VectorCollection) -> None:
         """Prepare for `nearest` after many were put, such as building an index; may be slow."""
         ...
 

@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient  # pyright: ignore[reportMissingTypeStubs]
 
-from toolgate.store.passages._client import Elsewhere, named
+from toolgate.store.passages._client import VectorServiceClient, named
 from toolgate.store.passages._exact_search import in_order, sized, unit
-from toolgate.store.passages.base import Near, PassageIndex, Placed, Shelf, similarity
+from toolgate.store.passages.base import (
+    PassageIndex,
+    PassageKey,
+    PassageMatch,
+    VectorCollection,
+    similarity,
+)
 
 __all__ = ["MilvusPassages", "Options", "build"]
 
@@ -47,7 +53,7 @@ def build(options: Options, *, data_dir: Path) -> "MilvusPassages":
     return MilvusPassages(options, data_dir)
 
 
-class MilvusPassages(Elsewhere):
+class MilvusPassages(VectorServiceClient):
     """A collection of Milvus for each shelf."""
 
     def __init__(self, options: Options, data_dir: Path) -> None:
@@ -64,7 +70,7 @@ class MilvusPassages(Elsewhere):
         super().__init__("milvus", connect, alone=not self._is_remote)
 
     async def put(
-        self, shelf: Shelf, passages: Sequence[Placed], vectors: NDArray[np.float32]
+        self, shelf: VectorCollection, passages: Sequence[PassageKey], vectors: NDArray[np.float32]
     ) -> None:
         """Keep vectors."""
         rows = sized(shelf, vectors, len(passages))
@@ -91,7 +97,7 @@ class MilvusPassages(Elsewhere):
         if passages:
             await self.using(work)
 
-    async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
+    async def remove(self, shelf: VectorCollection, documents: Collection[str]) -> None:
         """Forget the passages of documents."""
 
         def work(client: Any) -> None:
@@ -100,7 +106,7 @@ class MilvusPassages(Elsewhere):
 
         await self.using(work)
 
-    async def drop(self, shelf: Shelf) -> None:
+    async def drop(self, shelf: VectorCollection) -> None:
         """Forget a shelf."""
 
         def work(client: Any) -> None:
@@ -112,19 +118,19 @@ class MilvusPassages(Elsewhere):
 
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         """The nearest passages."""
         [wanted] = sized(shelf, question[np.newaxis], 1)
         if shelf.metric == "cosine":
             wanted = unit(wanted[np.newaxis])[0]
         some = "" if documents is None else _among("document", documents)
 
-        def work(client: Any) -> list[Near]:
+        def work(client: Any) -> list[PassageMatch]:
             if documents is not None and not documents:
                 return []
             if not self._is_there(client, shelf):
@@ -149,7 +155,7 @@ class MilvusPassages(Elsewhere):
         return await self.using(work)
 
     async def vectors(
-        self, shelf: Shelf, passages: Sequence[int]
+        self, shelf: VectorCollection, passages: Sequence[int]
     ) -> dict[int, NDArray[np.float32]]:
         """Vectors of passages by number."""
 
@@ -166,7 +172,7 @@ class MilvusPassages(Elsewhere):
 
         return await self.using(work)
 
-    async def count(self, shelf: Shelf) -> int:
+    async def count(self, shelf: VectorCollection) -> int:
         """Passages of a shelf."""
 
         def work(client: Any) -> int:
@@ -182,7 +188,7 @@ class MilvusPassages(Elsewhere):
 
         return await self.using(work)
 
-    async def settle(self, shelf: Shelf) -> None:
+    async def settle(self, shelf: VectorCollection) -> None:
         """Have what was written indexed."""
 
         def work(client: Any) -> None:
@@ -191,7 +197,7 @@ class MilvusPassages(Elsewhere):
 
         await self.using(work)
 
-    def _is_there(self, client: Any, shelf: Shelf) -> bool:
+    def _is_there(self, client: Any, shelf: VectorCollection) -> bool:
         if shelf.shelf_id not in self.known:
             if not client.has_collection(named(shelf.shelf_id)):
                 return False
@@ -199,7 +205,7 @@ class MilvusPassages(Elsewhere):
             self.known.add(shelf.shelf_id)
         return True
 
-    def _make(self, client: Any, shelf: Shelf) -> None:
+    def _make(self, client: Any, shelf: VectorCollection) -> None:
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("passage", DataType.INT64, is_primary=True)
         schema.add_field("document", DataType.VARCHAR, max_length=64)
@@ -224,7 +230,7 @@ class MilvusPassages(Elsewhere):
         self.known.add(shelf.shelf_id)
 
 
-def _metric(shelf: Shelf) -> str:
+def _metric(shelf: VectorCollection) -> str:
     return "L2" if shelf.metric == "euclidean" else "IP"
 
 

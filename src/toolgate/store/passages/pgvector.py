@@ -19,7 +19,14 @@ from pydantic import Field
 from toolgate.store import SqlAccess
 from toolgate.store.passages._exact_search import in_order, measured, sized, unit
 from toolgate.store.passages._sql import SqlPassages, unpacked
-from toolgate.store.passages.base import Metric, Near, PassageIndex, Placed, Shelf, similarity
+from toolgate.store.passages.base import (
+    Metric,
+    PassageIndex,
+    PassageKey,
+    PassageMatch,
+    VectorCollection,
+    similarity,
+)
 
 __all__ = ["Options", "PgPassages", "build"]
 
@@ -90,12 +97,12 @@ class PgPassages(SqlPassages):
 
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         """The nearest passages, found in the database and compared exactly."""
         await self.prepare()
         if not self._schema:
@@ -108,7 +115,7 @@ class PgPassages(SqlPassages):
         operator = _OPERATORS[shelf.metric][0]
         distance = f"embedding::halfvec({shelf.dim}) {operator} %s::halfvec({shelf.dim})"
 
-        def work(driver: Any) -> list[Near]:
+        def work(driver: Any) -> list[PassageMatch]:
             self._use(driver)
             most = _MORE * limit
             if documents is None:
@@ -142,14 +149,14 @@ class PgPassages(SqlPassages):
 
         return await self.store.reading(work)
 
-    async def drop(self, shelf: Shelf) -> None:
+    async def drop(self, shelf: VectorCollection) -> None:
         """Forget a shelf, and its index."""
         await super().drop(shelf)
         await self.store.maintaining(
             lambda driver: driver.execute(f"DROP INDEX IF EXISTS {_index_name(shelf)}")
         )
 
-    async def settle(self, shelf: Shelf) -> None:
+    async def settle(self, shelf: VectorCollection) -> None:
         """Take over what came without the extension, and build the index of a large shelf."""
         await self.prepare()
         if not self._schema:
@@ -159,7 +166,11 @@ class PgPassages(SqlPassages):
             await self.store.maintaining(lambda driver: self._build_index(driver, shelf))
 
     def write(
-        self, driver: Any, shelf: Shelf, passages: Sequence[Placed], rows: NDArray[np.float32]
+        self,
+        driver: Any,
+        shelf: VectorCollection,
+        passages: Sequence[PassageKey],
+        rows: NDArray[np.float32],
     ) -> None:
         """Write rows, in both forms."""
         super().write(driver, shelf, passages, rows)
@@ -171,7 +182,7 @@ class PgPassages(SqlPassages):
     def _put_nearest(
         self,
         driver: Any,
-        shelf: Shelf,
+        shelf: VectorCollection,
         passages: Sequence[tuple[int, str]],
         rows: NDArray[np.float32],
     ) -> None:
@@ -189,7 +200,7 @@ class PgPassages(SqlPassages):
         )
         cursor.close()
 
-    def _catch_up(self, driver: Any, shelf: Shelf) -> None:
+    def _catch_up(self, driver: Any, shelf: VectorCollection) -> None:
         found = driver.execute(
             "SELECT v.passage_id, v.document_id, v.vector FROM passage_vectors v"
             " WHERE v.shelf_id = %s AND NOT EXISTS (SELECT 1 FROM passage_nearest n"
@@ -201,7 +212,7 @@ class PgPassages(SqlPassages):
             rows = np.frombuffer(b"".join(row[2] for row in sound), "<f4").reshape(-1, shelf.dim)
             self._put_nearest(driver, shelf, [(row[0], row[1]) for row in sound], rows)
 
-    def _build_index(self, driver: Any, shelf: Shelf) -> None:
+    def _build_index(self, driver: Any, shelf: VectorCollection) -> None:
         name = _index_name(shelf)
         standing = driver.execute(
             "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (name,)
@@ -283,14 +294,14 @@ def _installed(driver: Any) -> tuple[str, tuple[int, ...]] | None:
     return found[0], tuple(int(part) for part in str(found[1]).split(".") if part.isdigit())
 
 
-def _literal(shelf: Shelf) -> str:
+def _literal(shelf: VectorCollection) -> str:
     """The id of a shelf in SQL: an index over a part of the rows needs it as a constant."""
     if not shelf.shelf_id.isalnum():
         raise ValueError(f"{shelf.shelf_id!r} is no id of a shelf")
     return f"'{shelf.shelf_id}'"
 
 
-def _index_name(shelf: Shelf) -> str:
+def _index_name(shelf: VectorCollection) -> str:
     return f"passage_hnsw_{_literal(shelf)[1:-1].lower()[-40:]}"
 
 

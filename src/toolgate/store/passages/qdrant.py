@@ -14,9 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from toolgate.store.passages._client import Elsewhere, named
+from toolgate.store.passages._client import VectorServiceClient, named
 from toolgate.store.passages._exact_search import in_order, sized, unit
-from toolgate.store.passages.base import Near, PassageIndex, Placed, Shelf, similarity
+from toolgate.store.passages.base import (
+    PassageIndex,
+    PassageKey,
+    PassageMatch,
+    VectorCollection,
+    similarity,
+)
 
 __all__ = ["Options", "QdrantPassages", "build"]
 
@@ -42,7 +48,7 @@ def build(options: Options, *, data_dir: Path) -> "QdrantPassages":
     return QdrantPassages(options, data_dir)
 
 
-class QdrantPassages(Elsewhere):
+class QdrantPassages(VectorServiceClient):
     """A collection of Qdrant for each shelf."""
 
     def __init__(self, options: Options, data_dir: Path) -> None:
@@ -61,7 +67,7 @@ class QdrantPassages(Elsewhere):
         self._is_remote = bool(options.url)
 
     async def put(
-        self, shelf: Shelf, passages: Sequence[Placed], vectors: NDArray[np.float32]
+        self, shelf: VectorCollection, passages: Sequence[PassageKey], vectors: NDArray[np.float32]
     ) -> None:
         """Keep vectors."""
         rows = sized(shelf, vectors, len(passages))
@@ -89,7 +95,7 @@ class QdrantPassages(Elsewhere):
         if passages:
             await self.using(work)
 
-    async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
+    async def remove(self, shelf: VectorCollection, documents: Collection[str]) -> None:
         """Forget the passages of documents."""
 
         def work(client: Any) -> None:
@@ -102,7 +108,7 @@ class QdrantPassages(Elsewhere):
 
         await self.using(work)
 
-    async def drop(self, shelf: Shelf) -> None:
+    async def drop(self, shelf: VectorCollection) -> None:
         """Forget a shelf."""
 
         def work(client: Any) -> None:
@@ -114,18 +120,18 @@ class QdrantPassages(Elsewhere):
 
     async def nearest(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         question: NDArray[np.float32],
         *,
         limit: int,
         documents: Collection[str] | None = None,
-    ) -> list[Near]:
+    ) -> list[PassageMatch]:
         """The nearest passages."""
         [wanted] = sized(shelf, question[np.newaxis], 1)
         if shelf.metric == "cosine":
             wanted = unit(wanted[np.newaxis])[0]
 
-        def work(client: Any) -> list[Near]:
+        def work(client: Any) -> list[PassageMatch]:
             if documents is not None and not documents:
                 return []
             if not self._is_there(client, shelf):
@@ -147,7 +153,7 @@ class QdrantPassages(Elsewhere):
         return await self.using(work)
 
     async def vectors(
-        self, shelf: Shelf, passages: Sequence[int]
+        self, shelf: VectorCollection, passages: Sequence[int]
     ) -> dict[int, NDArray[np.float32]]:
         """Vectors of passages by number."""
 
@@ -161,7 +167,7 @@ class QdrantPassages(Elsewhere):
 
         return await self.using(work)
 
-    async def count(self, shelf: Shelf) -> int:
+    async def count(self, shelf: VectorCollection) -> int:
         """Passages of a shelf."""
 
         def work(client: Any) -> int:
@@ -171,18 +177,18 @@ class QdrantPassages(Elsewhere):
 
         return await self.using(work)
 
-    async def settle(self, shelf: Shelf) -> None:
+    async def settle(self, shelf: VectorCollection) -> None:
         """Nothing to prepare: Qdrant indexes by itself."""
         del shelf
 
-    def _is_there(self, client: Any, shelf: Shelf) -> bool:
+    def _is_there(self, client: Any, shelf: VectorCollection) -> bool:
         if shelf.shelf_id not in self.known:
             if not client.collection_exists(named(shelf.shelf_id)):
                 return False
             self.known.add(shelf.shelf_id)
         return True
 
-    def _make(self, client: Any, shelf: Shelf) -> None:
+    def _make(self, client: Any, shelf: VectorCollection) -> None:
         distance = models.Distance.EUCLID if _is_distance(shelf) else models.Distance.DOT
         client.create_collection(
             named(shelf.shelf_id),
@@ -195,7 +201,7 @@ class QdrantPassages(Elsewhere):
         self.known.add(shelf.shelf_id)
 
 
-def _is_distance(shelf: Shelf) -> bool:
+def _is_distance(shelf: VectorCollection) -> bool:
     return shelf.metric == "euclidean"
 
 

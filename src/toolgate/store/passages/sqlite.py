@@ -12,7 +12,7 @@ from pydantic import Field
 
 from toolgate.store import SqlAccess
 from toolgate.store.passages._sql import SqlPassages
-from toolgate.store.passages.base import PassageIndex, Placed, Shelf
+from toolgate.store.passages.base import PassageIndex, PassageKey, VectorCollection
 
 __all__ = ["Options", "SqlitePassages", "build"]
 
@@ -34,7 +34,7 @@ def build(options: Options, *, store: SqlAccess) -> "SqlitePassages":
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _CachedRows:
     version: int
     numbers: NDArray[np.int64]
     vectors: NDArray[np.float32]
@@ -46,28 +46,32 @@ class SqlitePassages(SqlPassages):
     def __init__(self, store: SqlAccess, options: Options) -> None:
         super().__init__(store)
         self._most_bytes = options.cache_mb * _MIB
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CachedRows] = OrderedDict()
         self._looking = Lock()  # several threads read
 
     def write(
-        self, driver: Any, shelf: Shelf, passages: Sequence[Placed], rows: NDArray[np.float32]
+        self,
+        driver: Any,
+        shelf: VectorCollection,
+        passages: Sequence[PassageKey],
+        rows: NDArray[np.float32],
     ) -> None:
         """Write rows; what is in memory of the shelf is old then."""
         super().write(driver, shelf, passages, rows)
         self._forget(shelf)
 
-    async def remove(self, shelf: Shelf, documents: Collection[str]) -> None:
+    async def remove(self, shelf: VectorCollection, documents: Collection[str]) -> None:
         """Forget the passages of documents."""
         await super().remove(shelf, documents)
         self._forget(shelf)
 
-    async def drop(self, shelf: Shelf) -> None:
+    async def drop(self, shelf: VectorCollection) -> None:
         """Forget a shelf."""
         await super().drop(shelf)
         self._forget(shelf)
 
     def scan(
-        self, driver: Any, shelf: Shelf, documents: Collection[str] | None
+        self, driver: Any, shelf: VectorCollection, documents: Collection[str] | None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """From memory where the collection is what it was, else from the file."""
         if documents is not None:
@@ -101,11 +105,11 @@ class SqlitePassages(SqlPassages):
 
     def _keep(
         self,
-        shelf: Shelf,
+        shelf: VectorCollection,
         version: int,
         pieces: Sequence[tuple[NDArray[np.int64], NDArray[np.float32]]],
     ) -> None:
-        kept = _Kept(
+        kept = _CachedRows(
             version,
             np.concatenate([numbers for numbers, _ in pieces]),
             np.concatenate([vectors for _, vectors in pieces]),
@@ -115,7 +119,7 @@ class SqlitePassages(SqlPassages):
             while sum(each.vectors.nbytes for each in self._kept.values()) > self._most_bytes:
                 self._kept.popitem(last=False)
 
-    def _forget(self, shelf: Shelf) -> None:
+    def _forget(self, shelf: VectorCollection) -> None:
         with self._looking:
             self._kept.pop(shelf.shelf_id, None)
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from toolgate.types import AuditRecord
 
-__all__ = ["AuditViews", "ConversationCost", "MinuteCount", "ToolUse"]
+__all__ = ["AuditViews", "ConversationCost", "MinuteCount", "ToolUsage"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class ConversationCost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolUse:
+class ToolUsage:
     """How much a tool was used."""
 
     project_id: str
@@ -115,6 +115,6 @@ class AuditViews(Protocol):
 
     async def tool_uses(
         self, since: str, *, project_id: str | None = None, tool: str | None = None
-    ) -> list[ToolUse]:
+    ) -> list[ToolUsage]:
         """How much tools were used from a moment on, the most used first; None: all of them."""
         ...

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Table, bindparam, delete, select, update
 
 from toolgate.store.base import StoredGuard, StoredPermission, StoredProject, StoredToken
 from toolgate.store.engine import tables
+from toolgate.store.engine.text import escape_text
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.row_mapping import keepable
 
 __all__ = [
     "changed",
@@ -68,7 +68,7 @@ def save_project(connection: Connection, insert: Insert, project: StoredProject)
 def delete_project(connection: Connection, insert: Insert, project_id: str) -> bool:
     """Remove one; what refers to it goes with it."""
     table = tables.projects
-    gone = connection.execute(delete(table).where(table.c.project_id == keepable(project_id)))
+    gone = connection.execute(delete(table).where(table.c.project_id == escape_text(project_id)))
     changed(connection, insert)
     return gone.rowcount > 0
 
@@ -91,7 +91,7 @@ def save_token(connection: Connection, insert: Insert, token: StoredToken) -> No
 def delete_token(connection: Connection, insert: Insert, token_id: str) -> bool:
     """Remove one."""
     table = tables.tokens
-    gone = connection.execute(delete(table).where(table.c.token_id == keepable(token_id)))
+    gone = connection.execute(delete(table).where(table.c.token_id == escape_text(token_id)))
     changed(connection, insert)
     return gone.rowcount > 0
 
@@ -104,7 +104,9 @@ def touch_tokens(connection: Connection, used: Mapping[str, str]) -> None:
         .where(table.c.token_id == bindparam("id_"))
         .values(last_used_at=bindparam("at_"))
     )
-    connection.execute(statement, [{"id_": keepable(one), "at_": at} for one, at in used.items()])
+    connection.execute(
+        statement, [{"id_": escape_text(one), "at_": at} for one, at in used.items()]
+    )
 
 
 def permissions(connection: Connection) -> list[StoredPermission]:
@@ -129,7 +131,7 @@ def delete_permissions(
 ) -> int:
     """Remove rules."""
     table = tables.permissions
-    ids = list(map(keepable, permission_ids))
+    ids = list(map(escape_text, permission_ids))
     gone = connection.execute(delete(table).where(table.c.permission_id.in_(ids)))
     changed(connection, insert)
     return gone.rowcount
@@ -151,7 +153,7 @@ def save_guard(connection: Connection, insert: Insert, guard: StoredGuard) -> No
 def delete_guards(connection: Connection, insert: Insert, guard_ids: Collection[str]) -> int:
     """Remove guards."""
     table = tables.guards
-    ids = list(map(keepable, guard_ids))
+    ids = list(map(escape_text, guard_ids))
     gone = connection.execute(delete(table).where(table.c.guard_id.in_(ids)))
     changed(connection, insert)
     return gone.rowcount

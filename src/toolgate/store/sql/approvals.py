@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, Table, select, update
 
 from toolgate.store.engine import tables
+from toolgate.store.engine.text import escape_text
 from toolgate.store.records.approvals import ApprovalFilter, StoredApproval
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.row_mapping import keepable
 
 __all__ = ["claim", "decide", "find", "one", "park"]
 
@@ -39,7 +39,7 @@ def park(
 def one(connection: Connection, approval_id: str, now: str) -> StoredApproval | None:
     """One by its id."""
     table = tables.approvals
-    wanted = select(table).where(table.c.approval_id == keepable(approval_id))
+    wanted = select(table).where(table.c.approval_id == escape_text(approval_id))
     row = connection.execute(wanted).mappings().first()
     return None if row is None else _at(row_mapping.approval_from(row), now)
 
@@ -58,9 +58,9 @@ def find(connection: Connection, wanted: ApprovalFilter, now: str) -> list[Store
     for name in ("project_id", "caller_id"):
         value = getattr(wanted, name)
         if value is not None:
-            statement = statement.where(table.c[name] == keepable(value))
+            statement = statement.where(table.c[name] == escape_text(value))
     if wanted.after is not None:
-        statement = statement.where(table.c.approval_id < keepable(wanted.after))
+        statement = statement.where(table.c.approval_id < escape_text(wanted.after))
     statement = statement.limit(max(1, min(wanted.limit, _MOST)))
     rows = connection.execute(statement).mappings()
     return [_at(row_mapping.approval_from(row), now) for row in rows]
@@ -70,12 +70,13 @@ def decide(connection: Connection, approval_id: str, values: dict[str, Any], now
     """Decide one that waits and is not too late."""
     table = tables.approvals
     waits = (
-        (table.c.approval_id == keepable(approval_id))
+        (table.c.approval_id == escape_text(approval_id))
         & (table.c.state == "waiting")
         & (table.c.expires_at > now)
     )
     kept = {
-        key: keepable(value) if isinstance(value, str) else value for key, value in values.items()
+        key: escape_text(value) if isinstance(value, str) else value
+        for key, value in values.items()
     }
     return connection.execute(update(table).where(waits).values(**kept)).rowcount == 1
 
@@ -83,7 +84,7 @@ def decide(connection: Connection, approval_id: str, values: dict[str, Any], now
 def claim(connection: Connection, approval_id: str, step: int, now: str) -> bool:
     """Take the right to run once."""
     table = tables.approvals
-    is_next = (table.c.approval_id == keepable(approval_id)) & (table.c.step == step)
+    is_next = (table.c.approval_id == escape_text(approval_id)) & (table.c.step == step)
     if step == 0:
         is_next &= (table.c.state == "approved") & (table.c.expires_at > now)
         values: dict[str, Any] = {"state": "used", "slot": None, "used_at": now, "step": 1}

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, Row, Table, delete, func, select, update
 
-from toolgate.store.base import AuditAnchor, AuditEnds, AuditLink
+from toolgate.store.base import AuditAnchor, AuditChainEnds, AuditChainLink
 from toolgate.store.engine import tables
 
 __all__ = [
@@ -96,12 +96,12 @@ def linked(
     return new
 
 
-def ends(connection: Connection) -> AuditEnds:
+def ends(connection: Connection) -> AuditChainEnds:
     """Where the chain begins and ends."""
     state = tables.audit_state
     row = connection.execute(select(state)).mappings().first() or _BEGINNING
     unchained = select(func.count()).select_from(tables.audit).where(tables.audit.c.seq.is_(None))
-    return AuditEnds(
+    return AuditChainEnds(
         removed_through=row["removed_seq"],
         removed_chain=row["removed_chain"],
         last=row["seq"],
@@ -110,7 +110,7 @@ def ends(connection: Connection) -> AuditEnds:
     )
 
 
-def links(connection: Connection, after: int, limit: int) -> list[AuditLink]:
+def links(connection: Connection, after: int, limit: int) -> list[AuditChainLink]:
     """Records in the order of the chain."""
     audit = tables.audit
     columns = [audit.c.seq, audit.c.chain, *(audit.c[name] for name in CHAINED)]
@@ -179,10 +179,10 @@ def _content(row: Mapping[str, Any]) -> bytes:
     return _bytes([row[name] for name in CHAINED])
 
 
-def _link(row: Row[Any]) -> AuditLink:
+def _link(row: Row[Any]) -> AuditChainLink:
     seq, chain, *values = tuple(row)
     record_id, at = values[:2]
-    return AuditLink(seq=seq, chain=chain, record_id=record_id, at=at, content=_bytes(values))
+    return AuditChainLink(seq=seq, chain=chain, record_id=record_id, at=at, content=_bytes(values))
 
 
 def _bytes(values: list[Any]) -> bytes:

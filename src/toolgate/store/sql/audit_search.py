@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, func, literal, literal_column,
 
 from toolgate.store.base import AuditFilter
 from toolgate.store.engine import tables
-from toolgate.store.engine.text import keepable
+from toolgate.store.engine.text import escape_text
 from toolgate.store.sql import row_mapping
 from toolgate.store.sql.audit_views import FINE
 from toolgate.types import AuditRecord
@@ -44,7 +44,7 @@ def find(connection: Connection, wanted: AuditFilter) -> list[AuditRecord]:
         is_other = name in indexed if best else name == "phase" and _of_failures(wanted)
         if is_sqlite and is_other:
             column = literal_column(f"+audit.{name}")
-        statement = statement.where(column == keepable(value))
+        statement = statement.where(column == escape_text(value))
     if best:
         statement = statement.where(indexed[best])
     elif indexed:
@@ -56,7 +56,7 @@ def find(connection: Connection, wanted: AuditFilter) -> list[AuditRecord]:
     if wanted.until is not None:
         statement = statement.where(table.c.at < wanted.until)
     if wanted.after is not None:
-        last = tuple_(*(literal(keepable(part)) for part in wanted.after))
+        last = tuple_(*(literal(escape_text(part)) for part in wanted.after))
         age = tuple_(*columns)
         statement = statement.where(age > last if wanted.oldest_first else age < last)
     statement = statement.limit(max(1, min(wanted.limit, _MOST)))
@@ -67,20 +67,20 @@ def _indexed(wanted: AuditFilter) -> dict[str, ColumnElement[bool]]:
     """Conditions that an index has, by column."""
     table = tables.audit
     if wanted.server is not None and _of_failures(wanted):
-        here = (table.c.server == keepable(wanted.server)) & tables.audit_failed()
+        here = (table.c.server == escape_text(wanted.server)) & tables.audit_failed()
         return {"server": here}
     found: dict[str, ColumnElement[bool]] = {}
     for name, common in tables.AUDIT_COMMON.items():
         value = getattr(wanted, name)
         if value is not None and value != common:
-            found[name] = (table.c[name] == keepable(value)) & tables.audit_rest(name)
+            found[name] = (table.c[name] == escape_text(value)) & tables.audit_rest(name)
     if wanted.failed and wanted.status is None:
         found["status"] = tables.audit_rest("status")
     if wanted.phase == "outcome":
         for name in ("server", "target"):
             value = getattr(wanted, name)
             if value is not None:
-                found[name] = (table.c[name] == keepable(value)) & tables.audit_outcome()
+                found[name] = (table.c[name] == escape_text(value)) & tables.audit_outcome()
     return found
 
 

@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from toolgate.base.ids import utc_text
 from toolgate.errors import StoreError
 from toolgate.store.engine import tables
-from toolgate.store.engine.text import keepable, kept
-from toolgate.store.records.audit_views import ConversationCost, MinuteCount, ToolUse
+from toolgate.store.engine.text import escape_text, unescape_text
+from toolgate.store.records.audit_views import ConversationCost, MinuteCount, ToolUsage
 from toolgate.store.sql import row_mapping
 from toolgate.types import AuditRecord
 
@@ -65,7 +65,7 @@ class SqlAuditViews:
 
     async def tool_uses(
         self, since: str, *, project_id: str | None = None, tool: str | None = None
-    ) -> list[ToolUse]:
+    ) -> list[ToolUsage]:
         """How much tools were used from a moment on, the most used first."""
         return await self._read(lambda opened: _uses(opened, since, project_id, tool))
 
@@ -109,13 +109,13 @@ def _costs(
         .limit(limit)
     )
     if project_id is not None:
-        wanted = wanted.where(table.c.project_id == keepable(project_id))
+        wanted = wanted.where(table.c.project_id == escape_text(project_id))
     return [
         ConversationCost(
-            project_id=kept(row.project_id),
-            caller_id=kept(row.caller_id),
-            client=kept(row.client),
-            conversation=kept(row.conversation),
+            project_id=unescape_text(row.project_id),
+            caller_id=unescape_text(row.caller_id),
+            client=unescape_text(row.client),
+            conversation=unescape_text(row.conversation),
             calls=int(row.calls),
             failed=int(row.failed),
             repeats=int(row.repeats),
@@ -131,7 +131,7 @@ def _costs(
 
 def _uses(
     opened: Connection, since: str, project_id: str | None, tool: str | None
-) -> list[ToolUse]:
+) -> list[ToolUsage]:
     table = tables.audit
     calls = func.count()
     wanted = (
@@ -153,13 +153,13 @@ def _uses(
         .order_by(calls.desc(), table.c.target)
     )
     if project_id is not None:
-        wanted = wanted.where(table.c.project_id == keepable(project_id))
+        wanted = wanted.where(table.c.project_id == escape_text(project_id))
     if tool is not None:
-        wanted = wanted.where(table.c.target == keepable(tool))
+        wanted = wanted.where(table.c.target == escape_text(tool))
     return [
-        ToolUse(
-            project_id=kept(row.project_id),
-            tool=kept(row.target or ""),
+        ToolUsage(
+            project_id=unescape_text(row.project_id),
+            tool=unescape_text(row.target or ""),
             calls=int(row.calls),
             failed=int(row.failed),
             mean_ms=float(row.mean_ms),
@@ -186,7 +186,7 @@ def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:
         .where(
             table.c.at >= first.at,
             table.c.at <= _later(first.at),
-            table.c.conversation == keepable(first.conversation),
+            table.c.conversation == escape_text(first.conversation),
             table.c.parent_id.is_not(None),
         )
         .order_by(table.c.at, table.c.record_id)
@@ -202,7 +202,7 @@ def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:
 
 def _record(opened: Connection, record_id: str) -> AuditRecord | None:
     table = tables.audit
-    wanted = select(table).where(table.c.record_id == keepable(record_id))
+    wanted = select(table).where(table.c.record_id == escape_text(record_id))
     row = opened.execute(wanted).mappings().first()
     return None if row is None else row_mapping.audit_from(row)
 

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, select, update
 
 from toolgate.base.ids import utc_now
 from toolgate.store.engine import tables
-from toolgate.store.engine.text import keepable, kept
+from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.records.credentials import CredentialKey, StoredCredential, WrappedKey
 from toolgate.store.sql import access
 
@@ -56,7 +56,7 @@ class SqlCredentials:
     ) -> int:
         """Remove those that fit all that is given; gives how many there were."""
         given = {"server": server, "subject": subject, "kind": kind, "project_id": project_id}
-        wanted = {name: keepable(text) for name, text in given.items() if text is not None}
+        wanted = {name: escape_text(text) for name, text in given.items() if text is not None}
         return await self._write(lambda opened: remove(opened, self._insert, wanted, before))
 
     async def lease_credential(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
@@ -87,7 +87,7 @@ def find(connection: Connection, server: str | None, kind: str | None) -> list[S
         table.c.project_id, table.c.server, table.c.subject, table.c.kind
     )
     if server is not None:
-        wanted = wanted.where(table.c.server == keepable(server))
+        wanted = wanted.where(table.c.server == escape_text(server))
     if kind is not None:
         wanted = wanted.where(table.c.kind == kind)
     return [_from(row) for row in connection.execute(wanted).mappings()]
@@ -110,14 +110,14 @@ def save(
     """Insert or replace; whether it was."""
     table = tables.credentials
     values = {
-        "key_id": keepable(credential.key_id),
+        "key_id": escape_text(credential.key_id),
         "sealed": credential.sealed,
         "shown": credential.shown,
         "lease_by": "",
         "lease_until": "",
         "updated_at": utc_now(),
     }
-    row = {**{name: keepable(text) for name, text in vars(credential.key).items()}, **values}
+    row = {**{name: escape_text(text) for name, text in vars(credential.key).items()}, **values}
     changed = 0
     if over != 0:
         here = _is(credential.key)
@@ -155,7 +155,7 @@ def lease(connection: Connection, key: CredentialKey, by: str, until: str, now: 
     table = tables.credentials
     free = _is(key) & ((table.c.lease_by.in_(["", by])) | (table.c.lease_until < now))
     taken = connection.execute(
-        update(table).where(free).values(lease_by=keepable(by), lease_until=until)
+        update(table).where(free).values(lease_by=escape_text(by), lease_until=until)
     )
     return taken.rowcount > 0
 
@@ -203,9 +203,9 @@ def remove_keys(connection: Connection, key_ids: tuple[str, ...]) -> int:
 def _is(key: CredentialKey) -> ColumnElement[bool]:
     table = tables.credentials
     return (
-        (table.c.project_id == keepable(key.project_id))
-        & (table.c.server == keepable(key.server))
-        & (table.c.subject == keepable(key.subject))
+        (table.c.project_id == escape_text(key.project_id))
+        & (table.c.server == escape_text(key.server))
+        & (table.c.subject == escape_text(key.subject))
         & (table.c.kind == key.kind)
     )
 
@@ -213,5 +213,5 @@ def _is(key: CredentialKey) -> ColumnElement[bool]:
 def _from(row: Mapping[Any, Any]) -> StoredCredential:
     values = dict(row)
     names = ("project_id", "server", "subject", "kind")
-    key = CredentialKey(**{name: kept(values.pop(name)) for name in names})
+    key = CredentialKey(**{name: unescape_text(values.pop(name)) for name in names})
     return StoredCredential(key=key, **values)

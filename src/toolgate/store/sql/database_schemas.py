@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, select, update
 from toolgate.base.ids import new_id
 from toolgate.store.base import StoredSchema
 from toolgate.store.engine import tables
+from toolgate.store.engine.text import escape_text
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.row_mapping import keepable
 
 __all__ = ["add", "find", "last", "prune", "see"]
 
@@ -78,4 +78,6 @@ def prune(connection: Connection, *, before: str, max_bytes: int) -> int:
 
 def _of(project_id: str, name: str) -> ColumnElement[bool]:
     table = tables.schema_versions
-    return (table.c.project_id == keepable(project_id)) & (table.c.connection == keepable(name))
+    return (table.c.project_id == escape_text(project_id)) & (
+        table.c.connection == escape_text(name)
+    )

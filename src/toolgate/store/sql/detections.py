@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Integer, Select, Table, cast, delete, func, s
 
 from toolgate.store.base import DetectionCount, DetectionFilter, StoredDetection
 from toolgate.store.engine import tables
+from toolgate.store.engine.text import escape_text
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.row_mapping import keepable
 
 __all__ = ["append", "clear", "counts", "find"]
 
@@ -50,16 +50,16 @@ def counts(connection: Connection, wanted: DetectionFilter) -> list[DetectionCou
 def clear(connection: Connection, project_id: str) -> int:
     """Forget a project."""
     table = tables.detections
-    statement = delete(table).where(table.c.project_id == keepable(project_id))
+    statement = delete(table).where(table.c.project_id == escape_text(project_id))
     return connection.execute(statement).rowcount
 
 
 def _fitting(statement: SelectT, wanted: DetectionFilter) -> SelectT:
     table = tables.detections
     if wanted.project_id is not None:
-        statement = statement.where(table.c.project_id == keepable(wanted.project_id))
+        statement = statement.where(table.c.project_id == escape_text(wanted.project_id))
     if wanted.outcomes:
-        statement = statement.where(table.c.outcome.in_(map(keepable, wanted.outcomes)))
+        statement = statement.where(table.c.outcome.in_(map(escape_text, wanted.outcomes)))
     if wanted.since:
         statement = statement.where(table.c.at >= wanted.since)
     if wanted.below is not None:

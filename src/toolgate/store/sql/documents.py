@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeVar
 
 from toolgate.base.ids import utc_now
 from toolgate.store.base import SqlAccess
-from toolgate.store.engine.text import keepable, kept
+from toolgate.store.engine.text import escape_text, unescape_text
 
 __all__ = [
-    "DocumentRows",
+    "DocumentRepository",
     "PassageSource",
     "StoredCollection",
     "StoredDocument",
@@ -175,7 +175,7 @@ class WordCounts:
     """Passages that have a word, by word."""
 
 
-class DocumentRows:
+class DocumentRepository:
     """Documents in a store."""
 
     def __init__(self, store: SqlAccess, kind: Literal["sqlite", "postgres"]) -> None:
@@ -206,7 +206,7 @@ class DocumentRows:
                 driver,
                 f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
                 " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
-                (keepable(project_id),),
+                (escape_text(project_id),),
             )
             return [_collection(row) for row in found]
 
@@ -216,13 +216,13 @@ class DocumentRows:
         """Insert, or replace the one with this id; False when another one has its name."""
         values = (
             row.collection_id,
-            keepable(row.project_id),
-            keepable(row.name),
+            escape_text(row.project_id),
+            escape_text(row.name),
             _key(row.name),
-            keepable(row.alias),
-            keepable(row.description),
-            keepable(row.model),
-            keepable(row.model_identity),
+            escape_text(row.alias),
+            escape_text(row.description),
+            escape_text(row.model),
+            escape_text(row.model_identity),
             row.dim,
             row.metric,
             row.place,
@@ -236,7 +236,7 @@ class DocumentRows:
                 driver,
                 "SELECT 1 FROM document_collections"
                 " WHERE project_id = ? AND name_key = ? AND collection_id <> ?",
-                (keepable(row.project_id), _key(row.name), row.collection_id),
+                (escape_text(row.project_id), _key(row.name), row.collection_id),
             )
             if taken:
                 return False
@@ -290,7 +290,7 @@ class DocumentRows:
                 driver,
                 f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
                 " WHERE collection_id = ? AND origin = ? AND source = ?",
-                (collection_id, keepable(origin), keepable(source)),
+                (collection_id, escape_text(origin), escape_text(source)),
             )
             return _document(found[0]) if found else None
 
@@ -309,7 +309,7 @@ class DocumentRows:
         mark = _mark(collection_id)
 
         def work(driver: Any) -> list[str]:
-            here = (collection_id, keepable(document.origin), keepable(document.source))
+            here = (collection_id, escape_text(document.origin), escape_text(document.source))
             gone = [
                 row[0]
                 for row in self._rows(
@@ -323,7 +323,7 @@ class DocumentRows:
             values = (
                 document.document_id,
                 *here,
-                keepable(document.title),
+                escape_text(document.title),
                 document.media_type,
                 document.content_hash,
                 document.size_bytes,
@@ -344,9 +344,9 @@ class DocumentRows:
                     collection_id,
                     document.document_id,
                     each.ordinal,
-                    keepable(each.heading),
+                    escape_text(each.heading),
                     each.page,
-                    keepable(each.text),
+                    escape_text(each.text),
                     f"{mark} {each.words}",
                     each.words.count(" ") + 1 if each.words else 0,
                 )
@@ -398,8 +398,8 @@ class DocumentRows:
                     found[row[0]] = PassageSource(
                         passage=_passage(row),
                         document_id=row[5],
-                        source=kept(row[6]),
-                        title=kept(row[7]),
+                        source=unescape_text(row[6]),
+                        title=unescape_text(row[7]),
                     )
             return found
 
@@ -555,12 +555,12 @@ _DOCUMENT = (
 def _collection(row: Sequence[Any]) -> StoredCollection:
     return StoredCollection(
         collection_id=row[0],
-        project_id=kept(row[1]),
-        name=kept(row[2]),
-        alias=kept(row[3]),
-        description=kept(row[4]),
-        model=kept(row[5]),
-        model_identity=kept(row[6]),
+        project_id=unescape_text(row[1]),
+        name=unescape_text(row[2]),
+        alias=unescape_text(row[3]),
+        description=unescape_text(row[4]),
+        model=unescape_text(row[5]),
+        model_identity=unescape_text(row[6]),
         dim=row[7],
         metric=row[8],
         place=row[9],
@@ -576,9 +576,9 @@ def _document(row: Sequence[Any]) -> StoredDocument:
     return StoredDocument(
         document_id=row[0],
         collection_id=row[1],
-        origin=kept(row[2]),
-        source=kept(row[3]),
-        title=kept(row[4]),
+        origin=unescape_text(row[2]),
+        source=unescape_text(row[3]),
+        title=unescape_text(row[4]),
         media_type=row[5],
         content_hash=row[6],
         size_bytes=row[7],
@@ -589,12 +589,16 @@ def _document(row: Sequence[Any]) -> StoredDocument:
 
 def _passage(row: Sequence[Any]) -> StoredPassage:
     return StoredPassage(
-        passage_id=row[0], ordinal=row[1], text=kept(row[2]), heading=kept(row[3]), page=row[4]
+        passage_id=row[0],
+        ordinal=row[1],
+        text=unescape_text(row[2]),
+        heading=unescape_text(row[3]),
+        page=row[4],
     )
 
 
 def _key(name: str) -> str:
-    return keepable(name.casefold())
+    return escape_text(name.casefold())
 
 
 def _mark(collection_id: str) -> str:

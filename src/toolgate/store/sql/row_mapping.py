@@ -9,7 +9,6 @@ from sqlalchemy import RowMapping
 
 from toolgate.store.base import (
     DetectionCount,
-    SeenTool,
     StoredDetection,
     StoredGuard,
     StoredPermission,
@@ -21,9 +20,10 @@ from toolgate.store.base import (
     StoredSnapshot,
     StoredToken,
     StoredUse,
+    ToolFingerprint,
     ToolVersion,
 )
-from toolgate.store.engine.text import UNKEEPABLE, keepable, kept
+from toolgate.store.engine.text import UNSUPPORTED_CHARACTERS, escape_text, unescape_text
 from toolgate.store.records.approvals import StoredApproval
 from toolgate.types import AuditRecord, Json
 
@@ -35,10 +35,11 @@ __all__ = [
     "detection_count_from",
     "detection_from",
     "detection_row",
+    "escape_text",
+    "fingerprint_from",
+    "fingerprint_row",
     "guard_from",
     "guard_row",
-    "keepable",
-    "kept",
     "permission_from",
     "permission_row",
     "project_from",
@@ -49,14 +50,13 @@ __all__ = [
     "schema_row",
     "search_from",
     "search_row",
-    "seen_tool_from",
-    "seen_tool_row",
     "server_from",
     "server_row",
     "snapshot_from",
     "snapshot_row",
     "token_from",
     "token_row",
+    "unescape_text",
     "use_from",
     "use_row",
 ]
@@ -191,7 +191,7 @@ def detection_count_from(row: RowMapping) -> DetectionCount:
 _PACKED_OF_TOOL = ("definition", "accepted")
 
 
-def seen_tool_row(tool: SeenTool) -> dict[str, Any]:
+def fingerprint_row(tool: ToolFingerprint) -> dict[str, Any]:
     """Columns of a tool that was seen; packed, since schemas repeat themselves."""
     packed = {name: zlib.compress(getattr(tool, name), 6) for name in _PACKED_OF_TOOL}
     return _escaped(vars(tool) | packed)
@@ -204,11 +204,11 @@ def tool_version_from(row: RowMapping) -> ToolVersion:
     return ToolVersion(**values)
 
 
-def seen_tool_from(row: RowMapping) -> SeenTool:
+def fingerprint_from(row: RowMapping) -> ToolFingerprint:
     """The tool of a row."""
     values = _unescaped(row)
     values |= {name: zlib.decompress(row[name]) for name in _PACKED_OF_TOOL}
-    return SeenTool(**values)
+    return ToolFingerprint(**values)
 
 
 def schema_row(schema: StoredSchema) -> dict[str, Any]:
@@ -287,15 +287,17 @@ def _detail(value: Json) -> str:
 
 def _escaped(row: dict[str, Any]) -> dict[str, Any]:
     texts = "".join([value for value in row.values() if isinstance(value, str)])
-    if UNKEEPABLE.search(texts) is None:  # nearly always, and one search is much cheaper
+    if (
+        UNSUPPORTED_CHARACTERS.search(texts) is None
+    ):  # nearly always, and one search is much cheaper
         return row
     return {
-        name: keepable(value) if isinstance(value, str) else value for name, value in row.items()
+        name: escape_text(value) if isinstance(value, str) else value for name, value in row.items()
     }
 
 
 def _unescaped(row: RowMapping) -> dict[str, Any]:
     return {
-        name: kept(value) if isinstance(value, str) and "\x1a" in value else value
+        name: unescape_text(value) if isinstance(value, str) and "\x1a" in value else value
         for name, value in cast(Mapping[str, Any], row).items()
     }

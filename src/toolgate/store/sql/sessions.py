@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, RowMapping, Table, delete, select, update
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.text import keepable, kept
+from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.records.sessions import StoredSession
 
 __all__ = ["SqlSessions"]
@@ -36,7 +36,7 @@ class SqlSessions:
     async def session(self, session_id: str) -> StoredSession | None:
         """One of them; None when there is none."""
         table = tables.sessions
-        wanted = select(table).where(table.c.session_id == keepable(session_id))
+        wanted = select(table).where(table.c.session_id == escape_text(session_id))
 
         def find(opened: Connection) -> StoredSession | None:
             row = opened.execute(wanted).mappings().first()
@@ -47,7 +47,7 @@ class SqlSessions:
     async def save_session(self, session: StoredSession) -> None:
         """Insert one, or replace the one with this id."""
         row = {
-            name: keepable(value) if isinstance(value, str) else value
+            name: escape_text(value) if isinstance(value, str) else value
             for name, value in vars(session).items()
         }
         statement = self._insert(tables.sessions).on_conflict_do_update(
@@ -60,7 +60,7 @@ class SqlSessions:
         table = tables.sessions
         statement = (
             update(table)
-            .where(table.c.session_id == keepable(session_id))
+            .where(table.c.session_id == escape_text(session_id))
             .values(seen_at=seen_at, expires_at=expires_at)
         )
         return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
@@ -68,10 +68,10 @@ class SqlSessions:
     async def delete_session(self, session_id: str) -> bool:
         """Remove one; False when there was none."""
         table = tables.sessions
-        statement = delete(table).where(table.c.session_id == keepable(session_id))
+        statement = delete(table).where(table.c.session_id == escape_text(session_id))
         return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
 
 
 def _from(row: RowMapping) -> StoredSession:
-    texts = {name: kept(value) for name, value in row.items() if isinstance(value, str)}
+    texts = {name: unescape_text(value) for name, value in row.items() if isinstance(value, str)}
     return StoredSession(sealed=bytes(row["sealed"]), **texts)

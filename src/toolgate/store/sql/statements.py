@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, RowMapping, Table, select
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.text import keepable, kept
+from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.records.statements import StoredStatement
 
 __all__ = ["SqlStatements"]
@@ -32,7 +32,7 @@ class SqlStatements:
     async def append_statement(self, statement: StoredStatement) -> None:
         """Insert one; one with a known id is left as it is."""
         row = {
-            name: keepable(value) if isinstance(value, str) else value
+            name: escape_text(value) if isinstance(value, str) else value
             for name, value in vars(statement).items()
         }
         row["size_bytes"] = _OWN_BYTES + sum(
@@ -46,11 +46,11 @@ class SqlStatements:
     ) -> list[StoredStatement]:
         """Statements of a project, of one caller or of all, newest first."""
         table = tables.statements
-        wanted = select(table).where(table.c.project_id == keepable(project_id))
+        wanted = select(table).where(table.c.project_id == escape_text(project_id))
         if caller_id is not None:
-            wanted = wanted.where(table.c.caller_id == keepable(caller_id))
+            wanted = wanted.where(table.c.caller_id == escape_text(caller_id))
         if since:
-            wanted = wanted.where(table.c.at >= keepable(since))
+            wanted = wanted.where(table.c.at >= escape_text(since))
         wanted = wanted.order_by(table.c.at.desc(), table.c.statement_id.desc())
         wanted = wanted.limit(max(1, min(limit, _MOST)))
         return await self._read(
@@ -60,7 +60,7 @@ class SqlStatements:
 
 def _from(row: RowMapping) -> StoredStatement:
     values: dict[str, Any] = {
-        name: kept(value) if isinstance(value, str) else value
+        name: unescape_text(value) if isinstance(value, str) else value
         for name, value in row.items()
         if name != "size_bytes"
     }

@@ -35,16 +35,14 @@ from toolgate.base.ids import utc_now, utc_text
 from toolgate.errors import StoreError
 from toolgate.store.base import (
     AuditAnchor,
-    AuditEnds,
+    AuditChainEnds,
+    AuditChainLink,
     AuditFilter,
-    AuditLink,
-    Checkup,
     DetectionCount,
     DetectionFilter,
-    Logged,
-    Pruned,
+    IntegrityReport,
+    PrunedCounts,
     Retention,
-    SeenTool,
     StoredDetection,
     StoredGuard,
     StoredPermission,
@@ -56,12 +54,15 @@ from toolgate.store.base import (
     StoredSnapshot,
     StoredToken,
     StoredUse,
+    ToolFingerprint,
     ToolVersion,
+    UsageEntry,
     UsageFilter,
 )
 from toolgate.store.engine import backups, schema_version
 from toolgate.store.engine import tables as _tables
-from toolgate.store.engine.deadline import Attempt, current_patience
+from toolgate.store.engine.deadline import TransactionAttempt, current_deadline
+from toolgate.store.engine.text import escape_text
 from toolgate.store.records.approvals import ApprovalFilter, StoredApproval
 from toolgate.store.sql import (
     access,
@@ -76,7 +77,6 @@ from toolgate.store.sql import detections as _detections
 from toolgate.store.sql import usage as _usage
 from toolgate.store.sql.audit_views import SqlAuditViews
 from toolgate.store.sql.credentials import SqlCredentials
-from toolgate.store.sql.row_mapping import keepable
 from toolgate.store.sql.sessions import SqlSessions
 from toolgate.store.sql.statements import SqlStatements
 from toolgate.store.sql.threads import SqlThreads
@@ -125,7 +125,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 
     async def add_project(self, project_id: str) -> None:
         """Make a project; nothing happens when it exists."""
-        row = {"project_id": keepable(project_id), "created_at": utc_now()}
+        row = {"project_id": escape_text(project_id), "created_at": utc_now()}
         statement = self._insert(_tables.projects).on_conflict_do_nothing()
         await self._write(lambda connection: connection.execute(statement, row))
 
@@ -203,7 +203,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         table = _tables.servers
         wanted = select(table).order_by(table.c.project_id, table.c.name)
         if project_id is not None:
-            wanted = wanted.where(table.c.project_id == keepable(project_id))
+            wanted = wanted.where(table.c.project_id == escape_text(project_id))
         return await self._read(
             lambda connection: [
                 row_mapping.server_from(row) for row in connection.execute(wanted).mappings()
@@ -226,7 +226,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
     async def delete_server(self, server_id: str) -> bool:
         """Remove a server; False when there was none."""
         statement = delete(_tables.servers).where(
-            _tables.servers.c.server_id == keepable(server_id)
+            _tables.servers.c.server_id == escape_text(server_id)
         )
 
         def remove(connection: Connection) -> bool:
@@ -240,7 +240,9 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         """The last listing of every server of a project."""
         table = _tables.snapshots
         wanted = (
-            select(table).where(table.c.project_id == keepable(project_id)).order_by(table.c.server)
+            select(table)
+            .where(table.c.project_id == escape_text(project_id))
+            .order_by(table.c.server)
         )
         return await self._read(
             lambda connection: [
@@ -302,11 +304,11 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         """Records that fit, in the order asked for."""
         return await self._read(lambda opened: audit_search.find(opened, wanted))
 
-    async def audit_ends(self) -> AuditEnds:
+    async def audit_ends(self) -> AuditChainEnds:
         """Where the chain of the audit begins and ends."""
         return await self._read(audit_chain.ends)
 
-    async def audit_links(self, after: int, *, limit: int) -> list[AuditLink]:
+    async def audit_links(self, after: int, *, limit: int) -> list[AuditChainLink]:
         """Records in the order of the chain, those after a place."""
         return await self._read(lambda opened: audit_chain.links(opened, after, limit))
 
@@ -326,7 +328,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             lambda connection: _usage.append(connection, self._insert, searches, uses)
         )
 
-    async def usage(self, wanted: UsageFilter) -> list[Logged]:
+    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]:
         """Searches that fit, newest first, each with all that became of it."""
         return await self._read(lambda connection: _usage.find(connection, wanted))
 
@@ -376,12 +378,12 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
             lambda opened: database_schemas.see(opened, project_id, connection, number, at)
         )
 
-    async def seen_tools(self, project_id: str, server: str | None = None) -> list[SeenTool]:
+    async def seen_tools(self, project_id: str, server: str | None = None) -> list[ToolFingerprint]:
         """Tools as they were seen, of a server or of all, by server and name."""
         return await self._read(lambda opened: tool_fingerprints.find(opened, project_id, server))
 
     async def save_seen_tools(
-        self, tools: Sequence[SeenTool], *, changed: Collection[str] = ()
+        self, tools: Sequence[ToolFingerprint], *, changed: Collection[str] = ()
     ) -> None:
         """Write tools as they were seen, over what is there; all or nothing."""
         if tools:
@@ -447,7 +449,7 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 
     async def result(self, handle: str) -> StoredResult | None:
         """A stored result; None when there is none. The caller checks owner and expiry."""
-        statement = select(_tables.results).where(_tables.results.c.handle == keepable(handle))
+        statement = select(_tables.results).where(_tables.results.c.handle == escape_text(handle))
 
         def find(connection: Connection) -> StoredResult | None:
             row = connection.execute(statement).mappings().first()
@@ -457,13 +459,15 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 
     async def secret(self, name: str) -> bytes:
         """32 random bytes by name, made on first use; the same for every process of this store."""
-        statement = select(_tables.secrets.c.value).where(_tables.secrets.c.name == keepable(name))
+        statement = select(_tables.secrets.c.value).where(
+            _tables.secrets.c.name == escape_text(name)
+        )
 
         def find(connection: Connection) -> bytes | None:
             return connection.execute(statement).scalar()
 
         def make(connection: Connection) -> bytes:
-            row = {"name": keepable(name), "value": token_bytes(32), "created_at": utc_now()}
+            row = {"name": escape_text(name), "value": token_bytes(32), "created_at": utc_now()}
             connection.execute(self._insert(_tables.secrets).on_conflict_do_nothing(), row)
             return connection.execute(statement).scalar_one()
 
@@ -476,13 +480,13 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         now: str,
         configured: Collection[tuple[str, str]] = (),
         sign: Callable[[int, str], AuditAnchor] | None = None,
-    ) -> Pruned:
+    ) -> PrunedCounts:
         """Remove what is older or larger than allowed, a portion in each transaction."""
         today = datetime.fromisoformat(now)
         results, snapshots = _tables.results, _tables.snapshots
         await self._write(lambda connection: _mark_seen(connection, configured, now))
         oldest_listing = utc_text(today - timedelta(days=retention.snapshot_days))
-        pruned = Pruned(
+        pruned = PrunedCounts(
             audit_records=await self._prune_audit(retention, today, sign),
             results=await self._drop(results, results.c.expires_at <= now)
             + await self._shrink(
@@ -614,15 +618,19 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
 
     async def exists(self) -> bool:
         """Whether there is anything to look after; makes nothing."""
-        return await self._read(lambda connection: schema_version.look(connection).kind != "empty")
+        return await self._read(
+            lambda connection: schema_version.read_status(connection).kind != "empty"
+        )
 
-    async def check(self) -> Checkup:
+    async def check(self) -> IntegrityReport:
         """Examine the database; changes nothing."""
 
-        def examine(connection: Connection) -> Checkup:
-            standing = schema_version.look(connection)
-            problems = schema_version.faults(connection, standing) + self._damage(connection)
-            return Checkup(schema=standing.found, problems=tuple(problems))
+        def examine(connection: Connection) -> IntegrityReport:
+            standing = schema_version.read_status(connection)
+            problems = schema_version.schema_problems(connection, standing) + self._damage(
+                connection
+            )
+            return IntegrityReport(schema=standing.found, problems=tuple(problems))
 
         return await self._read(examine)
 
@@ -728,8 +736,8 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         abandon_on_cancel: bool = False,
     ) -> T:
         """One transaction in a thread, for which whoever has little patience does not wait."""
-        mine = current_patience()
-        attempt = None if mine is None else Attempt()
+        mine = current_deadline()
+        attempt = None if mine is None else TransactionAttempt()
         running = anyio.to_thread.run_sync(
             self._transact,
             work,
@@ -748,7 +756,10 @@ class SqlStore(SqlCredentials, SqlSessions, SqlStatements, SqlAuditViews, SqlThr
         return self._engine.execution_options(toolgate_writes=True)
 
     def _transact(
-        self, work: Callable[[Connection], T], engine: Engine, attempt: Attempt | None = None
+        self,
+        work: Callable[[Connection], T],
+        engine: Engine,
+        attempt: TransactionAttempt | None = None,
     ) -> T:
         if attempt is None:
             with self._alone, self._translated(), engine.begin() as connection:
@@ -817,7 +828,7 @@ _HINTS = {
 
 def _snapshot_key(project_id: str, server: str) -> ColumnElement[bool]:
     table = _tables.snapshots
-    return (table.c.project_id == keepable(project_id)) & (table.c.server == keepable(server))
+    return (table.c.project_id == escape_text(project_id)) & (table.c.server == escape_text(server))
 
 
 def _has_server() -> ColumnElement[bool]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection, RowMapping, Table, bindparam, delete, func, select, update
 
 from toolgate.store.engine import tables
-from toolgate.store.engine.text import keepable, kept
+from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.records.threads import (
     StoredArtifact,
     StoredMessage,
@@ -186,7 +186,7 @@ class SqlThreads:
     async def delete_thread(self, thread_id: str) -> bool:
         """Remove a thread with everything; False when there was none."""
         table = tables.threads
-        statement = delete(table).where(table.c.thread_id == keepable(thread_id))
+        statement = delete(table).where(table.c.thread_id == escape_text(thread_id))
         return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
 
     async def prompt_versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
@@ -197,10 +197,10 @@ class SqlThreads:
         """Keep one more."""
         row = {
             **vars(version),
-            "project_id": keepable(version.project_id),
-            "name": keepable(version.name),
-            "text": None if version.text is None else keepable(version.text),
-            "changed_by": keepable(version.changed_by),
+            "project_id": escape_text(version.project_id),
+            "name": escape_text(version.name),
+            "text": None if version.text is None else escape_text(version.text),
+            "changed_by": escape_text(version.changed_by),
         }
         statement = self._insert(tables.prompt_versions)
         await self._write(lambda opened: opened.execute(statement, row))
@@ -209,9 +209,9 @@ class SqlThreads:
 def find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
     """One by its name."""
     wanted = {
-        "project": keepable(project_id),
-        "caller": keepable(caller_id),
-        "called": keepable(name),
+        "project": escape_text(project_id),
+        "caller": escape_text(caller_id),
+        "called": escape_text(name),
     }
     row = opened.execute(_FIND, wanted).mappings().first()
     return None if row is None else _thread_from(row)
@@ -222,9 +222,9 @@ def listed(
 ) -> list[StoredThread]:
     """The last used first."""
     table = tables.threads
-    wanted = select(table).where(table.c.project_id == keepable(project_id))
+    wanted = select(table).where(table.c.project_id == escape_text(project_id))
     if caller_id is not None:
-        wanted = wanted.where(table.c.caller_id == keepable(caller_id))
+        wanted = wanted.where(table.c.caller_id == escape_text(caller_id))
     wanted = wanted.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
     return [_thread_from(row) for row in opened.execute(wanted).mappings()]
 
@@ -233,9 +233,9 @@ def make(opened: Connection, insert: Insert, thread: StoredThread, now: str) -> 
     """The thread of this name, made unless it is there."""
     row = {
         "thread_id": thread.thread_id,
-        "project_id": keepable(thread.project_id),
-        "caller_id": keepable(thread.caller_id),
-        "name": keepable(thread.name),
+        "project_id": escape_text(thread.project_id),
+        "caller_id": escape_text(thread.caller_id),
+        "name": escape_text(thread.name),
         "settings": _packed(thread.settings),
         "state": _packed(thread.state),
         "last_number": 0,
@@ -416,10 +416,10 @@ def clear(opened: Connection, thread_id: str, now: str) -> int:
 def prompts(opened: Connection, project_id: str, name: str | None) -> list[StoredPrompt]:
     """All of a prompt, or the latest of each."""
     table = tables.prompt_versions
-    mine = table.c.project_id == keepable(project_id)
+    mine = table.c.project_id == escape_text(project_id)
     wanted = select(table).where(mine).order_by(table.c.name, table.c.version)
     if name is not None:
-        wanted = wanted.where(table.c.name == keepable(name))
+        wanted = wanted.where(table.c.name == escape_text(name))
     else:
         latest = (
             select(table.c.name, func.max(table.c.version).label("version"))
@@ -433,12 +433,12 @@ def prompts(opened: Connection, project_id: str, name: str | None) -> list[Store
         )
     return [
         StoredPrompt(
-            project_id=kept(row["project_id"]),
-            name=kept(row["name"]),
+            project_id=unescape_text(row["project_id"]),
+            name=unescape_text(row["name"]),
             version=row["version"],
-            text=None if row["text"] is None else kept(row["text"]),
+            text=None if row["text"] is None else unescape_text(row["text"]),
             changed_at=row["changed_at"],
-            changed_by=kept(row["changed_by"]),
+            changed_by=unescape_text(row["changed_by"]),
         )
         for row in opened.execute(wanted).mappings()
     ]
@@ -448,7 +448,7 @@ def _thread_from(row: RowMapping) -> StoredThread:
     values = dict(row)
     del values["size_bytes"]
     for name in ("project_id", "caller_id", "name"):
-        values[name] = kept(values[name])
+        values[name] = unescape_text(values[name])
     for name in ("settings", "state"):
         values[name] = _unpacked(values[name])
     return StoredThread(**values)

@@ -6,10 +6,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, literal, select
 
 from toolgate.base.ids import new_id
-from toolgate.store.base import SeenTool, ToolVersion
+from toolgate.store.base import ToolFingerprint, ToolVersion
 from toolgate.store.engine import tables
+from toolgate.store.engine.text import escape_text
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.row_mapping import keepable
 
 __all__ = ["find", "forget", "save", "versions"]
 
@@ -17,17 +17,17 @@ _MOST_VERSIONS: Final = 20
 _KEPT: Final = ("definition", "state", "seen_at")
 
 
-def find(connection: Connection, project_id: str, server: str | None) -> list[SeenTool]:
+def find(connection: Connection, project_id: str, server: str | None) -> list[ToolFingerprint]:
     """The tools of a server or of all, by server and name."""
     table = tables.seen_tools
     wanted = select(table).where(_of(project_id, server)).order_by(table.c.server, table.c.tool)
-    return [row_mapping.seen_tool_from(row) for row in connection.execute(wanted).mappings()]
+    return [row_mapping.fingerprint_from(row) for row in connection.execute(wanted).mappings()]
 
 
 def save(
     connection: Connection,
     upsert: Callable[[Table], Any],
-    tools: Sequence[SeenTool],
+    tools: Sequence[ToolFingerprint],
     changed: Collection[str],
 ) -> None:
     """Write them, over what is there; definitions that go become versions."""
@@ -40,7 +40,7 @@ def save(
         index_elements=["project_id", "server", "tool"],
         set_={column.name: statement.excluded[column.name] for column in table.columns},
     )
-    connection.execute(statement, [row_mapping.seen_tool_row(tool) for tool in tools])
+    connection.execute(statement, [row_mapping.fingerprint_row(tool) for tool in tools])
 
 
 def forget(connection: Connection, project_id: str, server: str) -> None:
@@ -53,15 +53,15 @@ def versions(connection: Connection, project_id: str, server: str, tool: str) ->
     """Definitions that were replaced, the last replaced first."""
     table = tables.tool_versions
     columns = [table.c[name] for name in (*_KEPT, "replaced_at")]
-    here = _of(project_id, server, table) & (table.c.tool == keepable(tool))
+    here = _of(project_id, server, table) & (table.c.tool == escape_text(tool))
     wanted = select(*columns).where(here).order_by(table.c.version_id.desc())
     return [row_mapping.tool_version_from(row) for row in connection.execute(wanted).mappings()]
 
 
-def _retire(connection: Connection, tool: SeenTool) -> None:
+def _retire(connection: Connection, tool: ToolFingerprint) -> None:
     """Keep what is there of a tool as a version, if it is another definition."""
     old, table = tables.seen_tools, tables.tool_versions
-    name = keepable(tool.tool)
+    name = escape_text(tool.tool)
     size = func.length(old.c.definition) + 200
     where = ("project_id", "server", "tool")
     row = select(
@@ -87,5 +87,5 @@ def _retire(connection: Connection, tool: SeenTool) -> None:
 def _of(
     project_id: str, server: str | None, table: Table = tables.seen_tools
 ) -> ColumnElement[bool]:
-    here = table.c.project_id == keepable(project_id)
-    return here if server is None else here & (table.c.server == keepable(server))
+    here = table.c.project_id == escape_text(project_id)
+    return here if server is None else here & (table.c.server == escape_text(server))

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, exists, func, select
 
-from toolgate.store.base import Logged, StoredSearch, StoredUse, UsageFilter
+from toolgate.store.base import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine import tables
+from toolgate.store.engine.text import escape_text
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.row_mapping import keepable
 
 __all__ = ["append", "clear", "find", "is_orphan"]
 
@@ -31,17 +31,17 @@ def append(
             connection.execute(insert(table).on_conflict_do_nothing(), rows)
 
 
-def find(connection: Connection, wanted: UsageFilter) -> list[Logged]:
+def find(connection: Connection, wanted: UsageFilter) -> list[UsageEntry]:
     """Searches that fit, newest first, each with its uses."""
     searches, uses = tables.usage_searches, tables.usage_uses
-    statement = select(searches).where(searches.c.project_id == keepable(wanted.project_id))
+    statement = select(searches).where(searches.c.project_id == escape_text(wanted.project_id))
     if wanted.caller_id is not None:
-        statement = statement.where(searches.c.caller_id == keepable(wanted.caller_id))
+        statement = statement.where(searches.c.caller_id == escape_text(wanted.caller_id))
     if wanted.with_uses:
         # By the time of the last use: an old search may have been used a moment ago.
         last = (
             select(uses.c.search_id, func.max(uses.c.at).label("at"))
-            .where(uses.c.project_id == keepable(wanted.project_id))
+            .where(uses.c.project_id == escape_text(wanted.project_id))
             .group_by(uses.c.search_id)
             .subquery()
         )
@@ -55,21 +55,22 @@ def find(connection: Connection, wanted: UsageFilter) -> list[Logged]:
     found = [row_mapping.search_from(row) for row in connection.execute(statement).mappings()]
     by_search: dict[str, list[StoredUse]] = {}
     for start in range(0, len(found), _PORTION):
-        ids = [keepable(search.search_id) for search in found[start : start + _PORTION]]
+        ids = [escape_text(search.search_id) for search in found[start : start + _PORTION]]
         of_these = select(uses).where(uses.c.search_id.in_(ids)).order_by(uses.c.at, uses.c.use_id)
         for row in connection.execute(of_these).mappings():
             use = row_mapping.use_from(row)
             by_search.setdefault(use.search_id, []).append(use)
     return [
-        Logged(search=search, uses=tuple(by_search.get(search.search_id, ()))) for search in found
+        UsageEntry(search=search, uses=tuple(by_search.get(search.search_id, ())))
+        for search in found
     ]
 
 
 def clear(connection: Connection, project_id: str) -> int:
     """Forget a project; gives the number of its searches."""
     searches, uses = tables.usage_searches, tables.usage_uses
-    connection.execute(delete(uses).where(uses.c.project_id == keepable(project_id)))
-    found = delete(searches).where(searches.c.project_id == keepable(project_id))
+    connection.execute(delete(uses).where(uses.c.project_id == escape_text(project_id)))
+    found = delete(searches).where(searches.c.project_id == escape_text(project_id))
     return connection.execute(found).rowcount
 
 

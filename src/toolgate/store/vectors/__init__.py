@@ -2,11 +2,11 @@
 
 from toolgate.store.vectors.base import (
     HASH_BYTES,
-    Nearest,
-    Space,
     TextLink,
+    TextMatch,
     VectorCounts,
+    VectorSpace,
     VectorStore,
 )
 
-__all__ = ["HASH_BYTES", "Nearest", "Space", "TextLink", "VectorCounts", "VectorStore"]
+__all__ = ["HASH_BYTES", "TextLink", "TextMatch", "VectorCounts", "VectorSpace", "VectorStore"]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.store.vectors.base import HASH_BYTES, HalfRows, Nearest
+from toolgate.store.vectors.base import HASH_BYTES, HalfRows, TextMatch
 
-__all__ = ["Best", "packed", "unpacked"]
+__all__ = ["TopTexts", "packed", "unpacked"]
 
 _NORM_MOST = 1.02
 """Square of the length of a row at most; a longer one was damaged. Rows of embedders have length 1,
@@ -42,7 +42,7 @@ def _sound(places: NDArray[np.int64], rows: HalfRows) -> tuple[NDArray[np.int64]
     return places[good], rows[good]
 
 
-class Best:
+class TopTexts:
     """The nearest of rows that come piece by piece."""
 
     def __init__(self, query: NDArray[np.float32], limit: int) -> None:
@@ -67,8 +67,8 @@ class Best:
             mask = self._cosines >= lowest
             self._cosines, self._hashes = self._cosines[mask], self._hashes[mask]
 
-    def found(self) -> list[Nearest]:
+    def found(self) -> list[TextMatch]:
         """Best first; equal ones in order of their hash."""
         pairs = zip(self._cosines.tolist(), self._hashes.tolist(), strict=True)
         ordered = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[: self._limit]
-        return [Nearest(text_hash=bytes(text), cosine=cosine) for cosine, text in ordered]
+        return [TextMatch(text_hash=bytes(text), cosine=cosine) for cosine, text in ordered]

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.base.ids import utc_now, utc_text
-from toolgate.store import SqlAccess, keepable, kept
-from toolgate.store.vectors._float16_rows import Best, unpacked
+from toolgate.store import SqlAccess, escape_text, unescape_text
+from toolgate.store.vectors._float16_rows import TopTexts, unpacked
 from toolgate.store.vectors.base import (
     HASH_BYTES,
     HalfRows,
-    Nearest,
     PutRows,
-    Space,
     TextLink,
+    TextMatch,
     VectorCounts,
+    VectorSpace,
 )
 
 __all__ = ["SqlVectors"]
@@ -64,12 +64,12 @@ class SqlVectors:
 
     # ------------------------------------------------------------------ vectors
 
-    async def load(self, space: Space, hashes: Sequence[bytes], put: PutRows) -> None:
+    async def load(self, space: VectorSpace, hashes: Sequence[bytes], put: PutRows) -> None:
         """Hand over the vectors of these texts, as far as they are there."""
         if hashes:
             await self._store.reading(lambda driver: self._load(driver, space, hashes, put))
 
-    async def known(self, space: Space, hashes: Sequence[bytes]) -> NDArray[np.bool_]:
+    async def known(self, space: VectorSpace, hashes: Sequence[bytes]) -> NDArray[np.bool_]:
         """Which of these texts have a vector."""
 
         def work(driver: Any) -> NDArray[np.bool_]:
@@ -84,7 +84,7 @@ class SqlVectors:
 
         return await self._store.reading(work)
 
-    async def save(self, space: Space, hashes: Sequence[bytes], rows: HalfRows) -> int:
+    async def save(self, space: VectorSpace, hashes: Sequence[bytes], rows: HalfRows) -> int:
         """Keep vectors; gives how many were new or different."""
         if rows.shape != (len(hashes), space.dim) or any(len(h) != HASH_BYTES for h in hashes):
             raise ValueError(f"{len(hashes)} hashes and rows of shape {rows.shape} do not fit")
@@ -99,16 +99,16 @@ class SqlVectors:
 
     async def nearest(
         self,
-        space: Space,
+        space: VectorSpace,
         query: NDArray[np.float32],
         *,
         limit: int,
         allowed: Sequence[bytes] | None = None,
-    ) -> list[Nearest]:
+    ) -> list[TextMatch]:
         """The nearest texts, each row looked at."""
 
-        def work(driver: Any) -> list[Nearest]:
-            best = Best(query, limit)
+        def work(driver: Any) -> list[TextMatch]:
+            best = TopTexts(query, limit)
             model_id = self.model_id(driver, space)
             if allowed is not None:
                 self._load(driver, space, allowed, _looker(best, allowed))
@@ -120,7 +120,7 @@ class SqlVectors:
 
         return await self._store.reading(work)
 
-    async def settle(self, space: Space) -> None:
+    async def settle(self, space: VectorSpace) -> None:
         """Note that the model is in use."""
         await self.prepare()
         await self._store.writing(lambda driver: self.make_model(driver, space))
@@ -130,8 +130,8 @@ class SqlVectors:
     async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
         """Make these the tools of a server; gives how many rows that changed."""
         await self.prepare()
-        project, name, now = keepable(project_id), keepable(server), utc_now()
-        wanted = {keepable(link.tool): link for link in links}
+        project, name, now = escape_text(project_id), escape_text(server), utc_now()
+        wanted = {escape_text(link.tool): link for link in links}
 
         def work(driver: Any) -> int:
             found = self.rows(
@@ -148,14 +148,14 @@ class SqlVectors:
                     name,
                     tool,
                     link.text_hash,
-                    keepable(link.description),
-                    keepable(link.enriched),
-                    keepable(link.definition_hash),
+                    escape_text(link.description),
+                    escape_text(link.enriched),
+                    escape_text(link.definition_hash),
                     now,
                     now,
                 )
                 for tool, link in wanted.items()
-                if there.get(tool) != (link.text_hash, keepable(link.definition_hash))
+                if there.get(tool) != (link.text_hash, escape_text(link.definition_hash))
             ]
             self.many(
                 driver,
@@ -185,9 +185,9 @@ class SqlVectors:
             for server, tool, text in self.rows(
                 driver,
                 "SELECT server, tool, text_hash FROM tool_texts WHERE project_id = ?",
-                (keepable(project_id),),
+                (escape_text(project_id),),
             ):
-                found.setdefault(kept(server), {})[kept(tool)] = bytes(text)
+                found.setdefault(unescape_text(server), {})[unescape_text(tool)] = bytes(text)
             return found
 
         return await self._store.reading(work)
@@ -199,15 +199,15 @@ class SqlVectors:
             found = self.rows(
                 driver,
                 "SELECT enriched FROM tool_texts WHERE project_id = ? AND server = ? AND tool = ?",
-                (keepable(project_id), keepable(server), keepable(tool)),
+                (escape_text(project_id), escape_text(server), escape_text(tool)),
             )
-            return kept(found[0][0]) if found else None
+            return unescape_text(found[0][0]) if found else None
 
         return await self._store.reading(work)
 
     async def unlink(self, project_id: str, server: str) -> int:
         """Forget the tools of a server, with the vectors that no other tool has."""
-        project, name = keepable(project_id), keepable(server)
+        project, name = escape_text(project_id), escape_text(server)
 
         def work(driver: Any) -> int:
             models = [row[0] for row in self.rows(driver, "SELECT model_id FROM vector_models")]
@@ -266,7 +266,7 @@ class SqlVectors:
             removed += await self._drop("model_id = ?", (model_id,))
         return removed
 
-    async def counts(self, space: Space, project_id: str) -> VectorCounts:
+    async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:
         """How much is kept."""
 
         def work(driver: Any) -> VectorCounts:
@@ -277,7 +277,7 @@ class SqlVectors:
             [[tools, servers]] = self.rows(
                 driver,
                 "SELECT count(*), count(DISTINCT server) FROM tool_texts WHERE project_id = ?",
-                (keepable(project_id),),
+                (escape_text(project_id),),
             )
             return VectorCounts(
                 vectors=vectors,
@@ -349,16 +349,16 @@ class SqlVectors:
 
     # ------------------------------------------------------------------ helpers
 
-    def model_id(self, driver: Any, space: Space) -> int | None:
+    def model_id(self, driver: Any, space: VectorSpace) -> int | None:
         """Number of a model; None: nothing of it is kept."""
         found = self.rows(
             driver,
             "SELECT model_id FROM vector_models WHERE model = ? AND dim = ?",
-            (keepable(space.model), space.dim),
+            (escape_text(space.model), space.dim),
         )
         return found[0][0] if found else None
 
-    def make_model(self, driver: Any, space: Space) -> int:
+    def make_model(self, driver: Any, space: VectorSpace) -> int:
         """Number of a model, made when it is new; notes that it is used."""
         now = utc_now()
         while (found := self.model_id(driver, space)) is None:
@@ -368,7 +368,7 @@ class SqlVectors:
                 "INSERT INTO vector_models (model_id, model, dim, used_at)"
                 " SELECT coalesce(max(model_id), 0) + 1, ?, CAST(? AS INTEGER), ?"
                 " FROM vector_models WHERE true ON CONFLICT DO NOTHING",
-                (keepable(space.model), space.dim, now),
+                (escape_text(space.model), space.dim, now),
             )
         self.run(
             driver,
@@ -377,7 +377,7 @@ class SqlVectors:
         )
         return found
 
-    def _load(self, driver: Any, space: Space, hashes: Sequence[bytes], put: PutRows) -> None:
+    def _load(self, driver: Any, space: VectorSpace, hashes: Sequence[bytes], put: PutRows) -> None:
         model_id = self.model_id(driver, space)
         if model_id is None:
             return
@@ -401,7 +401,7 @@ class SqlVectors:
                 put(np.array(wanted, np.int64)[sound], rows)
 
 
-def _looker(best: Best, hashes: Sequence[bytes]) -> PutRows:
+def _looker(best: TopTexts, hashes: Sequence[bytes]) -> PutRows:
     """Has rows considered, under the hashes of their positions."""
 
     def look(places: NDArray[np.int64], rows: HalfRows) -> None:

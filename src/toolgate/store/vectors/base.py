@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 __all__ = [
     "HASH_BYTES",
     "HalfRows",
-    "Nearest",
     "PutRows",
-    "Space",
     "TextLink",
+    "TextMatch",
     "VectorCounts",
+    "VectorSpace",
     "VectorStore",
 ]
 
@@ -35,7 +35,7 @@ another thread, some thousands at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Space:
+class VectorSpace:
     """The vectors of one model. Those of two spaces cannot be compared and never meet."""
 
     model: str
@@ -66,7 +66,7 @@ class TextLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nearest:
+class TextMatch:
     """A text that is near to a request."""
 
     text_hash: bytes
@@ -114,15 +114,15 @@ class VectorStore(Protocol):
         """What a person should know of this place, such as a missing extension; may be empty."""
         ...
 
-    async def load(self, space: Space, hashes: Sequence[bytes], put: PutRows) -> None:
+    async def load(self, space: VectorSpace, hashes: Sequence[bytes], put: PutRows) -> None:
         """Hand over the vectors of these texts, as far as they are there."""
         ...
 
-    async def known(self, space: Space, hashes: Sequence[bytes]) -> NDArray[np.bool_]:
+    async def known(self, space: VectorSpace, hashes: Sequence[bytes]) -> NDArray[np.bool_]:
         """Which of these texts have a vector; does not look at the vectors themselves."""
         ...
 
-    async def save(self, space: Space, hashes: Sequence[bytes], rows: HalfRows) -> int:
+    async def save(self, space: VectorSpace, hashes: Sequence[bytes], rows: HalfRows) -> int:
         """Keep vectors; gives how many were new or different.
 
         Args:
@@ -134,12 +134,12 @@ class VectorStore(Protocol):
 
     async def nearest(
         self,
-        space: Space,
+        space: VectorSpace,
         query: NDArray[np.float32],
         *,
         limit: int,
         allowed: Sequence[bytes] | None = None,
-    ) -> list[Nearest]:
+    ) -> list[TextMatch]:
         """The nearest texts, best first; equal ones in order of their hash.
 
         Args:
@@ -151,7 +151,7 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def settle(self, space: Space) -> None:
+    async def settle(self, space: VectorSpace) -> None:
         """Prepare for `nearest` after many were saved, such as building an index; may be slow."""
         ...
 
@@ -186,6 +186,6 @@ class VectorStore(Protocol):
         """
         ...
 
-    async def counts(self, space: Space, project_id: str) -> VectorCounts:
+    async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:
         """How much is kept."""
         ...

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from toolgate.store import SqlAccess
 from toolgate.store.vectors._float16_rows import packed, unpacked
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
-from toolgate.store.vectors.base import HASH_BYTES, HalfRows, Nearest, Space, VectorStore
+from toolgate.store.vectors.base import HASH_BYTES, HalfRows, TextMatch, VectorSpace, VectorStore
 
 __all__ = ["Options", "PgVectors", "build"]
 
@@ -89,12 +89,12 @@ class PgVectors(SqlVectors):
 
     async def nearest(
         self,
-        space: Space,
+        space: VectorSpace,
         query: NDArray[np.float32],
         *,
         limit: int,
         allowed: Sequence[bytes] | None = None,
-    ) -> list[Nearest]:
+    ) -> list[TextMatch]:
         """The nearest texts, found in the database."""
         await self.prepare()
         if self._extension is None or not query.any():
@@ -103,7 +103,7 @@ class PgVectors(SqlVectors):
         # More than halfvec can hold would overflow, and the length of a request says nothing.
         shown = _shown(query / np.linalg.norm(query))
 
-        def work(driver: Any) -> list[Nearest]:
+        def work(driver: Any) -> list[TextMatch]:
             model_id = self.model_id(driver, space)
             if model_id is None:
                 return []
@@ -135,11 +135,11 @@ class PgVectors(SqlVectors):
             pairs = ((bytes(text), 1 - away) for text, away in found)
             cosines = [(text, 0.0 if isnan(cosine) else cosine) for text, cosine in pairs]
             cosines.sort(key=lambda pair: (-pair[1], pair[0]))
-            return [Nearest(text_hash=text, cosine=cosine) for text, cosine in cosines]
+            return [TextMatch(text_hash=text, cosine=cosine) for text, cosine in cosines]
 
         return await self._store.reading(work)
 
-    async def settle(self, space: Space) -> None:
+    async def settle(self, space: VectorSpace) -> None:
         """Bring what the extension searches up to date, and build the index of the model."""
         await super().settle(space)
         extension = self._extension
@@ -317,7 +317,7 @@ class PgVectors(SqlVectors):
         )
         driver.execute("DELETE FROM toolgate_nearest")
 
-    def _catch_up(self, driver: Any, space: Space) -> int:
+    def _catch_up(self, driver: Any, space: VectorSpace) -> int:
         """Take over vectors that came without the extension, such as those of a backup."""
         model_id = self.make_model(driver, space)
         missing = [
@@ -337,7 +337,9 @@ class PgVectors(SqlVectors):
                 self._put_nearest(driver, model_id, [hashes[at] for at in sound], rows)
         return model_id
 
-    def _build_index(self, driver: Any, extension: _Extension, space: Space, model_id: int) -> None:
+    def _build_index(
+        self, driver: Any, extension: _Extension, space: VectorSpace, model_id: int
+    ) -> None:
         name = f"vector_nearest_hnsw_{model_id}"
         standing = driver.execute(
             "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (name,)

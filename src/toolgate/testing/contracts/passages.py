@@ -21,7 +21,7 @@ from anyio import create_task_group
 from numpy.typing import NDArray
 
 from toolgate.base.ids import new_id
-from toolgate.store.passages import METRICS, Metric, PassageIndex, Placed, Shelf
+from toolgate.store.passages import METRICS, Metric, PassageIndex, PassageKey, VectorCollection
 
 __all__ = [
     "COLLECTION",
@@ -47,14 +47,14 @@ def some_vectors(count: int, *, seed: int = 5) -> NDArray[np.float32]:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def placed(count: int, *, first: int = 2**61, document: str = "d1") -> list[Placed]:
+def placed(count: int, *, first: int = 2**61, document: str = "d1") -> list[PassageKey]:
     """Passages of a document."""
-    return [Placed(passage_id=first + at, document_id=document) for at in range(count)]
+    return [PassageKey(passage_id=first + at, document_id=document) for at in range(count)]
 
 
-def new_shelf(metric: Metric = "cosine") -> Shelf:
+def new_shelf(metric: Metric = "cosine") -> VectorCollection:
     """A shelf that nobody has filled."""
-    return Shelf(collection_id=COLLECTION, shelf_id=new_id(), dim=DIM, metric=metric)
+    return VectorCollection(collection_id=COLLECTION, shelf_id=new_id(), dim=DIM, metric=metric)
 
 
 def _expected(
@@ -73,7 +73,7 @@ class PassageContract:
 
     pytestmark = pytest.mark.anyio
 
-    async def shelf(self, index: PassageIndex, metric: Metric = "cosine") -> Shelf:
+    async def shelf(self, index: PassageIndex, metric: Metric = "cosine") -> VectorCollection:
         """An empty shelf; a place where making one is slow may give one that it has emptied."""
         del index
         return new_shelf(metric)
@@ -227,5 +227,5 @@ class PassageContract:
         assert [each.passage_id for each in found] == _numbers(placed(1))
 
 
-def _numbers(passages: Sequence[Placed]) -> list[int]:
+def _numbers(passages: Sequence[PassageKey]) -> list[int]:
     return [each.passage_id for each in passages]

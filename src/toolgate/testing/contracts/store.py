@@ -30,10 +30,8 @@ from toolgate.store import (
     AuditFilter,
     CredentialKey,
     DetectionFilter,
-    Logged,
-    Pruned,
+    PrunedCounts,
     Retention,
-    SeenTool,
     SqlAccess,
     Store,
     StoredApproval,
@@ -56,12 +54,14 @@ from toolgate.store import (
     StoredThread,
     StoredToken,
     StoredUse,
+    StoreMaintenance,
+    ToolFingerprint,
     ToolVersion,
-    Upkeep,
+    UsageEntry,
     UsageFilter,
     WrappedKey,
     make_store,
-    patience,
+    store_deadline,
 )
 from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import DEFAULT_PROJECT, AuditRecord
@@ -210,7 +210,7 @@ def _detection(minute: int, **changes: object) -> StoredDetection:
     return replace(detection, **changes)
 
 
-def _seen(tool: str, **changed: Any) -> SeenTool:
+def _seen(tool: str, **changed: Any) -> ToolFingerprint:
     values: dict[str, Any] = {
         "project_id": DEFAULT_PROJECT,
         "server": "git",
@@ -220,7 +220,7 @@ def _seen(tool: str, **changed: Any) -> SeenTool:
         "accepted": b'{"name":"log"}',
         "seen_at": NOW,
     }
-    return SeenTool(tool=tool, **values | changed)
+    return ToolFingerprint(tool=tool, **values | changed)
 
 
 def _version(number: int, **changes: object) -> StoredSchema:
@@ -251,7 +251,7 @@ def _use(minute: int, of: int, **changes: object) -> StoredUse:
 
 @pytest.mark.anyio
 class StoreContract:
-    """The duties in `Store` and `Upkeep`, one test each; all are decisions of ours."""
+    """The duties in `Store` and `StoreMaintenance`, one test each; all are decisions of ours."""
 
     @pytest.fixture
     def store_url(self) -> str:
@@ -288,7 +288,7 @@ class StoreContract:
     async def test_it_satisfies_the_protocols(self, store: Store) -> None:
         """`plugins.make` refuses what does not."""
         assert isinstance(store, Store)
-        assert isinstance(store, Upkeep)
+        assert isinstance(store, StoreMaintenance)
 
     async def test_a_new_store_is_empty(self, store: Store) -> None:
         """Nothing but the default project."""
@@ -474,13 +474,13 @@ class StoreContract:
             go_on.wait(60)
 
         with anyio.fail_after(HANG_S):
-            with patience(0.5) as waited, pytest.raises(StoreError, match="did not answer"):
+            with store_deadline(0.5) as waited, pytest.raises(StoreError, match="did not answer"):
                 await store.writing(insert_late)
             go_on.set()
             assert waited.was_slow
             assert not waited.has_saved
             assert not waited.may_have_saved
-            with patience(60) as waited:
+            with store_deadline(60) as waited:
                 try:
                     await store.writing(insert)  # waits for the one before, if that is not over
                 except StoreError:
@@ -929,7 +929,7 @@ class StoreContract:
 
         pruned = await store.prune(Retention(audit_days=2), now="2026-08-01T12:00:00.000Z")
 
-        assert pruned == Pruned(audit_records=2500)
+        assert pruned == PrunedCounts(audit_records=2500)
         assert await store.audit(AuditFilter()) == [young]
 
     async def test_a_definition_that_is_replaced_is_kept_as_a_version(self, store: Store) -> None:
@@ -955,7 +955,7 @@ class StoreContract:
         assert await store.tool_versions(DEFAULT_PROJECT, "git", HOSTILE) == []
 
         pruned = await store.prune(Retention(tool_version_days=2), now=later % 26)
-        assert pruned == Pruned(tool_versions=19)
+        assert pruned == PrunedCounts(tool_versions=19)
         assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == [newest]
         await store.forget_seen_tools(DEFAULT_PROJECT, "git")
         assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == []
@@ -978,7 +978,7 @@ class StoreContract:
         left = await store.audit(AuditFilter())
         assert left == records[: -len(left) - 1 : -1]
         assert 30 < len(left) < 50
-        assert pruned == Pruned(audit_records=100 - len(left))
+        assert pruned == PrunedCounts(audit_records=100 - len(left))
 
     async def test_detections_come_back_as_they_were(self, store: Store) -> None:
         """Newest first; any text is kept."""
@@ -1025,11 +1025,11 @@ class StoreContract:
         pruned = await store.prune(Retention(detection_max_bytes=5_000), now=NOW)
         left = await store.detections(DetectionFilter())
         assert 0 < len(left) < 6
-        assert pruned == Pruned(detections=10 - len(left))
+        assert pruned == PrunedCounts(detections=10 - len(left))
         assert await store.clear_detections(DEFAULT_PROJECT) == len(left)
         await store.append_detections([_detection(1)])
         pruned = await store.prune(Retention(detection_days=1), now="2026-08-19T12:00:00.000Z")
-        assert pruned == Pruned(detections=1)
+        assert pruned == PrunedCounts(detections=1)
 
     async def test_statements_come_back_newest_first_for_whom_they_are(self, store: Store) -> None:
         """By project, caller and time; old ones are forgotten."""
@@ -1058,9 +1058,9 @@ class StoreContract:
         assert await store.statements("other") == []
 
         pruned = await store.prune(Retention(statement_days=1), now="2026-07-03T00:00:00.000Z")
-        assert pruned == Pruned(statements=1)
+        assert pruned == PrunedCounts(statements=1)
         pruned = await store.prune(Retention(statement_max_bytes=0), now=NOW)
-        assert pruned == Pruned(statements=2)
+        assert pruned == PrunedCounts(statements=2)
 
     async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
         """The last one with its content, lists without."""
@@ -1097,9 +1097,9 @@ class StoreContract:
             await store.save_schema(version)
 
         pruned = await store.prune(Retention(schema_days=30), now="2026-08-19T12:00:00.000Z")
-        assert pruned == Pruned(schemas=1)
+        assert pruned == PrunedCounts(schemas=1)
         pruned = await store.prune(Retention(schema_max_bytes=1), now=NOW)
-        assert pruned == Pruned(schemas=2)
+        assert pruned == PrunedCounts(schemas=2)
         left = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
         assert [version.number for version in left] == [22]
         assert await store.schema(DEFAULT_PROJECT, "old") is not None
@@ -1203,7 +1203,7 @@ class StoreContract:
 
         pruned = await store.prune(Retention(results_max_bytes=200), now=NOW)
 
-        assert pruned == Pruned(results=2)
+        assert pruned == PrunedCounts(results=2)
         found = [handle for handle in hours if await store.result(handle) is not None]
         assert found == ["second", "third"]
 
@@ -1218,7 +1218,7 @@ class StoreContract:
             Retention(), now=NOW, configured=[(DEFAULT_PROJECT, "configured")]
         )
 
-        assert pruned == Pruned(snapshots=1)
+        assert pruned == PrunedCounts(snapshots=1)
         left = [snapshot.server for snapshot in await store.snapshots(DEFAULT_PROJECT)]
         assert left == ["configured", "seen", "stored"]
 
@@ -1268,7 +1268,7 @@ class StoreContract:
         await store.append_usage([], uses[1:])
 
         found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
-        assert found == [Logged(search=second), Logged(search=first, uses=tuple(uses))]
+        assert found == [UsageEntry(search=second), UsageEntry(search=first, uses=tuple(uses))]
 
     async def test_the_usage_log_gives_the_searches_that_are_wanted(self, store: Store) -> None:
         """Of one project always; of a caller, with uses, since a moment where that is asked for."""
@@ -1297,7 +1297,7 @@ class StoreContract:
             await store.append_usage([_search(1)], [_use(2, 1)])
 
         found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
-        assert found == [Logged(search=_search(1), uses=(_use(2, 1),))]
+        assert found == [UsageEntry(search=_search(1), uses=(_use(2, 1),))]
 
     async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
         """Otherwise it would be written twice when it is tried again."""
@@ -1328,7 +1328,7 @@ class StoreContract:
         await store.append_usage(searches, uses)
 
         pruned = await store.prune(Retention(usage_days=30), now="2026-07-28T12:00:00.000Z")
-        assert pruned == Pruned(usage=1)
+        assert pruned == PrunedCounts(usage=1)
 
         pruned = await store.prune(
             Retention(usage_max_bytes=10_000), now="2026-07-28T12:00:00.000Z"
@@ -1344,7 +1344,7 @@ class StoreContract:
         self, store: Store, other: Store, tmp_path: Path
     ) -> None:
         """Seen by those who use the store meanwhile; what came after the backup is gone."""
-        assert isinstance(store, Upkeep)
+        assert isinstance(store, StoreMaintenance)
         await _fill(store)
         before, key = await _contents(store), await store.secret("state")
         await store.backup(tmp_path / "backup.db")
@@ -1362,12 +1362,12 @@ class StoreContract:
         self, store: Store, tmp_path: Path
     ) -> None:
         """From SQLite to PostgreSQL and back."""
-        assert isinstance(store, Upkeep)
+        assert isinstance(store, StoreMaintenance)
         await _fill(store)
         await store.backup(tmp_path / "backup.db")
 
         elsewhere = make_store(f"sqlite:///{tmp_path / 'elsewhere.db'}")
-        assert isinstance(elsewhere, Upkeep)
+        assert isinstance(elsewhere, StoreMaintenance)
         await elsewhere.restore(tmp_path / "backup.db")
         assert await _contents(elsewhere) == await _contents(store)
         await elsewhere.append_audit([sample_record(7)])
@@ -1384,7 +1384,7 @@ class StoreContract:
         self, store: Store, tmp_path: Path, content: bytes | None
     ) -> None:
         """A wrong file must not empty the store."""
-        assert isinstance(store, Upkeep)
+        assert isinstance(store, StoreMaintenance)
         await store.append_audit([sample_record()])
         if content is not None:
             (tmp_path / "backup").write_bytes(content)
@@ -1398,7 +1398,7 @@ class StoreContract:
     async def test_a_store_exists_once_it_was_opened(self, make: Callable[[], Store]) -> None:
         """Asking makes nothing."""
         store = make()
-        assert isinstance(store, Upkeep)
+        assert isinstance(store, StoreMaintenance)
         assert not await store.exists()
         assert not await store.exists()
 
@@ -1409,7 +1409,7 @@ class StoreContract:
 
     async def test_a_sound_store_has_no_problems_and_needs_no_upgrade(self, store: Store) -> None:
         """The revision is the same before and after."""
-        assert isinstance(store, Upkeep)
+        assert isinstance(store, StoreMaintenance)
         checkup = await store.check()
         upgrade = await store.upgrade()
 

@@ -18,7 +18,7 @@ from anyio import create_task_group
 from numpy.typing import NDArray
 
 from toolgate.base.ids import utc_now
-from toolgate.store.vectors import HASH_BYTES, Space, TextLink, VectorStore
+from toolgate.store.vectors import HASH_BYTES, TextLink, VectorSpace, VectorStore
 from toolgate.types import DEFAULT_PROJECT
 
 __all__ = ["MakeVectors", "VectorContract", "hash_of", "loaded", "some_rows"]
@@ -26,9 +26,9 @@ __all__ = ["MakeVectors", "VectorContract", "hash_of", "loaded", "some_rows"]
 MakeVectors: TypeAlias = Callable[[], VectorStore]
 """Gives one more way into the same place, as another process would have it."""
 
-SPACE = Space(model="model a", dim=24)
-OTHER = Space(model="model b", dim=24)
-SHORTER = Space(model="model a", dim=12)
+SPACE = VectorSpace(model="model a", dim=24)
+OTHER = VectorSpace(model="model b", dim=24)
+SHORTER = VectorSpace(model="model a", dim=12)
 
 HOSTILE = "\x00 \x1a0000 \ud800 é 🚀 '\"; DROP TABLE vectors; --"
 """What a server may call itself or a tool."""
@@ -49,7 +49,7 @@ def some_rows(count: int, dim: int = SPACE.dim, *, seed: int = 7) -> NDArray[np.
 
 
 async def loaded(
-    vectors: VectorStore, space: Space, hashes: Sequence[bytes]
+    vectors: VectorStore, space: VectorSpace, hashes: Sequence[bytes]
 ) -> dict[bytes, NDArray[np.float16]]:
     """What is there of these texts."""
     found: dict[bytes, NDArray[np.float16]] = {}

@@ -6,13 +6,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from toolgate.databases.connections import (
-    Change,
     Changelog,
     Connection,
     NamedType,
     Schema,
-    Table,
-    Version,
+    SchemaChange,
+    SchemaVersion,
+    TableSchema,
 )
 from toolgate.types import Json
 
@@ -27,7 +27,7 @@ def failure(text: str) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def version(found: Version, connection: Connection) -> Json:
+def version(found: SchemaVersion, connection: Connection) -> Json:
     """What version the schema has."""
     schema = found.schema
     counts = _counts(schema)
@@ -93,7 +93,7 @@ def changelog(found: Changelog, connection: Connection, *, period: str) -> Json:
     )
 
 
-def listing(found: Version, connection: Connection) -> Json:
+def listing(found: SchemaVersion, connection: Connection) -> Json:
     """All types of the schema."""
     return _listed(
         found,
@@ -105,7 +105,10 @@ def listing(found: Version, connection: Connection) -> Json:
 
 
 def choices(
-    found: Version, connection: Connection, name: str, matches: Sequence[Table | NamedType]
+    found: SchemaVersion,
+    connection: Connection,
+    name: str,
+    matches: Sequence[TableSchema | NamedType],
 ) -> Json:
     """The types that a name may mean."""
     return _listed(
@@ -117,7 +120,9 @@ def choices(
     )
 
 
-def type_details(found: Version, connection: Connection, each: Table | NamedType) -> Json:
+def type_details(
+    found: SchemaVersion, connection: Connection, each: TableSchema | NamedType
+) -> Json:
     """One type."""
     if isinstance(each, NamedType):
         return _named_type(found, connection, each)
@@ -185,7 +190,7 @@ def type_details(found: Version, connection: Connection, each: Table | NamedType
     )
 
 
-def _named_type(found: Version, connection: Connection, each: NamedType) -> Json:
+def _named_type(found: SchemaVersion, connection: Connection, each: NamedType) -> Json:
     used = [
         f"{table.name}.{column.name}"
         for table in found.schema.tables
@@ -210,9 +215,9 @@ def _named_type(found: Version, connection: Connection, each: NamedType) -> Json
 
 
 def _listed(
-    found: Version,
+    found: SchemaVersion,
     connection: Connection,
-    each: Sequence[Table | NamedType],
+    each: Sequence[TableSchema | NamedType],
     head: str,
     *,
     empty: str,
@@ -245,7 +250,7 @@ def _answer(lines: Iterable[str], content: Json) -> Json:
     }
 
 
-def _about(found: Version, connection: Connection) -> Json:
+def _about(found: SchemaVersion, connection: Connection) -> Json:
     """What every answer says about where it comes from."""
     return {
         "connection": found.connection,
@@ -256,7 +261,7 @@ def _about(found: Version, connection: Connection) -> Json:
     }
 
 
-def _remarks(found: Version, *, unread: bool = True) -> list[str]:
+def _remarks(found: SchemaVersion, *, unread: bool = True) -> list[str]:
     """What makes an answer less than sure; of one type, other types do not."""
     lines: list[str] = []
     if found.problem:
@@ -268,7 +273,7 @@ def _remarks(found: Version, *, unread: bool = True) -> list[str]:
     return lines
 
 
-def _columns(table: Table) -> Iterable[dict[str, Any]]:
+def _columns(table: TableSchema) -> Iterable[dict[str, Any]]:
     refers = {key.columns[0]: key for key in table.foreign_keys if len(key.columns) == 1}
     for column in table.columns:
         key = refers.get(column.name)
@@ -285,7 +290,7 @@ def _columns(table: Table) -> Iterable[dict[str, Any]]:
         }
 
 
-def _column_line(table: Table, column: dict[str, Any]) -> str:
+def _column_line(table: TableSchema, column: dict[str, Any]) -> str:
     said = [f"{column['name']} {column['type']}".strip()]
     said += ["not null"] if not column["nullable"] and table.kind == "table" else []
     said += ["primary key"] if table.primary_key == (column["name"],) else []
@@ -297,13 +302,13 @@ def _column_line(table: Table, column: dict[str, Any]) -> str:
     return f"{', '.join(said)}{comment}"
 
 
-def _type_line(each: Table | NamedType) -> str:
+def _type_line(each: TableSchema | NamedType) -> str:
     if isinstance(each, NamedType):
         return f"{each.name} ({each.kind})"
     return f"{each.name} ({each.kind}, {_number(len(each.columns), 'column')})"
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: SchemaChange) -> dict[str, Any]:
     return {
         "action": change.action,
         "subject": change.subject,

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
-from toolgate.databases.connections import NamedType, Schema, Table, singular, words_of
+from toolgate.databases.connections import NamedType, Schema, TableSchema, singular, words_of
 
 __all__ = ["Found", "find_types"]
 
@@ -18,7 +18,7 @@ _MOST_NEAR: Final = 5
 class Found:
     """What a name may mean."""
 
-    matches: tuple[Table | NamedType, ...] = ()
+    matches: tuple[TableSchema | NamedType, ...] = ()
     """Those that it names: one, or several that it names equally well."""
 
     near: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ def find_types(schema: Schema, name: str) -> Found:
     As it is written goes before other cases, those before other separators, those before singular
     and plural, those before a part of the name. `*` stands for any text.
     """
-    everything: tuple[Table | NamedType, ...] = (*schema.tables, *schema.types)
+    everything: tuple[TableSchema | NamedType, ...] = (*schema.tables, *schema.types)
     name = name.strip().strip("\"'`").strip()
     if "*" in name:
         pattern = name.casefold()

@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from toolgate.databases.connections import Column, Connection, Relation, Rows, Table
+from toolgate.databases.connections import (
+    ColumnSchema,
+    Connection,
+    QueryResult,
+    Relation,
+    TableSchema,
+)
 from toolgate.errors import ToolgateError
 from toolgate.store import StoredStatement
 from toolgate.types import Json
@@ -37,7 +43,7 @@ def failure(error: ToolgateError, **more: object) -> Json:
     }
 
 
-def rows(found: Rows, connection: Connection, statement: str) -> Json:
+def rows(found: QueryResult, connection: Connection, statement: str) -> Json:
     """Rows, with the statement that gave them."""
     names = [column.name for column in found.columns]
     count = len(found.rows)
@@ -81,7 +87,7 @@ def plan(
     )
 
 
-def table(each: Table, connection: Connection, estimate: int | None) -> Json:
+def table(each: TableSchema, connection: Connection, estimate: int | None) -> Json:
     """One table or view."""
     lines = [f"{each.name}: {each.kind} of {connection.name}."]
     lines += [each.comment] if each.comment else []
@@ -287,7 +293,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _column_line(each: Table, column: Column) -> str:
+def _column_line(each: TableSchema, column: ColumnSchema) -> str:
     said = [f"{column.name} {column.type}".strip()]
     said += ["not null"] if not column.nullable and each.kind == "table" else []
     said += ["primary key"] if each.primary_key == (column.name,) else []

@@ -10,8 +10,8 @@ from anyio import to_thread
 
 from toolgate import Context
 from toolgate.base.ids import new_id, utc_now
-from toolgate.databases.connections import Connection, Connections, Rows
-from toolgate.databases.sql_guard import Verdict, judge, masked
+from toolgate.databases.connections import Connection, Connections, QueryResult
+from toolgate.databases.sql_guard import StatementVerdict, check_statement, mask_values
 from toolgate.errors import SettingError, StatementError, StoreError, ToolgateError
 from toolgate.packs.builtin.sql._options import SqlOptions, read_options
 from toolgate.store import StatementOutcome, StatementRows, StoredStatement
@@ -60,14 +60,14 @@ class Desk:
         """
         return self.connections.chosen((name or "").strip() or self.options.connection)
 
-    async def judged(self, connection: Connection, sql: str) -> Verdict:
+    async def judged(self, connection: Connection, sql: str) -> StatementVerdict:
         """Whether a text is one statement that only reads.
 
         Raises:
             MissingExtraError: The parser is not installed.
             StatementError: It is not; that is noted.
         """
-        look = partial(judge, sql, connection.dialect, functions=self.options.functions)
+        look = partial(check_statement, sql, connection.dialect, functions=self.options.functions)
         verdict = await to_thread.run_sync(look)
         if not verdict.allowed:
             await self.note(connection, sql, "refused", reason=verdict.reason)
@@ -78,7 +78,9 @@ class Desk:
             )
         return verdict
 
-    async def run(self, connection: Connection, statement: str, *, rows: int | None = None) -> Rows:
+    async def run(
+        self, connection: Connection, statement: str, *, rows: int | None = None
+    ) -> QueryResult:
         """Run a statement that was judged, and note it.
 
         Raises:
@@ -88,16 +90,16 @@ class Desk:
         return await self._noted(
             connection,
             statement,
-            connection.ask(statement, limits=self.options.limits(rows), tag=self._tag),
+            connection.run_query(statement, limits=self.options.limits(rows), tag=self._tag),
         )
 
     async def read(self, connection: Connection, work: Callable[[sa.Connection], _T]) -> _T:
         """Read something of a database with a function of ours."""
         return await connection.reading(work)
 
-    async def _noted(self, connection: Connection, statement: str, asking: Any) -> Rows:
+    async def _noted(self, connection: Connection, statement: str, asking: Any) -> QueryResult:
         try:
-            found: Rows = await asking
+            found: QueryResult = await asking
         except ToolgateError as error:
             await self.note(connection, statement, "failed", reason=error.failed)
             raise
@@ -111,7 +113,7 @@ class Desk:
         outcome: StatementOutcome,
         *,
         reason: str = "",
-        found: Rows | None = None,
+        found: QueryResult | None = None,
     ) -> None:
         """Keep what became of a statement; that it cannot be kept stops nobody."""
         fields = {
@@ -126,7 +128,9 @@ class Desk:
         if store is None:
             return
         caller = self.context.caller
-        text = masked(statement, connection.dialect) if self.options.mask_literals else statement
+        text = (
+            mask_values(statement, connection.dialect) if self.options.mask_literals else statement
+        )
         rows: StatementRows = store
         try:
             await rows.append_statement(

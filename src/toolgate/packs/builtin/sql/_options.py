@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
-from toolgate.databases.connections import Limits
+from toolgate.databases.connections import QueryLimits
 from toolgate.errors import SettingError
 
 __all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
@@ -43,10 +43,10 @@ class SqlOptions:
     sqlcl_command: str = "sql"
     """How SQLcl is started."""
 
-    def limits(self, rows: int | None) -> Limits:
+    def limits(self, rows: int | None) -> QueryLimits:
         """How much of an answer is taken."""
         wanted = min(rows or self.rows, self.max_rows)
-        return Limits(rows=wanted, size_bytes=self.max_bytes, timeout_s=self.timeout_s or None)
+        return QueryLimits(rows=wanted, size_bytes=self.max_bytes, timeout_s=self.timeout_s or None)
 
 
 _LEAST: Final[Mapping[str, float]] = {"rows": 1, "max_rows": 1, "max_bytes": 1000, "timeout_s": 0}

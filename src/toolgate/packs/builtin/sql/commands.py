@@ -7,7 +7,7 @@ from typing import IO, Annotated, cast
 
 import typer
 
-from toolgate.databases.sql_guard import DIALECTS, dialect_named, judge
+from toolgate.databases.sql_guard import DIALECTS, check_statement, dialect_named
 from toolgate.errors import ArgumentError
 
 __all__ = ["app"]
@@ -69,7 +69,7 @@ def check(
                 bad += 1
                 typer.echo(f"Line {number} cannot be read: {error}.", err=True)
                 continue
-            verdict = judge(sql, dialect, functions=functions or ())
+            verdict = check_statement(sql, dialect, functions=functions or ())
             shown = {"id": key, "allowed": verdict.allowed, "reason": verdict.reason}
             typer.echo(json.dumps(shown))
     return 2 if bad else 0

@@ -8,8 +8,8 @@ from pydantic import Field
 from toolgate import Context, tool
 from toolgate.documents import (
     QUOTED,
+    ConversationMessage,
     RetrieveRequest,
-    Said,
     quoted_texts,
     search_type_of,
 )
@@ -64,9 +64,9 @@ async def retriever(
         history: The conversation so far, for questions that refer back; the question is added.
     """
     try:
-        said = [Said(role=each.role, text=each.content) for each in history or ()]
-        if said and said[-1] != Said(role="user", text=question):
-            said.append(Said(role="user", text=question))
+        said = [ConversationMessage(role=each.role, text=each.content) for each in history or ()]
+        if said and said[-1] != ConversationMessage(role="user", text=question):
+            said.append(ConversationMessage(role="user", text=question))
         found = await _librarian(context).retrieve(
             context.caller,
             RetrieveRequest(
@@ -170,7 +170,7 @@ async def rephrase(
         question: The last question.
         history: The turns before, oldest first; the question is the last entry.
     """
-    said = [Said(role=each.role, text=each.content) for each in history]
+    said = [ConversationMessage(role=each.role, text=each.content) for each in history]
     try:
         made = await _librarian(context).rephrase(context.caller, question, said)
     except ToolgateError as error:

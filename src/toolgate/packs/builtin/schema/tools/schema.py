@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from toolgate import Context, tool
-from toolgate.databases.connections import Connection, SchemaHistory, Version
+from toolgate.databases.connections import Connection, SchemaHistory, SchemaVersion
 from toolgate.errors import ArgumentError, SettingError, ToolgateError
 from toolgate.intents import find_dates
 from toolgate.packs.builtin.schema import _answers as answers
@@ -95,7 +95,7 @@ async def type_info(
 
 async def _type_info(history: SchemaHistory, connections: Sequence[Connection], name: str) -> Json:
     """The type in the connections that have it; of several, the choice is left to who asks."""
-    looked: list[tuple[Connection, Version, Found]] = []
+    looked: list[tuple[Connection, SchemaVersion, Found]] = []
     problem: ToolgateError | None = None
     for connection in connections:
         try:

@@ -17,7 +17,7 @@ from toolgate.databases.connections import (
     Connection,
     NamedType,
     Schema,
-    Table,
+    TableSchema,
     estimated_rows,
     read_schema,
     relations,
@@ -296,7 +296,7 @@ async def activity_log(
 
 def _described(
     opened: sa.Connection, connection: Connection, name: str
-) -> tuple[Table, int | None]:
+) -> tuple[TableSchema, int | None]:
     where, _, bare = name.rpartition(".")
     schemas = (where,) if where else connection.table.schemas
     schema = read_schema(opened, schemas=schemas, exclude=connection.table.exclude)
@@ -312,14 +312,14 @@ def _described(
     return found, estimated_rows(opened, schema_of, own)
 
 
-def _table(schema: Schema, name: str, bare: str) -> Table | None:
+def _table(schema: Schema, name: str, bare: str) -> TableSchema | None:
     """The table of a name: as written first, then in any case."""
-    tables: list[Table | NamedType] = [*schema.tables]
+    tables: list[TableSchema | NamedType] = [*schema.tables]
     for wanted in (name, bare):
         for fold in (str, str.casefold):
             for each in tables:
                 own = each.name.rpartition(".")[2] if wanted == bare else each.name
-                if fold(own) == fold(wanted) and isinstance(each, Table):
+                if fold(own) == fold(wanted) and isinstance(each, TableSchema):
                     return each
     return None
 

@@ -346,7 +346,7 @@ async def _measure_in(
     catalog = _Fixed(Fleet(_no_wire, Bridge(Signer(bytes(32)))), None, project_id="default")
     catalog.put(entries)
     index = ToolIndex(Arms(main=Arm(name="hybrid", strategy=strategy)))
-    for each in (gateway, gateway.reach, gateway._showing):
+    for each in (gateway, gateway.visible, gateway._listing):
         each._catalog, each._access, each._index = catalog, _Mask(), index
     snapshot = catalog.snapshot
     began = time.process_time()

@@ -82,11 +82,11 @@ async def test_pr_2_prompts_of_servers_are_replaced_under_their_name() -> None:
     greet: Json = {"name": "greet", "title": "Greet", "arguments": [{"name": "who"}]}
     server = FakeUpstream(tools={}, prompts=(greet,))
     async with chatting(servers={"pack": server}) as place:
-        wording, gateway = place.app.gateway.wording, place.app.gateway
+        wording, gateway = place.app.gateway.prompts, place.app.gateway
         await wording.replace(Caller(), "pack__greet", "Good day, {who}.")
         names = [prompt["name"] for prompt in await wording.prompts(Caller())]
         listed = json.loads(await gateway.list_prompts(Caller()))
-        shown = await gateway.wording.replaced(Caller(), "pack__greet", {"who": "Ann"}, {})
+        shown = await gateway.prompts.replaced(Caller(), "pack__greet", {"who": "Ann"}, {})
 
         assert "pack__greet" in names
         assert next(p for p in listed if p["name"] == "pack__greet")["title"] == "Greet"

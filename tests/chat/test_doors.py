@@ -240,7 +240,7 @@ async def test_a_model_that_fails_before_its_first_word_is_asked_again_and_then_
     ) as place:
         table = ModelTable(url=place.model.url, model="other", retries=0)
         assert place.app.chat is not None
-        await place.app.chat.models.become(
+        await place.app.chat.models.reload(
             {"main": place.app.settings.models["main"], "other": table}, ""
         )
         text = await place.text("Hello")

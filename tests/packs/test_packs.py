@@ -102,7 +102,7 @@ async def test_a_pack_that_starts_broken_is_used_as_far_as_it_goes(tmp_path: Pat
 async def test_one_broken_pack_leaves_the_others_alone(tmp_path: Path) -> None:
     write(tmp_path / "packs" / "bad", {"pack.toml": "name = ["})
     packs = await reading(tmp_path / "packs" / "sales")
-    await packs.become(PackSettings(paths=(str(tmp_path / "packs"),), disable=("schema",)))
+    await packs.reload(PackSettings(paths=(str(tmp_path / "packs"),), disable=("schema",)))
 
     assert [pack.name for pack in packs.current.packs] == ["sales"]
     (problem,) = packs.current.problems

@@ -308,7 +308,7 @@ async def test_the_settings_put_it_behind_a_search_and_behind_the_service_for_ot
             found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("file",)))
             assert [one.explanation for one in found.results] == ["lists them"]
 
-            made = app.searching.strategies.make("bm25", selector="llm")
+            made = app.search_factory.strategies.make("bm25", selector="llm")
             assert isinstance(made, ModelSearch)
         assert len(service.asked) == 1
         assert TOKEN not in json.dumps(service.asked[0].body)

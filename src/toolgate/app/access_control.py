@@ -100,7 +100,7 @@ class Permissions:
         for one in self._authenticators:
             await one.aclose()
 
-    def become(self, settings: Settings) -> None:
+    def reload(self, settings: Settings) -> None:
         """Take other settings over; `auth` and `authn` stay as they were started with.
 
         Raises:
@@ -164,7 +164,7 @@ class Permissions:
             projects={name: _rules_of(table) for name, table in self._tables.items()},
         )
         if grounds != self.policy.grounds:
-            self.policy.become(grounds)
+            self.policy.reload(grounds)
         for listener in list(self._listeners):
             listener()
 

@@ -21,9 +21,9 @@ from typing import Any, Literal, cast
 import anyio
 
 from toolgate.app.access_control import Permissions
-from toolgate.app.document_factory import Shelving
-from toolgate.app.search_factory import Searching
-from toolgate.app.server_registry import Keeper
+from toolgate.app.document_factory import DocumentFactory
+from toolgate.app.search_factory import SearchFactory
+from toolgate.app.server_registry import ServerRegistry
 from toolgate.audit import (
     Fan,
     Place,
@@ -107,8 +107,8 @@ class App:
         store: Store,
         recorder: Fan,
         catalog: Catalog,
-        keeper: Keeper,
-        searching: Searching,
+        registry: ServerRegistry,
+        search_factory: SearchFactory,
         schemas: SchemaHistory,
         recognizer: Recognizer,
         rulebook: Rulebook,
@@ -129,7 +129,7 @@ class App:
         """What is remembered."""
         self.recorder = recorder
         """Who writes the audit."""
-        self.searching = searching
+        self.search_factory = search_factory
         """The searches."""
         self.schemas = schemas
         """The databases of `[connections]`, and the history of their schemas."""
@@ -155,7 +155,7 @@ class App:
         """Whole turns; None while no model is configured."""
         self._guards = guards
         self._catalog = catalog
-        self._keeper = keeper
+        self._registry = registry
         self.connect = connect
         """Connects to the servers that `open_app` was told to hold."""
 
@@ -181,19 +181,19 @@ class App:
             project_optimizations=_optimizations(settings, self.permissions),
         )
         self._guards.check(_guards_of(fixed, self.permissions))
-        prepared = self.searching.prepare(fixed)
-        await self._catalog.become(await self._keeper.specs(fixed))
-        await self.searching.become(prepared)
-        self.recognizer.use(_embedder(self.searching))
-        self.permissions.become(fixed)
-        self._guards.become(_guards_of(fixed, self.permissions))
+        prepared = self.search_factory.prepare(fixed)
+        await self._catalog.reload(await self._registry.specs(fixed))
+        await self.search_factory.reload(prepared)
+        self.recognizer.use(_embedder(self.search_factory))
+        self.permissions.reload(fixed)
+        self._guards.reload(_guards_of(fixed, self.permissions))
         watched = self.settings.quarantine
-        self.settings = self.gateway.settings = self._keeper.settings = fixed
+        self.settings = self.gateway.settings = self._registry.settings = fixed
         self.gateway.settings_changed()
         if fixed.quarantine != watched:
             await self._catalog.look_all_again()
-        await self.schemas.become(fixed.connections)
-        await self.packs.become(fixed.packs, fixed.connections)
+        await self.schemas.reload(fixed.connections)
+        await self.packs.reload(fixed.packs, fixed.connections)
         await self.open_chat()
 
     async def open_chat(self) -> None:
@@ -204,7 +204,7 @@ class App:
         """
         settings = self.settings
         if self.chat is not None:
-            await self.chat.models.become(settings.models, settings.chat.model)
+            await self.chat.models.reload(settings.models, settings.chat.model)
         elif settings.models:
             engine = PluginSpec(name=settings.chat.engine, setting="chat.engine")
             models = ModelRegistry(
@@ -285,9 +285,9 @@ async def open_app(
             flat=settings.tool_names == "flat",
             inspection=quarantine,
         )
-        searching = Searching(settings, {"store": store})
-        stack.push_async_callback(searching.aclose)
-        keeper = Keeper(settings, store, catalog, SealedConfigs(desk.vault))
+        search_factory = SearchFactory(settings, {"store": store})
+        stack.push_async_callback(search_factory.aclose)
+        registry = ServerRegistry(settings, store, catalog, SealedConfigs(desk.vault))
         learning = Learning(
             store,
             rules=lambda: gateway.settings.usage,
@@ -296,7 +296,7 @@ async def open_app(
         stack.push_async_callback(learning.aclose)
         relations = Relations(lambda: gateway.settings.groups)
         stack.push_async_callback(relations.aclose)
-        recognizer = Recognizer(embedder=_embedder(searching), cache=learned_dir())
+        recognizer = Recognizer(embedder=_embedder(search_factory), cache=learned_dir())
         stack.push_async_callback(recognizer.aclose)
         notes = DetectionNotes(
             store,
@@ -318,7 +318,7 @@ async def open_app(
                 schemas=schemas,
                 store=store,
                 documents=gateway.documents,
-                prompts=gateway.wording,
+                prompts=gateway.prompts,
                 chat=lambda: None if app.chat is None else app.chat.models.usual,
                 may=lambda caller, right: permissions.policy.decide(caller, "right", right).allowed,
             )
@@ -327,7 +327,7 @@ async def open_app(
             settings.packs, cwd=_here(), services=services_of, connections=settings.connections
         )
         stack.push_async_callback(packs.aclose)
-        keeper.packs = packs
+        registry.packs = packs
         live = LiveVariables(services_of)
         stack.callback(live.forget)
 
@@ -373,13 +373,13 @@ async def open_app(
             ),
         )
         database = cast("SqlAccess", store)  # what every store that ships is
-        shelving = Shelving(database, store.url, lambda: gateway.settings.documents)
-        stack.push_async_callback(shelving.aclose)
+        document_factory = DocumentFactory(database, store.url, lambda: gateway.settings.documents)
+        stack.push_async_callback(document_factory.aclose)
         library = DocumentLibrary(
             DocumentRepository(
                 database, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"
             ),
-            shelving,
+            document_factory,
             settings=lambda: gateway.settings.documents,
         )
         prompts = Prompts(store)
@@ -395,11 +395,11 @@ async def open_app(
             prompts=prompts,
             project=permissions.project,
             projects_of=permissions.policy.projects_of,
-            index=searching.index,
+            index=search_factory.index,
             receipts=receipts,
             store=store,
             signer=signer,
-            keeper=keeper,
+            registry=registry,
             learning=learning,
             relations=relations,
             quarantine=quarantine,
@@ -420,12 +420,12 @@ async def open_app(
             fleet.hold()
 
         def guards_changed() -> None:
-            passage.guards.become(_guards_of(gateway.settings, permissions))
+            passage.guards.reload(_guards_of(gateway.settings, permissions))
 
         permissions.on_change(guards_changed)
         await permissions.open()
         await following.look()
-        await _search_for_projects(gateway, searching, permissions)
+        await _search_for_projects(gateway, search_factory, permissions)
         searches: set[asyncio.Task[None]] = set()
         stack.push_async_callback(_end_all, searches)
 
@@ -433,7 +433,9 @@ async def open_app(
             gateway.access_changed()
             wanted = _optimizations(gateway.settings, permissions)
             if wanted != gateway.settings.project_optimizations:
-                task = asyncio.create_task(_search_for_projects(gateway, searching, permissions))
+                task = asyncio.create_task(
+                    _search_for_projects(gateway, search_factory, permissions)
+                )
                 searches.add(task)
                 task.add_done_callback(searches.discard)
 
@@ -442,7 +444,7 @@ async def open_app(
 
         async def follow() -> None:
             try:
-                await keeper.follow(gateway.settings)
+                await registry.follow(gateway.settings)
             except (ConfigError, StoreError) as error:
                 log.warning("stored servers not taken over", extra={"error": str(error)})
 
@@ -456,12 +458,12 @@ async def open_app(
         await packs.look()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
         _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
-        await catalog.load(await keeper.specs(settings))
+        await catalog.load(await registry.specs(settings))
 
         async def exchange(found: PackSet) -> None:
             _teach(found, connected, recognizer, rulebook, live, gateway.protections)
             try:
-                await catalog.become(await keeper.specs(gateway.settings))
+                await catalog.reload(await registry.specs(gateway.settings))
             except ConfigError as error:
                 log.error("servers of packs cannot be used: %s", error)  # noqa: TRY400
             gateway.packs_changed()
@@ -499,8 +501,8 @@ async def open_app(
             store=store,
             recorder=recorder,
             catalog=catalog,
-            keeper=keeper,
-            searching=searching,
+            registry=registry,
+            search_factory=search_factory,
             schemas=schemas,
             recognizer=recognizer,
             rulebook=rulebook,
@@ -564,10 +566,10 @@ async def _seal_at_the_end(store: Store, recorder: Fan, sealer: Sealer) -> None:
             log.warning("audit not signed", extra={"reason": str(error)})
 
 
-def _embedder(searching: Searching) -> Embedder | None:
+def _embedder(search_factory: SearchFactory) -> Embedder | None:
     """What the search has; None where that cannot be used, so that words alone count."""
     try:
-        return searching.strategies.embedder()
+        return search_factory.strategies.embedder()
     except ConfigError as error:
         log.warning("intents are told without an embedder", extra={"reason": str(error)})
         return None
@@ -591,13 +593,13 @@ def _optimizations(settings: Settings, permissions: Permissions) -> tuple[str, .
 
 
 async def _search_for_projects(
-    gateway: Gateway, searching: Searching, permissions: Permissions
+    gateway: Gateway, search_factory: SearchFactory, permissions: Permissions
 ) -> None:
     """Have the searches that projects ask for; one that cannot be is logged, and not used."""
     wanted = _optimizations(gateway.settings, permissions)
     settings = replace(gateway.settings, project_optimizations=wanted)
     try:
-        await searching.become(searching.prepare(settings))
+        await search_factory.reload(search_factory.prepare(settings))
     except ConfigError as error:
         log.error("a search of a project cannot be used: %s", error)  # noqa: TRY400
     gateway.settings = settings

@@ -11,7 +11,7 @@ from toolgate.store import SqlAccess, kind_of
 from toolgate.store.passages import PassageIndex
 from toolgate.types import PluginSpec
 
-__all__ = ["Shelving"]
+__all__ = ["DocumentFactory"]
 
 _PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
 """Where vectors are kept by default, by kind of store."""
@@ -19,7 +19,7 @@ _PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
 _OF_STORE = frozenset(_PLACES.values())
 
 
-class Shelving:
+class DocumentFactory:
     """Makes what the settings name, once; made anew when the settings of it are different."""
 
     def __init__(

@@ -14,13 +14,13 @@ from toolgate.store import SqlAccess, Store, kind_of
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["Searching", "Strategies"]
+__all__ = ["SearchFactory", "Strategies"]
 
 _PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
 """Where vectors are kept by default, by kind of store."""
 
 
-class Searching:
+class SearchFactory:
     """The searches of a running gateway, replaced as a whole when their settings change."""
 
     def __init__(self, settings: Settings, services: Mapping[str, object]) -> None:
@@ -35,7 +35,7 @@ class Searching:
         return self._now.strategies
 
     def prepare(self, settings: Settings) -> "Prepared":
-        """The searches that these settings want, for `become`; nothing is replaced yet.
+        """The searches that these settings want, for `reload`; nothing is replaced yet.
 
         Raises:
             ConfigError: There is no such search or embedder, or its options are wrong.
@@ -53,7 +53,7 @@ class Searching:
             wanted=_wanted(settings), strategies=strategies, arms=strategies.arms(settings)
         )
 
-    async def become(self, prepared: "Prepared") -> None:
+    async def reload(self, prepared: "Prepared") -> None:
         """Search as prepared; what searched before is ended."""
         if prepared is self._now:
             return

@@ -53,7 +53,9 @@ async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
             ready_s = perf_counter() - began
             status = app.gateway.servers(Caller())[0]
             tools = tuple(
-                tool.name for tool in app.gateway.reach.tools(Caller()) if tool.server == spec.name
+                tool.name
+                for tool in app.gateway.visible.tools(Caller())
+                if tool.server == spec.name
             )
     is_ok = status.state in {"ready", "degraded"}
     error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds."

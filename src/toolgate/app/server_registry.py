@@ -25,12 +25,12 @@ from toolgate.settings import (
 from toolgate.store import Store, StoredServer
 from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
-__all__ = ["Keeper"]
+__all__ = ["ServerRegistry"]
 
 log = logging.getLogger(__name__)
 
 
-class Keeper:
+class ServerRegistry:
     """Where servers are kept: files belong to their owner, the rest is in the store."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Keeper:
         known = {row.server_id: row for row in self._rows}
         if known != {row.server_id: row for row in await self._store.servers(None)}:
             async with self._lock:
-                await self._catalog.become(await self.specs(settings))
+                await self._catalog.reload(await self.specs(settings))
 
     @asynccontextmanager
     async def _change(self, name: str) -> AsyncGenerator[None]:

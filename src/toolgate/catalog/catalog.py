@@ -123,9 +123,9 @@ class Catalog:
                 entries = await self._from_stored(row)
                 if entries is not None:
                     self._known[row.server] = entries
-        await self.become(specs)
+        await self.reload(specs)
 
-    async def become(self, specs: Iterable[ServerSpec]) -> None:
+    async def reload(self, specs: Iterable[ServerSpec]) -> None:
         """Have exactly these servers; those that stay as they are keep running untouched.
 
         Raises:
@@ -133,7 +133,7 @@ class Catalog:
         """
         wanted = list(specs)
         _check_alike(spec.name for spec in wanted)
-        await self._fleet.become(wanted)
+        await self._fleet.reload(wanted)
         self._publish()
 
     async def add(self, spec: ServerSpec) -> UpstreamServer:

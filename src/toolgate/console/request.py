@@ -69,7 +69,7 @@ class Visit:
     @property
     def manages(self) -> bool:
         """Whether the caller looks after the gateway."""
-        return self.gateway.reach.manages(self.caller)
+        return self.gateway.visible.manages(self.caller)
 
     async def token_names(self) -> dict[str, str]:
         """Names of those who have tokens, by the ids that records have of them.

@@ -20,8 +20,8 @@ from toolgate.errors import (
     UnknownApprovalError,
 )
 from toolgate.gateway.execution import check_arguments, nearest
-from toolgate.gateway.listing_policy import Showing
-from toolgate.gateway.visible_catalog import Reach
+from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.search import (
     IndexedTexts,
     Learning,
@@ -46,7 +46,7 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["Management", "ServerKeeper"]
+__all__ = ["Management", "ServerEditor"]
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _RANKED = 50
 """Places of a search among which `explain` looks for a tool."""
 
 
-class ServerKeeper(Protocol):
+class ServerEditor(Protocol):
     """Who knows how servers are configured and kept; given by `app`."""
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
@@ -88,11 +88,11 @@ class Management:
         admin: AccessAdmin,
         index: ToolIndex,
         receipts: Receipts,
-        keeper: ServerKeeper,
+        registry: ServerEditor,
         learning: Learning,
         quarantine: Quarantine,
-        reach: Reach,
-        showing: Showing,
+        visible: VisibleCatalog,
+        listing: ListingPolicy,
         passage: Passage,
     ) -> None:
         self._settings = settings
@@ -103,11 +103,11 @@ class Management:
         self._admin = admin
         self._index = index
         self._receipts = receipts
-        self._keeper = keeper
+        self._registry = registry
         self._learning = learning
         self._quarantine = quarantine
-        self._reach = reach
-        self._menu = showing
+        self._visible = visible
+        self._menu = listing
         self._guards = passage.guards
         self._approvals = passage.approvals
 
@@ -138,7 +138,7 @@ class Management:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         forgotten = await self._learning.clear(caller.project_id)
         detail: Json = {"searches": forgotten}
         await self._receipts.note(caller, "forget", detail)
@@ -150,7 +150,7 @@ class Management:
         Raises:
             UnknownToolError: A key names no tool of this caller.
         """
-        entries = [self._reach.tool(caller, key) for key in dict.fromkeys(keys)]
+        entries = [self._visible.tool(caller, key) for key in dict.fromkeys(keys)]
         return {entry.key: indexed_texts(entry) for entry in entries}
 
     async def explain(
@@ -176,7 +176,7 @@ class Management:
         Raises:
             ForbiddenError: The caller may not manage.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         stages = [_stage("token", not problem, problem or _who(identity))]
         about = caller
         try:
@@ -249,7 +249,7 @@ class Management:
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
         strategy = self._menu.arm(caller).strategy
-        mask = self._reach.mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
+        mask = self._visible.mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
         wanted = SearchRequest(
             queries=(query,), limit=_RANKED, mask=mask, project_id=caller.project_id
         )
@@ -282,13 +282,13 @@ class Management:
         Raises:
             SettingError: The configuration or the name does not fit.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         if project:
             self._admin.check_project(project)
             config = {**config, "project": project}
         about: Json = {"server": name, "project": project, "saved": "file" if save else "store"}
         async with self._receipts.change(caller, "server_add", about):
-            await self._keeper.add(project or DEFAULT_PROJECT, name, config, save=save)
+            await self._registry.add(project or DEFAULT_PROJECT, name, config, save=save)
         return self._status(name)
 
     async def remove_server(self, caller: Caller, name: str) -> None:
@@ -298,10 +298,10 @@ class Management:
             UnknownServerError: There is none of this name.
             SettingError: It is kept in a file that Toolgate does not write.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         self._catalog.server(name)
         async with self._receipts.change(caller, "server_remove", {"server": name}):
-            await self._keeper.remove(caller.project_id, name)
+            await self._registry.remove(caller.project_id, name)
         for _, search in self._index.keepers:
             try:
                 await search.forget(name)
@@ -314,11 +314,11 @@ class Management:
         Raises:
             UnknownServerError: There is none of this name.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         self._catalog.server(name)
         about: Json = {"server": name, "enabled": enabled}
         async with self._receipts.change(caller, "server_enable", about):
-            await self._keeper.enable(caller.project_id, name, enabled=enabled)
+            await self._registry.enable(caller.project_id, name, enabled=enabled)
         return self._status(name)
 
     async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
@@ -327,7 +327,7 @@ class Management:
         Raises:
             UnknownServerError: There is none of this name.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         await self._catalog.replace(self._catalog.server(name).spec)
         return self._status(name)
 
@@ -340,11 +340,11 @@ class Management:
             UnknownServerError: There is none of this name.
             SettingError: The server stands in a file.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         self._catalog.server(server)
         about: Json = {"key": f"{server}:{tool}", "allowed": allowed}
         async with self._receipts.change(caller, "switch_tool", about):
-            await self._keeper.switch_tool(caller.project_id, server, tool, allowed=allowed)
+            await self._registry.switch_tool(caller.project_id, server, tool, allowed=allowed)
         return self._status(server)
 
     def spec(self, caller: Caller, name: str) -> ServerSpec:
@@ -354,7 +354,7 @@ class Management:
             ForbiddenError: The caller may not.
             UnknownServerError: There is none of this name.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         return self._catalog.server(name).spec
 
     def entry(self, caller: Caller, key: str) -> Entry | None:
@@ -363,7 +363,7 @@ class Management:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         return self._catalog.snapshot.tool(key) or self._catalog.snapshot.by_exposed.get(key)
 
     def verdict(self, about: Caller, key: str) -> Verdict:
@@ -383,7 +383,7 @@ class Management:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         return await self._quarantine.held()
 
     async def tool_versions(self, caller: Caller, key: str) -> list[Version]:
@@ -393,8 +393,8 @@ class Management:
             ForbiddenError: The caller may not.
             UnknownToolError: There is no such tool.
         """
-        self._reach.must_manage(caller)
-        entry = self._reach.tool(caller, key)
+        self._visible.must_manage(caller)
+        entry = self._visible.tool(caller, key)
         return await self._quarantine.versions(entry.server, entry.name, entry.definition)
 
     async def decide_held(self, caller: Caller, server: str, tool: str, *, accept: bool) -> Held:
@@ -405,7 +405,7 @@ class Management:
             UnknownServerError: There is no such server.
             UnknownToolError: It is not held back.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         self._catalog.server(server)
         about: Json = {"key": f"{server}:{tool}", "decision": "approved" if accept else "rejected"}
         async with self._receipts.change(caller, "approve", about):
@@ -550,7 +550,7 @@ class Management:
             UnknownServerError: There is none of this name.
             SettingError: No search here has vectors.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         if server is not None:
             self._catalog.server(server)
         began, snapshot = perf_counter(), self._catalog.snapshot
@@ -570,7 +570,7 @@ class Management:
             UnknownServerError: Nothing of this name is kept or served.
             SettingError: No search here has vectors.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         began = perf_counter()
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)

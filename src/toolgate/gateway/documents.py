@@ -30,12 +30,12 @@ from toolgate.documents import (
     retrieve,
 )
 from toolgate.errors import ArgumentError, StoreError, UnknownToolError
-from toolgate.gateway.visible_catalog import Reach
+from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.security.access import Access
 from toolgate.store import StoredDocument
 from toolgate.types import Caller, Json
 
-__all__ = ["Librarian", "Rendered"]
+__all__ = ["DocumentService", "Rendered"]
 
 PACK = "documents"
 """The pack whose tools do what is done here, and the server that resources are named after."""
@@ -52,7 +52,7 @@ class Rendered(Protocol):
         ...
 
 
-class Librarian:
+class DocumentService:
     """Documents, for callers."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Librarian:
         *,
         access: Access,
         receipts: Receipts,
-        reach: Reach,
+        visible: VisibleCatalog,
         catalog: Catalog,
         render: Rendered,
         keep_queries: Callable[[], bool],
@@ -69,7 +69,7 @@ class Librarian:
         self._library = library
         self._access = access
         self._receipts = receipts
-        self._reach = reach
+        self._visible = visible
         self._catalog = catalog
         self._render = render
         self._keep_queries = keep_queries
@@ -205,7 +205,7 @@ class Librarian:
 
     async def make(self, caller: Caller, name: str, **settings: str | None) -> Collection:
         """Make a collection, or change alias and description of one; see `Library.make`."""
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         began = perf_counter()
         made = await self._library.make(caller.project_id, name, **settings)
         await self._note(caller, "collection_save", began, {"collection": made.name})
@@ -213,7 +213,7 @@ class Librarian:
 
     async def delete(self, caller: Caller, name: str) -> Collection:
         """Remove a collection with all that is in it."""
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         began = perf_counter()
         gone = await self._library.delete(caller.project_id, name)
         await self._note(
@@ -226,7 +226,7 @@ class Librarian:
 
     async def reindex(self, caller: Caller, name: str, **settings: str | None) -> Collection:
         """Compute the vectors of a collection anew; see `Library.reindex`."""
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         began = perf_counter()
         made = await self._library.reindex(caller.project_id, name, **settings)
         await self._note(
@@ -236,7 +236,7 @@ class Librarian:
 
     async def add(self, caller: Caller, name: str, document: NewDocument) -> AddedDocument:
         """Take a document in."""
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         began = perf_counter()
         with self._receipts.refusals(caller, "document_add", name):
             added = await self._library.add(caller.project_id, name, document)
@@ -264,7 +264,7 @@ class Librarian:
         documents: Some[str] = (),
     ) -> list[StoredDocument]:
         """Remove documents by source, origin or id."""
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         began = perf_counter()
         gone = await self._library.remove(
             caller.project_id, name, sources=sources, origins=origins, documents=documents
@@ -276,7 +276,7 @@ class Librarian:
 
     async def settle(self, caller: Caller, name: str) -> None:
         """Prepare a collection for being searched after much was added."""
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         await self._library.settle(caller.project_id, name)
 
     async def _note(self, caller: Caller, action: str, began: float, detail: Json) -> None:

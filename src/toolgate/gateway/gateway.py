@@ -47,8 +47,8 @@ from toolgate.errors import (
     ToolgateError,
     UpstreamError,
 )
-from toolgate.gateway.administration import Management, ServerKeeper
-from toolgate.gateway.documents import Librarian
+from toolgate.gateway.administration import Management, ServerEditor
+from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution import (
     Protections,
     Running,
@@ -58,7 +58,7 @@ from toolgate.gateway.execution import (
     page_result,
     read_page,
 )
-from toolgate.gateway.listing_policy import Showing
+from toolgate.gateway.listing_policy import ListingPolicy
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
     DiscoverRequest,
@@ -70,8 +70,8 @@ from toolgate.gateway.meta_tools import (
     read_process_prompt,
     read_result_read,
 )
-from toolgate.gateway.prompts import Wording
-from toolgate.gateway.visible_catalog import Reach
+from toolgate.gateway.prompts import PromptService
+from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.intents import Detection, DetectRequest, Intent
 from toolgate.intents.rules import CALL_FIRST
 from toolgate.intents.service import Advice, Enrichment, Guide, Knowledge, ToolNames
@@ -162,7 +162,7 @@ class Gateway:
         receipts: Receipts,
         store: Store,
         signer: Signer,
-        keeper: ServerKeeper,
+        registry: ServerEditor,
         learning: Learning,
         relations: Relations,
         quarantine: Quarantine,
@@ -200,9 +200,11 @@ class Gateway:
         self._listeners: list[Callable[[Change], None]] = []
         self._access_listeners: list[Callable[[], None]] = []
         self._menu = Menu(catalog, {n: json_text.dumps(d) for n, d in DEFINITIONS.items()})
-        self.reach = Reach(settings=self._current, catalog=catalog, access=access, index=index)
+        self.visible = VisibleCatalog(
+            settings=self._current, catalog=catalog, access=access, index=index
+        )
         """Looks up what a caller may use."""
-        self._showing = Showing(
+        self._listing = ListingPolicy(
             settings=self._current,
             project=project,
             catalog=catalog,
@@ -219,25 +221,27 @@ class Gateway:
             admin=admin,
             index=index,
             receipts=receipts,
-            keeper=keeper,
+            registry=registry,
             learning=learning,
             quarantine=quarantine,
-            reach=self.reach,
-            showing=self._showing,
+            visible=self.visible,
+            listing=self._listing,
             passage=passage,
         )
         """The verbs of those who look after it."""
-        self.documents = Librarian(
+        self.documents = DocumentService(
             library,
             access=access,
             receipts=receipts,
-            reach=self.reach,
+            visible=self.visible,
             catalog=catalog,
             render=prompts.render,
             keep_queries=lambda: self.settings.audit.keep_queries,
         )
         """The verbs about documents."""
-        self.wording = Wording(prompts, reach=self.reach, catalog=catalog, receipts=receipts)
+        self.prompts = PromptService(
+            prompts, visible=self.visible, catalog=catalog, receipts=receipts
+        )
         """The verbs about prompts."""
         self._showed_all: bool | None = None
         self._watched: dict[str, int] = {}
@@ -274,7 +278,7 @@ class Gateway:
     def running(self, caller: Caller) -> list[RunningCall]:
         """The calls that run now, the longest first: of all for who manages, else one's own."""
         calls = self._running.calls()
-        if self.reach.manages(caller):
+        if self.visible.manages(caller):
             return calls
         return [call for call in calls if call.caller_id == caller.caller_id]
 
@@ -301,7 +305,7 @@ class Gateway:
 
     def instructions_for(self, caller: Caller) -> str:
         """What the gateway says about its use, for `initialize` and `server/discover`."""
-        servers = self.reach.servers(caller, self._catalog.snapshot)
+        servers = self.visible.servers(caller, self._catalog.snapshot)
         said = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
         if self.settings.tool_names == "flat":
             return next(iter(said.values()), "")
@@ -309,9 +313,9 @@ class Gateway:
         lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
         if "processPrompt" in self.settings.meta_tools and self._guide.has_rules:
             lines.append(CALL_FIRST)
-        if not self._showing.lists_all(caller):
+        if not self._listing.lists_all(caller):
             # While the search is tried out, a part of the conversations has the real tools.
-            where = "Where tool_discovery is listed: find" if self._showing.is_mixed() else "Find"
+            where = "Where tool_discovery is listed: find" if self._listing.is_mixed() else "Find"
             lines.append(
                 f"{where} tools with tool_discovery (one short capability phrase per step), run "
                 "them with tool_execute. Servers: " + ", ".join(servers) + "."
@@ -327,24 +331,24 @@ class Gateway:
         """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
         mask = self._access.mask(caller, self._catalog.snapshot)
         allowed = None if mask is None else mask.tobytes()
-        meta = self._showing.meta_tools(caller)
-        return self._menu.listing(self._showing.rules(caller), allowed, meta)
+        meta = self._listing.meta_tools(caller)
+        return self._menu.listing(self._listing.rules(caller), allowed, meta)
 
     async def list_prompts(self, caller: Caller) -> bytes:
         """What `prompts/list` shows, as a JSON array; the same in every mode."""
-        listed = self.reach.array(caller, "prompt", self._catalog.snapshot.prompts.values())
+        listed = self.visible.json_array(caller, "prompt", self._catalog.snapshot.prompts.values())
         if not self.settings.models or self.settings.tool_names == "flat":
             return listed
-        own = [json_text.dumps(one) for one in await self.wording.definitions(caller)]
+        own = [json_text.dumps(one) for one in await self.prompts.definitions(caller)]
         return b"[" + b",".join([*own, *filter(None, [listed[1:-1]])]) + b"]"
 
     async def list_resources(self, caller: Caller) -> bytes:
         """What `resources/list` shows, as a JSON array; the same in every mode."""
-        return self.reach.array(caller, "read", self._catalog.snapshot.resources.values())
+        return self.visible.json_array(caller, "read", self._catalog.snapshot.resources.values())
 
     async def list_templates(self, caller: Caller) -> bytes:
         """What `resources/templates/list` shows, as a JSON array; the same in every mode."""
-        return self.reach.array(caller, "read", self._catalog.snapshot.templates.values())
+        return self.visible.json_array(caller, "read", self._catalog.snapshot.templates.values())
 
     def tools(self, caller: Caller) -> list[ToolView]:
         """All tools that the caller may use, listed or not."""
@@ -363,7 +367,7 @@ class Gateway:
 
     def input_schema(self, caller: Caller, name: str) -> Json | None:
         """Input schema of a tool by exposed name or of a meta-tool; None: no such tool."""
-        entry = self.reach.known_by(caller, name)
+        entry = self.visible.by_exposed_name(caller, name)
         if entry is not None:
             return json_object(entry.definition.get("inputSchema"))
         if self.settings.tool_names != "flat" and name in DEFINITIONS:
@@ -372,7 +376,7 @@ class Gateway:
 
     def mirrors(self, caller: Caller, name: str) -> bool:
         """Whether calls of a tool repeat arguments in headers (`x-mcp-header` in its schema)."""
-        entry = self.reach.known_by(caller, name)
+        entry = self.visible.by_exposed_name(caller, name)
         return entry is not None and b'"x-mcp-header"' in entry.raw
 
     def on_change(self, listener: Callable[[Change], None]) -> Callable[[], None]:
@@ -402,7 +406,7 @@ class Gateway:
         try:
             if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
                 with self._receipts.refusals(caller, "call", name):
-                    raise self.reach.unknown_name(caller, name)
+                    raise self.visible.unknown_name(caller, name)
             return await self._run_unchecked(caller, entry, params, peer)
         except RpcError:
             raise
@@ -452,7 +456,7 @@ class Gateway:
             page = read_result_read(wanted.arguments)
             return await self.read_result(caller, page.handle, page.offset)
         with self._receipts.refusals(caller, "call", wanted.key):
-            entry = self.reach.tool(caller, wanted.key)
+            entry = self.visible.tool(caller, wanted.key)
             if "requestState" not in params and "inputResponses" not in params:
                 await self._check_for(caller, entry, wanted.arguments)
         inner = {**params, "arguments": wanted.arguments}
@@ -529,7 +533,7 @@ class Gateway:
         return known
 
     def _tools(self, caller: Caller) -> "_Tools":
-        return _Tools(self, self._showing, caller)
+        return _Tools(self, self._listing, caller)
 
     def tools_of(self, caller: Caller, intent: Intent) -> list[Entry]:
         """The tools of an intent that the caller may use, in the intent's order.
@@ -569,9 +573,9 @@ class Gateway:
         snapshot = self._catalog.snapshot
         if request.servers:
             with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
-                self.reach.check_servers(caller, request.servers, snapshot)
+                self.visible.check_servers(caller, request.servers, snapshot)
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        arm = self._showing.arm(caller)
+        arm = self._listing.arm(caller)
         strategy = arm.strategy
         notices: list[str] = []
         self._relations.look(snapshot.version, self._index.tools, strategy)
@@ -581,7 +585,9 @@ class Gateway:
             with self._receipts.refusals(caller, "discover", request.group):
                 group = await self._group(caller, request.group)
         with observe("decision", tools=len(strategy.keys)):
-            mask = self.reach.mask(caller, strategy.keys, snapshot, request.servers, down, notices)
+            mask = self.visible.mask(
+                caller, strategy.keys, snapshot, request.servers, down, notices
+            )
         servers = request.servers
         if group is not None:
             within = np.fromiter((key in group for key in strategy.keys), np.bool_)
@@ -617,7 +623,7 @@ class Gateway:
             found = compose(
                 answer,
                 lambda key: _definition(snapshot, key),
-                siblings=self.reach.siblings(caller, snapshot, answer) if request.as_text else {},
+                siblings=self.visible.siblings(caller, snapshot, answer) if request.as_text else {},
                 budget_tokens=project.budget_tokens or settings.budget_tokens,
                 down=down,
                 notices=notices,
@@ -634,7 +640,7 @@ class Gateway:
             began=began,
             searched_by=arm.name,
             fallback=answer.fallback,
-            withheld=self.reach.withheld(caller, snapshot, down),
+            withheld=self.visible.withheld(caller, snapshot, down),
         )
         await self._receipts.settle(caller)
         return found
@@ -662,7 +668,7 @@ class Gateway:
         found = {hit.key for hit in answer.hits}
         return [
             Hit(key=entry.key, relevance=0.0, explanation="is pinned", source="core")
-            for key in sorted(self._showing.pinned(self._project(caller.project_id)) - found)
+            for key in sorted(self._listing.pinned(self._project(caller.project_id)) - found)
             if (entry := self._catalog.snapshot.tool(key)) is not None
             if not request.servers or entry.server in request.servers
             if self._access.decide(caller, "list", key).allowed
@@ -737,7 +743,7 @@ class Gateway:
         """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
-        strategy = self._showing.arm(caller).strategy
+        strategy = self._listing.arm(caller).strategy
         self._relations.look(snapshot.version, self._index.tools, strategy)
         await self._relations.settled()
         found: list[Json] = []
@@ -774,7 +780,7 @@ class Gateway:
         for key in dict.fromkeys(keys):
             try:
                 with self._receipts.refusals(caller, "describe", key):
-                    entries.append(self.reach.tool(caller, key))
+                    entries.append(self.visible.tool(caller, key))
             except ToolgateError as error:
                 problems.append(error)
         if problems and not entries:
@@ -802,7 +808,7 @@ class Gateway:
             UpstreamError: The server failed; the leaves say how.
         """
         with self._receipts.refusals(caller, "call", key):
-            entry = self.reach.tool(caller, key)
+            entry = self.visible.tool(caller, key)
             await self._check_for(caller, entry, arguments)
         return await self._run(caller, entry, {"arguments": arguments}, peer)
 
@@ -865,7 +871,7 @@ class Gateway:
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
-        server, uri = self.reach.resource(caller, str(params.get("uri")))
+        server, uri = self.visible.resource(caller, str(params.get("uri")))
         async with self._receipts.around(caller, "read", server, f"{server}:{uri}") as done:
             result = await self._catalog.request(
                 server,
@@ -885,10 +891,10 @@ class Gateway:
         """
         name, arguments = str(params.get("name")), json_object(params.get("arguments"))
         if self.settings.models and self.settings.tool_names != "flat":
-            own = await self.wording.own(caller, name, arguments)
+            own = await self.prompts.own(caller, name, arguments)
             if own is not None:
                 return own
-        entry = self.reach.prompt(caller, name)
+        entry = self.visible.prompt(caller, name)
         async with self._receipts.around(caller, "prompt", entry.server, entry.key) as done:
             result = await self._catalog.request(
                 entry.server,
@@ -898,7 +904,7 @@ class Gateway:
                 peer=self._passage.of_server(caller, entry.server).peer(entry.key, peer),
             )
             result = await self._past(caller, entry.server, entry.key, result, done)
-            return await self.wording.replaced(caller, name, arguments, result)
+            return await self.prompts.replaced(caller, name, arguments, result)
 
     async def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:
         """What a server gave of a resource or prompt, past the guards that are about all of it."""
@@ -923,11 +929,11 @@ class Gateway:
             if template and not self._access.decide(caller, "read", template.key).allowed:
                 template = None
             server, own = (
-                (template.server, template.name) if template else self.reach.resource(caller, uri)
+                (template.server, template.name) if template else self.visible.resource(caller, uri)
             )
             target = {**ref, "uri": own}
         else:
-            entry = self.reach.prompt(caller, str(ref.get("name")))
+            entry = self.visible.prompt(caller, str(ref.get("name")))
             server, target = entry.server, {**ref, "name": entry.name}
         wanted = {**params, "ref": target}
         key = f"{server}:{target.get('uri') or target.get('name')}"
@@ -945,7 +951,7 @@ class Gateway:
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server refused.
         """
-        self.reach.resource(caller, uri)
+        self.visible.resource(caller, uri)
         self._watched[uri] = self._watched.get(uri, 0) + 1
         if self._watched[uri] == 1:
             try:
@@ -1000,7 +1006,7 @@ class Gateway:
         snapshot = self._catalog.snapshot
         mask = self._access.mask(caller, snapshot)
         return [
-            replace(status, held=0, tools=self.reach.count_of(snapshot, status.name, mask))
+            replace(status, held=0, tools=self.visible.tool_count(snapshot, status.name, mask))
             for status in seen
         ]
 
@@ -1187,9 +1193,9 @@ class Gateway:
         except StoreError as error:
             log.warning("large result not stored", extra={"error": str(error)})
             return result  # whole and long is better than cut
-        if paged is not result and not self._showing.has_paged:
-            self._showing.has_paged = True
-            if "result_read" in self.settings.meta_tools and not self._showing.lists_all(caller):
+        if paged is not result and not self._listing.has_paged:
+            self._listing.has_paged = True
+            if "result_read" in self.settings.meta_tools and not self._listing.lists_all(caller):
                 self._tell(Change(kind="tools"))
         return paged
 
@@ -1201,7 +1207,7 @@ class Gateway:
 
     def _look_for_pinned(self) -> None:
         """Log pinned tools that are not there, each once, as soon as all servers are known."""
-        pinned = self._showing.pinned() - self._missed
+        pinned = self._listing.pinned() - self._missed
         if not pinned or self._catalog.never_listed():
             return
         for key in sorted(key for key in pinned if self._catalog.snapshot.tool(key) is None):
@@ -1213,13 +1219,13 @@ class Gateway:
             self._look_for_pinned()
             snapshot = self._catalog.snapshot
             self._spawn(self._index.bring_to(snapshot.version, snapshot.tools))
-            showed, self._showed_all = self._showed_all, self._showing.lists_all()
-            if showed is False and not self._showed_all and not self._showing.pinned():
+            showed, self._showed_all = self._showed_all, self._listing.lists_all()
+            if showed is False and not self._showed_all and not self._listing.pinned():
                 return  # the meta-tools are what they were
         self._tell(Change(kind=kind))
 
     def _on_server_state(self) -> None:
-        showed, self._showed_all = self._showed_all, self._showing.lists_all()
+        showed, self._showed_all = self._showed_all, self._listing.lists_all()
         if showed is not None and showed != self._showed_all:
             self._tell(Change(kind="tools"))
 
@@ -1272,9 +1278,9 @@ def _definition(snapshot: Snapshot, key: str) -> bytes:
 class _Tools:
     """The tools of one caller, for the guide."""
 
-    def __init__(self, gateway: Gateway, showing: Showing, caller: Caller) -> None:
+    def __init__(self, gateway: Gateway, listing: ListingPolicy, caller: Caller) -> None:
         self._gateway = gateway
-        self._showing = showing
+        self._listing = listing
         self._caller = caller
 
     def tools_of(self, intent: Intent) -> list[Entry]:
@@ -1283,7 +1289,7 @@ class _Tools:
 
     def shown(self, entry: Entry) -> str:
         """Its exposed name where the real tools are listed, else its key."""
-        return self._showing.callable_name(self._caller, entry)
+        return self._listing.callable_name(self._caller, entry)
 
 
 def _structured(params: Json) -> bool:

@@ -9,13 +9,13 @@ from toolgate.search import Arm, ToolIndex
 from toolgate.settings import ProjectTable, Settings
 from toolgate.types import DEFAULT_PROJECT, Caller
 
-__all__ = ["Showing"]
+__all__ = ["ListingPolicy"]
 
 _FOR_RULES = ("processPrompt", "getKnowledge")
 """Meta-tools that are listed, first of all, while a pack with rules is loaded."""
 
 
-class Showing:
+class ListingPolicy:
     """Decides what `tools/list` has for a caller."""
 
     def __init__(

@@ -11,12 +11,12 @@ from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
 from toolgate.catalog import Catalog
 from toolgate.errors import UnknownPromptError
-from toolgate.gateway.visible_catalog import Reach
+from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
 from toolgate.store import StoredPrompt
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["Wording"]
+__all__ = ["PromptService"]
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class _Foreign:
     title: str
 
 
-class Wording:
+class PromptService:
     """Prompts, for callers."""
 
     def __init__(
-        self, prompts: Prompts, *, reach: Reach, catalog: Catalog, receipts: Receipts
+        self, prompts: Prompts, *, visible: VisibleCatalog, catalog: Catalog, receipts: Receipts
     ) -> None:
         self._prompts = prompts
-        self._reach = reach
+        self._visible = visible
         self._catalog = catalog
         self._receipts = receipts
         self.render = prompts.render
@@ -126,7 +126,7 @@ class Wording:
             UnknownPromptError: There is none.
             ArgumentError: The text cannot stand there.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         await self.prompt(caller, name)
         await self._prompts.replace(caller.project_id, name, text, by=caller.caller_id)
         await self._noted(caller, "replace", name)
@@ -139,7 +139,7 @@ class Wording:
             ForbiddenError: The caller may not.
             UnknownPromptError: There is no such prompt.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         await self.prompt(caller, name)
         done = await self._prompts.clear(caller.project_id, name, by=caller.caller_id)
         await self._noted(caller, "clear", name)
@@ -151,7 +151,7 @@ class Wording:
         Raises:
             ForbiddenError: The caller may not.
         """
-        self._reach.must_manage(caller)
+        self._visible.must_manage(caller)
         names = await self._prompts.clear_all(caller.project_id, by=caller.caller_id)
         await self._noted(caller, "clear", ",".join(names))
         return names
@@ -190,13 +190,13 @@ class Wording:
 
     def _may_see(self, caller: Caller, name: str) -> bool:
         try:
-            self._reach.prompt(caller, name)
+            self._visible.prompt(caller, name)
         except UnknownPromptError:
             return False
         return True
 
     def _foreign(self, caller: Caller, name: str) -> _Foreign:
-        entry = self._reach.prompt(caller, name)
+        entry = self._visible.prompt(caller, name)
         definition = entry.definition
         return _Foreign(entry.exposed, str(definition.get("title") or definition.get("name")))
 

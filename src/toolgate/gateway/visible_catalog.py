@@ -26,7 +26,7 @@ from toolgate.security.access import Access, Mask
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 
-__all__ = ["Reach"]
+__all__ = ["VisibleCatalog"]
 
 _MOST_NAMED = 20
 """Tools that a receipt names of those that were not shown."""
@@ -34,7 +34,7 @@ _REMEMBERED = 1_000
 """Callers of whom it is remembered what they were not shown."""
 
 
-class Reach:
+class VisibleCatalog:
     """Looks things up in the catalog for a caller, asking for access each time."""
 
     def __init__(
@@ -110,14 +110,14 @@ class Reach:
             hint="Find tools with tool_discovery." if self._settings().tool_names != "flat" else "",
         )
 
-    def known(self, caller: Caller, key: str) -> Entry | None:
+    def tool_or_none(self, caller: Caller, key: str) -> Entry | None:
         """A tool by key, if the caller may use it."""
         entry = self._catalog.snapshot.tool(key)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
             return None
         return entry
 
-    def known_by(self, caller: Caller, name: str) -> Entry | None:
+    def by_exposed_name(self, caller: Caller, name: str) -> Entry | None:
         """A tool by exposed name, if the caller may know of it."""
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
@@ -290,7 +290,7 @@ class Reach:
             if self._access.decide(caller, "reach", name).allowed
         ]
         for name in sorted(withheld):
-            count = self.count_of(snapshot, name, allowed)
+            count = self.tool_count(snapshot, name, allowed)
             known = "its one tool is" if count == 1 else f"its {count} tools are"
             what = f"{known} withheld" if count else "its tools are not known"
             notices.append(f"Server {name} is down; {what}.")
@@ -319,7 +319,7 @@ class Reach:
         )
 
     @staticmethod
-    def count_of(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
+    def tool_count(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
         """Tools of a server that a caller may see."""
         span = snapshot.span(server)
         return span.stop - span.start if allowed is None else int(allowed[span].sum())
@@ -340,7 +340,7 @@ class Reach:
             found[name] = names
         return found
 
-    def array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
+    def json_array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
         """Those of the entries that the caller may see, as a JSON array."""
         shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
         return b"[" + b",".join(shown) + b"]"

@@ -166,7 +166,7 @@ class Packs:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def become(
+    async def reload(
         self, settings: PackSettings, connections: Mapping[str, object] = MappingProxyType({})
     ) -> bool:
         """Take new settings and databases over, and look."""

@@ -486,7 +486,7 @@ class Door:
             try:
                 caller = await self._gateway.admission.admit(shown)
                 CALLER.set(caller)
-                self._gateway.reach.must_manage(caller)
+                self._gateway.visible.must_manage(caller)
             except AccessError as error:
                 headers = authenticate(error, scope, self._authn.resource)
                 body = {"error": {"code": error.code, "message": str(error)}}

@@ -133,7 +133,7 @@ async def usage(app: App, caller: Caller, since: str) -> Usage:
     Raises:
         ForbiddenError: The caller may not manage.
     """
-    app.gateway.reach.must_manage(caller)
+    app.gateway.visible.must_manage(caller)
     uses = await app.store.tool_uses(since)
     used = {use.tool.partition(":")[0] for use in uses}
     servers = [one for one in app.gateway.servers(caller) if one.state != "disabled"]
@@ -157,7 +157,7 @@ async def account(app: App, caller: Caller, since: str) -> Account:
     Raises:
         ForbiddenError: The caller may not manage.
     """
-    app.gateway.reach.must_manage(caller)
+    app.gateway.visible.must_manage(caller)
     menus: dict[str, tuple[int, int]] = {}
     tasks: list[TaskCost] = []
     for cost in await app.store.conversation_costs(since, limit=_MOST):
@@ -167,7 +167,7 @@ async def account(app: App, caller: Caller, since: str) -> Account:
             # A manager in that project stands for its callers: who may use less pays less.
             about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
             shown = estimate_tokens(await app.gateway.list_tools(about))
-            menus[cost.project_id] = (shown, app.gateway.reach.menu_tokens(about))
+            menus[cost.project_id] = (shown, app.gateway.visible.menu_tokens(about))
         shown, whole = menus[cost.project_id]
         tasks.append(TaskCost(of=cost, menu_tokens=shown, all_menu_tokens=whole))
     return Account(

@@ -110,7 +110,7 @@ class Fleet:
         del self._servers[name]
         await _ended([self._running.pop(name)])
 
-    async def become(self, specs: Iterable[ServerSpec]) -> tuple[set[str], set[str]]:
+    async def reload(self, specs: Iterable[ServerSpec]) -> tuple[set[str], set[str]]:
         """Have exactly these servers; unchanged ones are not touched.
 
         Gives:

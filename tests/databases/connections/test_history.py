@@ -152,9 +152,9 @@ async def test_a_table_that_is_left_out_from_now_on_is_not_told_as_removed(shop:
     async with history(shop=table(shop)) as known:
         await known.look(known.connections["shop"])
         fewer = ConnectionTable(url=sqlite_url(shop), exclude=("big_*",))
-        await known.become({"shop": fewer})
+        await known.reload({"shop": fewer})
         without = await known.look(known.connections["shop"])
-        await known.become({"shop": table(shop)})
+        await known.reload({"shop": table(shop)})
         again = await known.look(known.connections["shop"])
 
     assert (without.number, sorted(without.schema.by_name)) == (1, ["customers", "orders"])
@@ -207,7 +207,7 @@ async def test_names_are_those_of_all_tables_and_types(shop: Path) -> None:
         unknown = await known.names()
         names = await known.names(look=True)
         await known.look(known.connections["shop"])
-        await known.become({})
+        await known.reload({})
 
     assert unknown == ()
     assert names == ("big_orders", "customers", "orders")

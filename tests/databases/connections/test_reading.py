@@ -247,7 +247,7 @@ async def test_new_settings_keep_connections_that_stay(tmp_path: Path) -> None:
     connections = Connections({"shop": table, "old": table})
     shop = connections["shop"]
 
-    await connections.become({"shop": table, "old": ConnectionTable(url="sqlite:///b.db")})
+    await connections.reload({"shop": table, "old": ConnectionTable(url="sqlite:///b.db")})
 
     assert connections["shop"] is shop
     assert connections["old"].table.url == "sqlite:///b.db"

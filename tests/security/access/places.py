@@ -35,7 +35,7 @@ class Place:
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, ()))
     generation: int = 0
 
-    def become(self, specs: Iterable[ServerSpec], tools: Iterable[Tool]) -> None:
+    def reload(self, specs: Iterable[ServerSpec], tools: Iterable[Tool]) -> None:
         self.specs = list(specs)
         self.generation += 1
         self.snapshot = Snapshot(self.generation, tuple(tools))

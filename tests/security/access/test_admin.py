@@ -161,7 +161,7 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
             await admin.save_project(ME, "web", settings={"optimization": "magic"})
         await admin.save_project(ME, "web", settings={"optimization": ""})
         with anyio.fail_after(HANG_S):
-            while len(app.searching.index.arms.all) > 1:
+            while len(app.search_factory.index.arms.all) > 1:
                 await anyio.sleep(0.01)
         assert gateway._showing.arm(in_web).name == "bm25"
 

@@ -186,7 +186,7 @@ async def _check(
     world: World, grounds: Grounds, asker: Caller, mode: Any, down: tuple[str, ...]
 ) -> None:
     gateway, policy = world.app.gateway, world.app.permissions.policy
-    policy.become(grounds)
+    policy.reload(grounds)
     gateway.settings = replace(gateway.settings, mode=mode)
     gateway.settings_changed()
     gateway._catalog._down = frozenset(down)

@@ -44,7 +44,7 @@ def example_place() -> Place:
         "gone": {},
     }
     servers = {"notes": "web", "files": "data", "time": DEFAULT_PROJECT}
-    place.become(
+    place.reload(
         [server(name, project=of, permissions={"gone": False}) for name, of in servers.items()],
         [Tool(key=f"{name}:{tool}", **hint) for name in servers for tool, hint in hints.items()],
     )
@@ -164,7 +164,7 @@ def test_a_project_can_claim_servers_and_several_can_claim_one() -> None:
 def test_marks_of_a_server_that_is_not_trusted_count_for_nothing() -> None:
     place = Place()
     tool = Tool(key="a:get", read_only=True, destructive=False)
-    place.become([server("a", trust=False)], [tool])
+    place.reload([server("a", trust=False)], [tool])
     policy = Policy(
         place, Grounds(required=True, rules=rules_of("allow * (read_only) to everyone"))
     )
@@ -179,11 +179,11 @@ def test_a_change_of_rules_servers_or_tools_holds_from_the_next_question() -> No
     anna = caller(token="anna")
     assert seen(policy, anna, place) == 0
 
-    policy.become(Grounds(required=True, rules=rules_of("allow time to token:anna")))
+    policy.reload(Grounds(required=True, rules=rules_of("allow time to token:anna")))
     assert policy.decide(anna, "call", "time:get").allowed
     assert seen(policy, anna, place) == 3
 
-    place.become([server("time", project="web")], [Tool(key="time:get")])
+    place.reload([server("time", project="web")], [Tool(key="time:get")])
     assert not policy.decide(anna, "call", "time:get").allowed
     assert seen(policy, anna, place) == 0
 
@@ -333,7 +333,7 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
 ) -> None:
     place = Place()
     servers = sorted({tool.server for tool in tools})
-    place.become(
+    place.reload(
         [
             server(
                 name,
@@ -368,7 +368,7 @@ def test_another_allow_hides_nothing_and_another_deny_shows_nothing(
     rules: list[Rule], more: Rule, asker: Caller
 ) -> None:
     place = Place()
-    place.become(
+    place.reload(
         [server("a"), server("b")],
         [Tool(key=f"{name}:{tool}") for name in "ab" for tool in ("x", "xy", "z")],
     )
@@ -388,7 +388,7 @@ def test_another_allow_hides_nothing_and_another_deny_shows_nothing(
 def test_a_pattern_of_many_stars_is_quick() -> None:
     """What an administrator types must not stop the gateway."""
     place = Place()
-    place.become([server("a")], [Tool(key="a:" + "x" * 200)])
+    place.reload([server("a")], [Tool(key="a:" + "x" * 200)])
     rule = Rule(effect="allow", who="everyone", kind="tool", pattern="*x" * 60 + "y")
     policy = Policy(place, Grounds(required=True, rules=(rule,)))
 

@@ -205,7 +205,7 @@ async def find_tools(
     offers: dict[str, Offer] = {name: _meta_offer(name) for name in META} if with_meta else {}
     within_limit: list[str] = []
     for key in dict.fromkeys(keys):
-        entry = gateway.reach.known(caller, key)
+        entry = gateway.visible.tool_or_none(caller, key)
         if entry is None:
             continue
         within_limit.append(key)
@@ -224,7 +224,7 @@ def _of_families(gateway: Gateway, caller: Caller) -> list[Entry]:
     """The tools of the packs `documents` and `sql`, which are always there."""
     entries: list[Entry] = []
     for server in _FAMILIES:
-        entries += gateway.reach.tools_of(caller, server)
+        entries += gateway.visible.tools_of(caller, server)
     return [
         entry
         for entry in entries

@@ -419,7 +419,7 @@ def _is_destructive(turn: Turn, call: ToolCall) -> bool:
             key = read_execute(call.read()).key
         except ArgumentError:
             return False
-        entry = turn.gateway.reach.known(turn.caller, key)
+        entry = turn.gateway.visible.tool_or_none(turn.caller, key)
         return entry is not None and entry.destructive and not entry.read_only
     return offer is not None and offer.destructive
 

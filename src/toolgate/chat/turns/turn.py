@@ -222,7 +222,7 @@ class Turn:
         offered = self.offers.by_name.get(name)
         if offered is not None or not self.offers.by_name:
             return offered
-        entry = self.gateway.reach.known_by(self.caller, name)
+        entry = self.gateway.visible.by_exposed_name(self.caller, name)
         if entry is None or family_of(entry) not in {"", *self.choices.tools_enabled}:
             return None
         return offer_of(entry, self.settings.injected)

@@ -31,7 +31,7 @@ _SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who",
 
 
 async def _list(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     criteria = _filter(visit)
     records = await visit.app.store.audit(criteria)
     last = records[-1] if len(records) == _PER_PAGE else None
@@ -80,7 +80,7 @@ def _filter(visit: Visit) -> AuditFilter:
 
 async def _chain(visit: Visit) -> Response:
     """A search with what was shown, chosen, called and answered."""
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     records = await visit.app.store.audit_chain(visit.asked("id"))
     if not records:
         raise ArgumentError(
@@ -108,7 +108,7 @@ async def _chain(visit: Visit) -> Response:
 
 
 async def _verify(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     done: Verification | None = None
     if visit.was_sent:
         with anyio.fail_after(600):
@@ -117,7 +117,7 @@ async def _verify(visit: Visit) -> Response:
 
 
 async def _export(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     criteria = replace(_filter(visit), oldest_first=True, phase=None, limit=_EXPORTED, after=None)
     return StreamingResponse(
         _lines(visit, criteria),

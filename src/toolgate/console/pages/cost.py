@@ -14,7 +14,7 @@ _SHOWN = 50
 
 
 async def _show(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     days = visit.asked("days") if visit.asked("days") in _PERIODS else "1"
     since = utc_now(plus_s=-86_400.0 * int(days))
 

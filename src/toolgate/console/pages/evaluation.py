@@ -44,7 +44,7 @@ class Trend:
 
 
 async def _show(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     path = evaluations_file()
     try:
         rows = await anyio.to_thread.run_sync(read_evaluations, path)
@@ -74,7 +74,7 @@ def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
 
 async def _marks(visit: Visit) -> Response:
     """The requests whose tools worked or were marked right, to measure with."""
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     marks = await read_marks(visit.app.store, visit.caller.project_id)
     return Response(
         await anyio.to_thread.run_sync(marks.zipped, "marks"),

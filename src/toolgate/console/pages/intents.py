@@ -62,7 +62,7 @@ async def _checked(visit: Visit) -> Lint | None:
     if pack is None:
         return None
     schemas: dict[str, Json] = {}
-    for tool in visit.gateway.reach.tools(visit.caller):
+    for tool in visit.gateway.visible.tools(visit.caller):
         schema = json_object(tool.definition.get("inputSchema"))
         schemas[tool.key] = schema
         schemas.setdefault(tool.key.partition(":")[2], schema)

@@ -78,7 +78,7 @@ async def _log_out(visit: Visit) -> Response:
 
 
 async def _sessions(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     cookie = visit.request.cookies.get(COOKIE, "")
     current_time = utc_now()
     sessions = [
@@ -91,7 +91,7 @@ async def _sessions(visit: Visit) -> Response:
 
 
 async def _end_session(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     if not await visit.app.store.delete_session(visit.typed("session")):
         raise ArgumentError("The session has ended already.")
     return visit.go("sessions", message="The session has ended.")

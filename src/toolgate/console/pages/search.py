@@ -107,7 +107,7 @@ async def _subject(visit: Visit, name: str) -> Caller:
     """Whose search it is, and in which project."""
     project = visit.asked("in")
     if project:
-        visit.gateway.reach.must_manage(visit.caller)
+        visit.gateway.visible.must_manage(visit.caller)
     if not name:
         return replace(visit.caller, project_id=project) if project else visit.caller
     token = await visit.gateway.admin.token_named(visit.caller, name)
@@ -182,7 +182,7 @@ async def _mark(visit: Visit) -> Response:
 
 
 async def _why(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     tool, name = visit.asked("tool").strip(), visit.asked("token")
     explanation: Json | None = None
     problem: ToolgateError | None = None

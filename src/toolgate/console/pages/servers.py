@@ -96,7 +96,7 @@ def _status(visit: Visit, name: str) -> ServerStatus:
 async def _show(visit: Visit) -> Response:
     server = _status(visit, visit.typed("name"))
     entries = [
-        tool for tool in visit.gateway.reach.tools(visit.caller) if tool.server == server.name
+        tool for tool in visit.gateway.visible.tools(visit.caller) if tool.server == server.name
     ]
     switched: dict[str, bool] = {}
     quarantined = []
@@ -152,7 +152,7 @@ async def _act(visit: Visit) -> Response:
 
 
 async def _add_page(visit: Visit) -> Response:
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     candidates = await anyio.to_thread.run_sync(_servers_of_clients) if visit.asked("found") else []
     existing = set(visit.gateway.server_names(visit.caller))
     return visit.page(
@@ -167,7 +167,7 @@ async def _add_page(visit: Visit) -> Response:
 
 async def _check(visit: Visit) -> Response:
     """Show what is about to be added, after a trial where one was asked for."""
-    visit.gateway.reach.must_manage(visit.caller)
+    visit.gateway.visible.must_manage(visit.caller)
     candidates = _candidates(visit)
     if not candidates:
         raise ArgumentError("No server was named.", hint="Fill in one of the forms.")

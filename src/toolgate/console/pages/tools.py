@@ -75,7 +75,7 @@ class _StoredVersions:
 
 async def _list(visit: Visit) -> Response:
     query, server = visit.asked("q").strip(), visit.asked("server")
-    entries = visit.gateway.reach.tools(visit.caller)
+    entries = visit.gateway.visible.tools(visit.caller)
     if server:
         entries = [tool for tool in entries if tool.server == server]
     total, ranked = len(entries), list[ToolRow]()
@@ -114,7 +114,7 @@ async def _ranked(visit: Visit, query: str, server: str) -> list[ToolRow]:
     discovery = await visit.gateway.discover(visit.caller, request)
     rows: list[ToolRow] = []
     for hit in discovery.results:
-        entry = visit.gateway.reach.known(visit.caller, hit.tool_key)
+        entry = visit.gateway.visible.tool_or_none(visit.caller, hit.tool_key)
         if entry is not None and not hit.weak:
             rows.append(_row(entry, relevance=hit.relevance))
     return rows
@@ -144,7 +144,7 @@ async def _tool_page(
     took_ms: float | None = None,
     arguments: Json | None = None,
 ) -> Response:
-    entry = visit.gateway.reach.tool(visit.caller, visit.typed("key"))
+    entry = visit.gateway.visible.tool(visit.caller, visit.typed("key"))
     try:
         stored = await _stored_versions(visit, entry.key)
     except StoreError:
@@ -223,7 +223,7 @@ async def _rights(visit: Visit, key: str) -> list[Right]:
 
 
 async def _try(visit: Visit) -> Response:
-    entry = visit.gateway.reach.tool(visit.caller, visit.typed("key"))
+    entry = visit.gateway.visible.tool(visit.caller, visit.typed("key"))
     fields = fields_of(json_object(entry.definition.get("inputSchema")))
     arguments = arguments_of(fields, visit.typed)
     began = perf_counter()

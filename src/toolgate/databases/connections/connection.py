@@ -406,7 +406,7 @@ class Connections(Mapping[str, Connection]):
             hint=f"Did you mean {near[0]!r}?" if near else "Name one of these.",
         )
 
-    async def become(self, tables: Mapping[str, ConnectionTable]) -> None:
+    async def reload(self, tables: Mapping[str, ConnectionTable]) -> None:
         """Take new settings over; connections that stay as they are keep what they have open."""
         gone = [each for name, each in self._connections.items() if tables.get(name) != each.table]
         self._connections = {

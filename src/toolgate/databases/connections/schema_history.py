@@ -132,9 +132,9 @@ class SchemaHistory:
         """Have a function awaited when there are other connections, or a schema is another one."""
         self._listeners.append(listener)
 
-    async def become(self, tables: Mapping[str, ConnectionTable]) -> None:
+    async def reload(self, tables: Mapping[str, ConnectionTable]) -> None:
         """Take new settings of connections over."""
-        await self.connections.become(tables)
+        await self.connections.reload(tables)
         await self._tell()
 
     async def look(self, connection: Connection) -> SchemaVersion:

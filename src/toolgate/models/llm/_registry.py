@@ -136,7 +136,7 @@ class ModelRegistry:
             hint="Name one of these, or write a table [models.NAME] for it.",
         )
 
-    async def become(self, tables: Mapping[str, ModelTable], default: str) -> None:
+    async def reload(self, tables: Mapping[str, ModelTable], default: str) -> None:
         """Take other tables over; what changed is built anew when it is next asked."""
         gone = [name for name, table in self._tables.items() if tables.get(name) != table]
         self._tables, self._default = dict(tables), default

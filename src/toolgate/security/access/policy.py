@@ -316,9 +316,9 @@ class Policy:
         self.by_subject: dict[str, list[Rule]] = {}
         """Rules by whom they are for."""
         self.grounds = grounds or Grounds()
-        self.become(self.grounds)
+        self.reload(self.grounds)
 
-    def become(self, grounds: Grounds) -> None:
+    def reload(self, grounds: Grounds) -> None:
         """Take other grounds over; effective with the next decision."""
         self.grounds = grounds
         self.by_subject = {}

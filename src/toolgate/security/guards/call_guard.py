@@ -286,9 +286,9 @@ class Guards:
         self._tables: tuple[GuardTable, ...] = ()
         self._parts: tuple[_Compiled, ...] = ()
         self._known: dict[tuple[str, str, str, bool], Guard | None] = {}
-        self.become(tables)
+        self.reload(tables)
 
-    def become(self, tables: Sequence[GuardTable]) -> None:
+    def reload(self, tables: Sequence[GuardTable]) -> None:
         """Take other tables over, from the next call on.
 
         Raises:

@@ -343,7 +343,7 @@ class Front:
         held = _Held(caller=caller)
         wanted = params.notifications.resource_subscriptions or ()
         # What the caller may not read is asked for in vain, as what there is not.
-        uris = [uri for uri in wanted if self._gateway.reach.may_read(caller, uri)]
+        uris = [uri for uri in wanted if self._gateway.visible.may_read(caller, uri)]
         params.notifications.resource_subscriptions = uris
         # Beside the stream, whose first frame must not wait for a server.
         self._spawn(self._hold, uris, held)
@@ -379,7 +379,7 @@ class Front:
     def _on_access_change(self) -> None:
         """End streams about what their callers may not read any more; they can listen anew."""
         for held in list(self._open):
-            if not all(self._gateway.reach.may_read(held.caller, uri) for uri in held.uris_asked):
+            if not all(self._gateway.visible.may_read(held.caller, uri) for uri in held.uris_asked):
                 held.scope.cancel()
 
     def _on_change(self, change: Change) -> None:
@@ -394,7 +394,7 @@ class Front:
         for session in list(self._sessions):
             if change.kind != "resource":
                 self._push(session, f"notifications/{change.kind}/list_changed", uri, None)
-            elif uri in session.uris and self._gateway.reach.may_read(session.uris[uri], uri):
+            elif uri in session.uris and self._gateway.visible.may_read(session.uris[uri], uri):
                 self._push(session, "notifications/resources/updated", uri, {"uri": uri})
 
     def _push(self, session: _Session, method: str, uri: str, params: Json | None) -> None:

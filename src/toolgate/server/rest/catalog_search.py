@@ -137,7 +137,7 @@ class CatalogSearch:
             max_depth=self._app.settings.serve.max_depth,
         )
         wanted = _read(body, project, table.max_tools, self._app.settings.discovery.max_results)
-        strategies = self._app.searching.strategies
+        strategies = self._app.search_factory.strategies
         async with self._lists.of(project, body["tools"], strategies, table) as found:
             answer = await found.strategy.search(wanted)
             shown = answer_body(answer, found.tools)

@@ -87,7 +87,7 @@ _GUARD_KEYS: Final[Json] = {
     "max_result_bytes": {"type": "integer"},
     "secrets_in_arguments": _TEXT,
     "secrets_in_results": _TEXT,
-    "approval": _TEXT,
+    "approver": _TEXT,
     "reason": _TEXT,
 }
 

@@ -382,7 +382,7 @@ class Rest:
 
     async def packs(self, call: _Call) -> tuple[int, object]:
         """Every pack that was found, with what is wrong with it."""
-        self._gateway.reach.must_manage(call.caller)
+        self._gateway.visible.must_manage(call.caller)
         return 200, {"packs": [state.shown() for state in self._app.packs.current.states]}
 
     async def forget_usage(self, call: _Call) -> tuple[int, object]:
@@ -471,12 +471,12 @@ class Rest:
         Takes `?action=`, `server`, `status`, `failed=true`, `since`, `until`, `tool`, `caller`,
         `project`, `phase` (`outcome`, `intent` or `all`), `limit`, `cursor`.
         """
-        self._gateway.reach.must_manage(call.caller)
+        self._gateway.visible.must_manage(call.caller)
         return 200, await audit_page(self._app.store, call.query)
 
     async def verify_audit(self, call: _Call) -> tuple[int, object]:
         """`GET audit/verify`: whether any record was changed, removed or moved."""
-        self._gateway.reach.must_manage(call.caller)
+        self._gateway.visible.must_manage(call.caller)
         found = await verify_audit(self._app.store, self._app.sealer)
         return 200, {**dataclasses.asdict(found), "whole": found.is_whole}
 
@@ -484,7 +484,7 @@ class Rest:
 
     async def index(self, call: _Call) -> tuple[int, object]:
         """`GET index`: how the vectors of the tools stand, and what the search has counted."""
-        self._gateway.reach.must_manage(call.caller)
+        self._gateway.visible.must_manage(call.caller)
         return 200, await self._gateway.manage.index_status(call.caller)
 
     async def refresh_index(self, call: _Call) -> tuple[int, object]:
@@ -521,7 +521,7 @@ class Rest:
 
     async def optimization(self, call: _Call) -> tuple[int, object]:
         """`GET optimization`: which search is used, and how each does; takes `?days=`."""
-        self._gateway.reach.must_manage(call.caller)
+        self._gateway.visible.must_manage(call.caller)
         return 200, await optimization(self._app, call.caller, call.query)
 
     async def cost(self, call: _Call) -> tuple[int, object]:

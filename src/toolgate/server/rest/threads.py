@@ -59,23 +59,23 @@ async def _settings(app: App, caller: Caller, names: tuple[str, ...], _body: Jso
 async def _change_settings(app: App, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`PATCH threads/NAME/settings`, and `PATCH chat/settings` for the project; null takes back."""
     if not names:
-        app.gateway.reach.must_manage(caller)
+        app.gateway.visible.must_manage(caller)
     return 200, await _chat(app).change_settings(caller, names[0] if names else None, body)
 
 
 async def _prompts(app: App, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
     """`GET prompts`."""
-    return 200, {"prompts": await app.gateway.wording.prompts(caller)}
+    return 200, {"prompts": await app.gateway.prompts.prompts(caller)}
 
 
 async def _prompt(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET prompts/NAME`: with its text."""
-    return 200, await app.gateway.wording.prompt(caller, names[0])
+    return 200, await app.gateway.prompts.prompt(caller, names[0])
 
 
 async def _prompt_versions(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET prompts/NAME/versions`: what was put in its place, oldest first."""
-    found = await app.gateway.wording.versions(caller, names[0])
+    found = await app.gateway.prompts.versions(caller, names[0])
     return 200, {"versions": [asdict(one) for one in found]}
 
 
@@ -83,24 +83,24 @@ async def _replace_prompt(app: App, caller: Caller, names: tuple[str, ...], body
     """`PATCH prompts/NAME`: put `instructions` (or `text`) in its place."""
     text = _text(body, is_needed=True)
     assert text is not None
-    return 200, await app.gateway.wording.replace(caller, names[0], text)
+    return 200, await app.gateway.prompts.replace(caller, names[0], text)
 
 
 async def _clear_prompt(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`DELETE prompts/NAME`: the text that ships again."""
-    return 200, {"cleared": await app.gateway.wording.clear(caller, names[0])}
+    return 200, {"cleared": await app.gateway.prompts.clear(caller, names[0])}
 
 
 async def _clear_prompts(app: App, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
     """`DELETE prompts`: all of them."""
-    return 200, {"cleared": await app.gateway.wording.clear_all(caller)}
+    return 200, {"cleared": await app.gateway.prompts.clear_all(caller)}
 
 
 async def _test_prompt(app: App, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`POST prompts/NAME/test`: how it, or a `text` in its place, comes out with `values`."""
     values = {name: str(one) for name, one in json_object(body.get("values")).items()}
     text = _text({key: one for key, one in body.items() if key != "values"}, is_needed=False)
-    return 200, await app.gateway.wording.try_out(caller, names[0], text, values)
+    return 200, await app.gateway.prompts.try_out(caller, names[0], text, values)
 
 
 def _text(body: Json, *, is_needed: bool) -> str | None:

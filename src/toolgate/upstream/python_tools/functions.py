@@ -100,10 +100,10 @@ class ToolServices:
     """Whether a caller has a right: `manage`, `internal`, `approve`."""
 
     documents: object = None
-    """The verbs about documents, a `Librarian`; None where there are none."""
+    """The verbs about documents, a `DocumentService`; None where there are none."""
 
     prompts: object = None
-    """The verbs about prompts, a `toolgate.gateway.prompts.Wording`; None where there are none."""
+    """The prompt service, a `toolgate.gateway.prompts.PromptService`; None where there is none."""
 
 
 class ToolContext:

@@ -14,7 +14,7 @@ from toolgate.documents import (
     search_type_of,
 )
 from toolgate.errors import SettingError, ToolgateError
-from toolgate.gateway.documents import Librarian
+from toolgate.gateway.documents import DocumentService
 from toolgate.types import Json
 
 __all__ = ["grade", "rephrase", "retriever", "storage"]
@@ -67,7 +67,7 @@ async def retriever(
         said = [ConversationMessage(role=each.role, text=each.content) for each in history or ()]
         if said and said[-1] != ConversationMessage(role="user", text=question):
             said.append(ConversationMessage(role="user", text=question))
-        found = await _librarian(context).retrieve(
+        found = await _document_service(context).retrieve(
             context.caller,
             RetrieveRequest(
                 question=question,
@@ -104,7 +104,7 @@ async def storage(context: Context) -> Json:
         context: Given by Toolgate.
     """
     try:
-        found = await _librarian(context).collections(context.caller)
+        found = await _document_service(context).collections(context.caller)
     except ToolgateError as error:
         return _failure(str(error))
     rows: list[Json] = [
@@ -145,7 +145,7 @@ async def grade(
         documents: Texts of passages.
     """
     try:
-        made = await _librarian(context).grade(context.caller, question, documents)
+        made = await _document_service(context).grade(context.caller, question, documents)
     except ToolgateError as error:
         return _failure(str(error))
     return {
@@ -172,7 +172,7 @@ async def rephrase(
     """
     said = [ConversationMessage(role=each.role, text=each.content) for each in history]
     try:
-        made = await _librarian(context).rephrase(context.caller, question, said)
+        made = await _document_service(context).rephrase(context.caller, question, said)
     except ToolgateError as error:
         return _failure(str(error))
     return {
@@ -184,9 +184,9 @@ async def rephrase(
     }
 
 
-def _librarian(context: Context) -> Librarian:
+def _document_service(context: Context) -> DocumentService:
     found = context.documents
-    if not isinstance(found, Librarian):
+    if not isinstance(found, DocumentService):
         raise SettingError("There are no documents here.", hint="Ask a gateway that has a store.")
     return found
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from toolgate import Context, tool
 from toolgate.errors import ArgumentError, SettingError
-from toolgate.gateway.prompts import Wording
+from toolgate.gateway.prompts import PromptService
 from toolgate.types import Json
 
 __all__ = [
@@ -30,7 +30,7 @@ async def prompt_list(context: Context) -> Json:
     Args:
         context: Given by Toolgate.
     """
-    return {"prompts": await _wording(context).prompts(context.caller)}
+    return {"prompts": await _prompt_service(context).prompts(context.caller)}
 
 
 @tool(title="Show a prompt", annotations=_READS)
@@ -41,7 +41,7 @@ async def prompt_get(context: Context, name: _Name) -> Json:
         context: Given by Toolgate.
         name: Of the prompt, as `prompt_list` shows it.
     """
-    return await _wording(context).prompt(context.caller, name)
+    return await _prompt_service(context).prompt(context.caller, name)
 
 
 @tool(title="Replace a prompt", annotations=_WRITES)
@@ -53,7 +53,7 @@ async def prompt_set(context: Context, name: _Name, instructions: str) -> Json:
         name: Of the prompt.
         instructions: The new text, with the fields that the prompt needs.
     """
-    return await _wording(context).replace(context.caller, name, instructions)
+    return await _prompt_service(context).replace(context.caller, name, instructions)
 
 
 @tool(title="Take the text that ships", annotations=_WRITES)
@@ -64,7 +64,7 @@ async def prompt_clear(context: Context, name: _Name) -> Json:
         context: Given by Toolgate.
         name: Of the prompt.
     """
-    return {"cleared": await _wording(context).clear(context.caller, name)}
+    return {"cleared": await _prompt_service(context).clear(context.caller, name)}
 
 
 @tool(title="Take all texts that ship", annotations=_WRITES)
@@ -74,7 +74,7 @@ async def prompt_clear_all(context: Context) -> Json:
     Args:
         context: Given by Toolgate.
     """
-    return {"cleared": await _wording(context).clear_all(context.caller)}
+    return {"cleared": await _prompt_service(context).clear_all(context.caller)}
 
 
 @tool(title="Try a prompt out", annotations=_READS)
@@ -94,11 +94,11 @@ async def prompt_test(
     """
     if instructions is not None and not instructions.strip():
         raise ArgumentError("The instructions are empty.", hint="Leave them out, or write some.")
-    return await _wording(context).try_out(context.caller, name, instructions, values or {})
+    return await _prompt_service(context).try_out(context.caller, name, instructions, values or {})
 
 
-def _wording(context: Context) -> Wording:
+def _prompt_service(context: Context) -> PromptService:
     found = context.prompts
-    if not isinstance(found, Wording):
+    if not isinstance(found, PromptService):
         raise SettingError("There are no prompts here.", hint="Ask a gateway that has a store.")
     return found

@@ -16,7 +16,7 @@ from statistics import median
 
 from benchmarks._inprocess import Request, echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
-from toolgate.security.access import Grounds, Policy, Rule, parse_pattern
+from toolgate.security.access import AccessRule, Policy, PolicyInputs, parse_pattern
 from toolgate.server.http import Door, build_app
 from toolgate.settings import AuditSettings, LimitSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -139,11 +139,11 @@ def _decisions(*, tokens: int) -> dict[str, float]:
         lambda: f"server-{random.randrange(20)}*:*{random.choice(nouns)}*{random.randrange(50)}",
         lambda: f"*:{random.choice(verbs)}_{random.choice(nouns)}_{random.randrange(50)}",
     ]
-    rules: list[Rule] = []
+    rules: list[AccessRule] = []
     for number in range(1_000):
         kind, pattern = parse_pattern(random.choice(patterns)())
         rules.append(
-            Rule(
+            AccessRule(
                 effect="allow" if number % 4 else "deny",
                 who=random.choice(
                     [
@@ -159,7 +159,7 @@ def _decisions(*, tokens: int) -> dict[str, float]:
                 source=f"row {number}",
             )
         )
-    policy = Policy(place, Grounds(required=True, rules=tuple(rules)))
+    policy = Policy(place, PolicyInputs(required=True, rules=tuple(rules)))
     began = time.process_time()
     policy.compile_now()
     compiled_s = time.process_time() - began

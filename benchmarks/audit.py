@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks._report import Report, Target, main
 from benchmarks._stores import KINDS, new_store_url
-from toolgate.audit import Sealer, seal, verify_audit
+from toolgate.audit import ChainSigner, sign_chain_end, verify_audit
 from toolgate.base.ids import new_id, utc_text_of
 from toolgate.store import AuditFilter, Store, make_store
 from toolgate.types import AuditRecord
@@ -78,8 +78,8 @@ async def _measure(url: str, count: int) -> dict[str, float]:
         for start in range(0, count, 2_000):
             await store.append_audit([_record(random, n) for n in range(start, start + 2_000)])
         found["write, s"] = perf_counter() - began
-        sealer = Sealer(bytes(32))
-        await seal(store, sealer, after=0)
+        sealer = ChainSigner(bytes(32))
+        await sign_chain_end(store, sealer, after=0)
         began = perf_counter()
         checked = await verify_audit(store, sealer)
         found["verify, s"] = perf_counter() - began

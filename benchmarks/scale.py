@@ -48,11 +48,11 @@ from toolgate.search import Arm, Arms, SearchableTool, SearchRequest, ToolIndex
 from toolgate.search.lexical.clauses import clauses_of
 from toolgate.search.semantic.first_stage import FIRST_LOOK_FROM
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
-from toolgate.security.access import AllowAll, Things
+from toolgate.security.access import AllowAll, ResourceSnapshot
 from toolgate.settings import Settings, StoreSettings
 from toolgate.store.vectors import VectorCounts, VectorSpace
 from toolgate.types import Caller, Json, ServerSpec
-from toolgate.upstream import Bridge, Fleet
+from toolgate.upstream import EraBridge, Fleet
 
 SIZES = (600, 5_000, 50_000, 200_000, 1_000_000)
 LIMITS_MS = {600: 1.0, 5_000: 3.0, 50_000: 12.0, 200_000: 25.0, 1_000_000: 60.0}
@@ -202,7 +202,7 @@ class _Mask(AllowAll):
         self._version = -1
         self._mask = np.zeros(0, np.bool_)
 
-    def mask(self, caller: Caller, things: Things) -> Any:
+    def mask(self, caller: Caller, things: ResourceSnapshot) -> Any:
         """The same for the same tools."""
         del caller
         if things.version != self._version:
@@ -343,7 +343,7 @@ async def _measure_in(
     options = Options(embedding_wait_s=60.0, cached_queries=0, cached_answers=0)
     kept, file = _Folder(folder / f"vectors-{size}.npz"), place / "index"
     strategy = build(options, embedder=BundledEmbedder(), vectors=kept, index_file=file)
-    catalog = _Fixed(Fleet(_no_wire, Bridge(Signer(bytes(32)))), None, project_id="default")
+    catalog = _Fixed(Fleet(_no_wire, EraBridge(Signer(bytes(32)))), None, project_id="default")
     catalog.put(entries)
     index = ToolIndex(Arms(main=Arm(name="hybrid", strategy=strategy)))
     for each in (gateway, gateway.visible, gateway._listing):

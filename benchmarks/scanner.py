@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks._data import DATA, REAL_TOOLS, read_rows
 from benchmarks._report import Report, Target, main
-from toolgate.catalog.scanner import Neighbours, Scanner, weighs
+from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious
 
 MOST_FALSE_ALARMS = 0.01
 LEAST_RECALL = 0.9
@@ -25,7 +25,7 @@ def measure(quick: bool) -> Report:
     real, poisoned = read_rows(REAL_TOOLS), read_rows(DATA / "poisoned_tools.jsonl")
     if quick:
         real = real[:60]
-    neighbours = Neighbours.of((tool["server"], tool["name"]) for tool in real)
+    neighbours = OtherServersTools.of((tool["server"], tool["name"]) for tool in real)
     scanner = Scanner()
     began = time.process_time()
     held = [tool for tool in real if is_held(scanner, tool, neighbours)]
@@ -64,10 +64,10 @@ def measure(quick: bool) -> Report:
     )
 
 
-def is_held(scanner: Scanner, tool: dict[str, Any], neighbours: Neighbours) -> bool:
+def is_held(scanner: Scanner, tool: dict[str, Any], neighbours: OtherServersTools) -> bool:
     """Whether a tool would be held back among the real ones."""
     definition = {name: value for name, value in tool.items() if name not in ("server", "kind")}
-    return weighs(scanner.scan(definition, server=tool["server"], neighbours=neighbours))
+    return is_suspicious(scanner.scan(definition, server=tool["server"], neighbours=neighbours))
 
 
 def names(tools: list[dict[str, Any]]) -> str:

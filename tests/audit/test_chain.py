@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolgate.audit import Sealer, seal, verify_audit
+from toolgate.audit import ChainSigner, sign_chain_end, verify_audit
 from toolgate.base.ids import new_id
 from toolgate.store import Retention, Store, make_store
 from toolgate.store.sql import audit_chain as chain  # the hash that a forger would compute
@@ -36,8 +36,8 @@ async def store(file: Path) -> AsyncGenerator[Store]:
 
 
 @pytest.fixture
-def sealer(tmp_path: Path) -> Sealer:
-    return Sealer(KEY, file=tmp_path / "audit.signed")
+def sealer(tmp_path: Path) -> ChainSigner:
+    return ChainSigner(KEY, file=tmp_path / "audit.signed")
 
 
 def records(count: int, at: str = NOW) -> list[AuditRecord]:
@@ -54,9 +54,9 @@ def records(count: int, at: str = NOW) -> list[AuditRecord]:
     ]
 
 
-async def written(store: Store, sealer: Sealer, count: int = 10) -> None:
+async def written(store: Store, sealer: ChainSigner, count: int = 10) -> None:
     await store.append_audit(records(count))
-    await seal(store, sealer, after=0)
+    await sign_chain_end(store, sealer, after=0)
 
 
 def change(file: Path, statement: str, *values: object) -> None:
@@ -65,11 +65,11 @@ def change(file: Path, statement: str, *values: object) -> None:
         assert connection.execute(statement, values).rowcount > 0
 
 
-async def kinds(store: Store, sealer: Sealer) -> list[tuple[str, int]]:
+async def kinds(store: Store, sealer: ChainSigner) -> list[tuple[str, int]]:
     return [(fault.kind, fault.seq) for fault in (await verify_audit(store, sealer)).faults]
 
 
-async def test_what_nobody_touched_is_whole(store: Store, sealer: Sealer) -> None:
+async def test_what_nobody_touched_is_whole(store: Store, sealer: ChainSigner) -> None:
     await written(store, sealer)
     await store.append_audit(records(2))
     found = await verify_audit(store, sealer)
@@ -78,16 +78,16 @@ async def test_what_nobody_touched_is_whole(store: Store, sealer: Sealer) -> Non
     assert (found.signed, found.signed_through, found.unchained, found.foreign) == (1, 10, 0, 0)
 
 
-async def test_a_clock_that_jumps_breaks_no_chain(store: Store, sealer: Sealer) -> None:
+async def test_a_clock_that_jumps_breaks_no_chain(store: Store, sealer: ChainSigner) -> None:
     """The order is that of writing; times are what the clock said."""
     for at in ("2026-07-28T12:00:00.000Z", "2019-01-01T00:00:00.000Z", "2031-01-01T00:00:00.000Z"):
         await store.append_audit(records(2, at))
-    await seal(store, sealer, after=0)
+    await sign_chain_end(store, sealer, after=0)
     found = await verify_audit(store, sealer)
     assert (found.is_whole, found.records, found.signed_through) == (True, 6, 6)
 
 
-async def test_an_empty_audit_is_whole(store: Store, sealer: Sealer) -> None:
+async def test_an_empty_audit_is_whole(store: Store, sealer: ChainSigner) -> None:
     assert (await verify_audit(store, sealer)).is_whole
 
 
@@ -112,7 +112,7 @@ async def test_an_empty_audit_is_whole(store: Store, sealer: Sealer) -> None:
 )
 async def test_a_changed_or_removed_record_is_named(
     store: Store,
-    sealer: Sealer,
+    sealer: ChainSigner,
     file: Path,
     statement: str,
     values: tuple[Any, ...],
@@ -124,7 +124,7 @@ async def test_a_changed_or_removed_record_is_named(
 
 
 async def test_records_that_changed_places_are_named(
-    store: Store, sealer: Sealer, file: Path
+    store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     await written(store, sealer)
     for statement in (
@@ -149,7 +149,7 @@ async def rewrite(store: Store, file: Path) -> None:
 
 
 async def test_a_chain_that_was_written_anew_is_found_by_what_was_signed(
-    store: Store, sealer: Sealer, file: Path
+    store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     await written(store, sealer)
     await rewrite(store, file)
@@ -157,7 +157,7 @@ async def test_a_chain_that_was_written_anew_is_found_by_what_was_signed(
 
 
 async def test_signatures_that_were_removed_or_forged_help_nobody(
-    store: Store, sealer: Sealer, file: Path
+    store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     """The places that were signed are written to a file too, and nobody else has the key."""
     await written(store, sealer)
@@ -165,13 +165,13 @@ async def test_signatures_that_were_removed_or_forged_help_nobody(
     change(file, "DELETE FROM audit_anchors")
     assert await kinds(store, sealer) == [("rewritten", 10)]
     (last,) = await store.audit_links(9, limit=1)
-    forged = replace(Sealer(b"x" * 32).sign_end(10, last.chain), key_id=sealer.key_id)
+    forged = replace(ChainSigner(b"x" * 32).sign_end(10, last.chain), key_id=sealer.key_id)
     await store.save_audit_anchor(forged)
     assert await kinds(store, sealer) == [("forged", 10), ("rewritten", 10)]
 
 
 async def test_an_end_that_was_cut_off_is_found_by_what_was_signed(
-    store: Store, sealer: Sealer, file: Path
+    store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     await written(store, sealer)
     (eighth,) = await store.audit_links(7, limit=1)
@@ -182,10 +182,10 @@ async def test_an_end_that_was_cut_off_is_found_by_what_was_signed(
 
 
 async def test_a_clean_up_keeps_the_chain_and_a_theft_does_not_look_like_one(
-    store: Store, sealer: Sealer, file: Path
+    store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     await store.append_audit(records(4, at="2026-01-01T00:00:00.000Z"))
-    await seal(store, sealer, after=0)
+    await sign_chain_end(store, sealer, after=0)
     await store.append_audit(records(2, at="2026-01-01T00:00:00.000Z"))
     await written(store, sealer, 6)
     pruned = await store.prune(Retention(audit_days=30), now=NOW, sign=sealer.sign_cut)
@@ -203,7 +203,7 @@ async def test_a_clean_up_keeps_the_chain_and_a_theft_does_not_look_like_one(
 
 
 async def test_the_size_limit_takes_the_oldest_and_keeps_the_chain(
-    store: Store, sealer: Sealer
+    store: Store, sealer: ChainSigner
 ) -> None:
     await written(store, sealer, 200)
     pruned = await store.prune(Retention(audit_max_bytes=20_000), now=NOW, sign=sealer.sign_cut)
@@ -213,7 +213,9 @@ async def test_the_size_limit_takes_the_oldest_and_keeps_the_chain(
     assert found.first == pruned.audit_records + 1
 
 
-async def test_a_record_that_is_written_twice_is_one_link(store: Store, sealer: Sealer) -> None:
+async def test_a_record_that_is_written_twice_is_one_link(
+    store: Store, sealer: ChainSigner
+) -> None:
     """A writer that does not know whether its batch arrived sends it again."""
     batch = records(3)
     await store.append_audit(batch)
@@ -224,12 +226,12 @@ async def test_a_record_that_is_written_twice_is_one_link(store: Store, sealer: 
 
 
 async def test_records_from_before_the_chain_are_counted(
-    store: Store, sealer: Sealer, file: Path
+    store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     await written(store, sealer, 2)
     change(file, "UPDATE audit SET seq = NULL, chain = NULL")
     change(file, "UPDATE audit_state SET seq = 0, chain = ''")
-    found = await verify_audit(store, Sealer(os.urandom(32)))
+    found = await verify_audit(store, ChainSigner(os.urandom(32)))
     assert (found.is_whole, found.unchained, found.foreign) == (True, 2, 1)
 
 
@@ -242,11 +244,11 @@ async def test_the_file_of_signed_places_stays_within_its_size_and_proves_on(
     store: Store, file: Path, tmp_path: Path
 ) -> None:
     signed = tmp_path / "small.signed"
-    sealer = Sealer(KEY, file=signed, max_bytes=4_000)
+    sealer = ChainSigner(KEY, file=signed, max_bytes=4_000)
     through = 0
     for _ in range(60):
         await store.append_audit(records(1))
-        through = await seal(store, sealer, after=through)
+        through = await sign_chain_end(store, sealer, after=through)
     assert signed.stat().st_size <= 4_400
     places = [anchor.seq for anchor in sealer.written()]
     assert places == sorted(places)

@@ -8,7 +8,7 @@ import pytest
 from anyio import create_task_group, fail_after
 
 from tests.limits import HANG_S
-from toolgate.audit import keep_house, retention_of
+from toolgate.audit import retention_of, run_housekeeping
 from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
 from toolgate.store import AuditAnchor, AuditFilter, PrunedCounts, Retention
@@ -66,7 +66,9 @@ async def test_old_records_go_in_the_background(tmp_path: Path) -> None:
 
     with fail_after(HANG_S):
         async with create_task_group() as group:
-            group.start_soon(lambda: keep_house(store, Retention, first_after_s=0, every_s=0.01))
+            group.start_soon(
+                lambda: run_housekeeping(store, Retention, first_after_s=0, every_s=0.01)
+            )
             await store.reached.wait()
             group.cancel_scope.cancel()
 
@@ -82,7 +84,9 @@ async def test_a_failure_is_logged_and_tried_again(
 
     with fail_after(HANG_S):
         async with create_task_group() as group:
-            group.start_soon(lambda: keep_house(store, Retention, first_after_s=0, every_s=0.01))
+            group.start_soon(
+                lambda: run_housekeeping(store, Retention, first_after_s=0, every_s=0.01)
+            )
             await store.reached.wait()
             group.cancel_scope.cancel()
 

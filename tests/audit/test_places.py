@@ -22,7 +22,15 @@ import pytest
 from tests.audit.test_chain import records
 from tests.limits import HANG_S
 from toolgate.app.app import App
-from toolgate.audit import FORMS, FilePlace, Receipts, Recorder, SyslogPlace, as_ocsf, places_of
+from toolgate.audit import (
+    EXPORT_FORMATS,
+    FileSink,
+    Receipts,
+    Recorder,
+    SyslogSink,
+    as_ocsf,
+    sinks_of,
+)
 from toolgate.errors import SettingError, StoreError
 from toolgate.settings import AuditSettings, ProjectTable, Settings
 from toolgate.store import AuditFilter, make_store
@@ -51,10 +59,10 @@ FULL = AuditRecord(
 
 
 def test_lines_of_json_and_csv_hold_all_fields() -> None:
-    head, line = FORMS["jsonl"]
+    head, line = EXPORT_FORMATS["jsonl"]
     assert head == ""
     assert AuditRecord(**json.loads(line(FULL))) == FULL
-    head, line = FORMS["csv"]
+    head, line = EXPORT_FORMATS["csv"]
     (row,) = csv.DictReader((head + line(FULL)).splitlines(keepends=True))
     assert (row["record_id"], row["duration_ms"], row["parent_id"]) == ("r1", "12.4", "")
     assert json.loads(row["detail"]) == FULL.detail
@@ -78,8 +86,8 @@ def test_an_event_of_ocsf_has_what_its_class_requires() -> None:
 # Files
 
 
-def file_place(path: Path, **more: Any) -> FilePlace:
-    return FilePlace(AuditSettings(sinks=("file",), file=str(path), **more))
+def file_place(path: Path, **more: Any) -> FileSink:
+    return FileSink(AuditSettings(sinks=("file",), file=str(path), **more))
 
 
 async def test_a_file_has_a_line_for_each_record_and_is_its_owners_alone(tmp_path: Path) -> None:
@@ -150,7 +158,7 @@ async def test_syslog_gets_a_message_for_each_record(scheme: str, tmp_path: Path
         if scheme == "tcp":
             server.listen()
         (written,) = records(1)
-        await SyslogPlace(address).append_audit([written])
+        await SyslogSink(address).append_audit([written])
         if scheme == "tcp":
             with server.accept()[0] as connection:
                 connection.settimeout(HANG_S)
@@ -170,7 +178,7 @@ async def test_a_syslog_that_is_not_there_is_an_error_of_the_place() -> None:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(StoreError, match="does not take the audit"):
-        await SyslogPlace(address).append_audit(records(1))
+        await SyslogSink(address).append_audit(records(1))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,7 @@ async def test_a_syslog_that_is_not_there_is_an_error_of_the_place() -> None:
 )
 def test_a_place_that_is_not_said_is_refused(settings: AuditSettings, said: str) -> None:
     with pytest.raises(SettingError, match=said):
-        places_of(settings)
+        sinks_of(settings)
 
 
 async def test_opentelemetry_gets_the_records_as_logs() -> None:
@@ -212,7 +220,7 @@ async def test_opentelemetry_gets_the_records_as_logs() -> None:
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
         settings = AuditSettings(sinks=("otel",), otel_endpoint=f"http://127.0.0.1:{port}/v1/logs")
-        (place,) = places_of(settings)
+        (place,) = sinks_of(settings)
         record = replace(FULL, detail={"trace_id": "0af7651916cd43dd8448eb211c80319c"})
         with anyio.fail_after(HANG_S):
             await place.append_audit([record])

@@ -9,7 +9,7 @@ import anyio
 import uvicorn
 
 from tests.limits import HANG_S
-from toolgate.testing.contracts.llm import Said
+from toolgate.testing.contracts.llm import ScriptedReply
 from toolgate.types import Json
 
 
@@ -22,9 +22,9 @@ class Service:
         self.reached = anyio.Event()
         self.left = anyio.Event()
         self._provider = provider
-        self._answers: list[Said] = []
+        self._answers: list[ScriptedReply] = []
 
-    def say(self, *answers: Said) -> None:
+    def say(self, *answers: ScriptedReply) -> None:
         self._answers = list(answers)
 
     async def __call__(self, scope, receive, send) -> None:  # type: ignore[no-untyped-def]
@@ -54,7 +54,7 @@ class Service:
                 return
         await send({"type": "http.response.body", "body": b""})
 
-    async def _refuse(self, send, said: Said) -> None:  # type: ignore[no-untyped-def]
+    async def _refuse(self, send, said: ScriptedReply) -> None:  # type: ignore[no-untyped-def]
         head = [(b"content-type", b"application/json")]
         if said.retry_after:
             head.append((b"retry-after", str(said.retry_after).encode()))
@@ -75,7 +75,7 @@ def _event(body: Json, name: str = "") -> bytes:
     return f"{head}data: {json.dumps(body)}\n\n".encode()
 
 
-def openai_words(said: Said) -> Iterator[bytes]:
+def openai_words(said: ScriptedReply) -> Iterator[bytes]:
     base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
     def chunk(delta: Json, finish: str | None = None) -> bytes:
@@ -105,7 +105,7 @@ _ANTHROPIC = {"stop": "end_turn", "length": "max_tokens", "content_filter": "ref
 _GOOGLE = {"stop": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
 
 
-def anthropic_words(said: Said) -> Iterator[bytes]:
+def anthropic_words(said: ScriptedReply) -> Iterator[bytes]:
     def event(kind: str, **members: object) -> bytes:
         return _event({"type": kind, **members}, kind)
 
@@ -145,7 +145,7 @@ def anthropic_words(said: Said) -> Iterator[bytes]:
     yield event("message_stop")
 
 
-def google_words(said: Said) -> Iterator[bytes]:
+def google_words(said: ScriptedReply) -> Iterator[bytes]:
     def chunk(parts: list[Json], finish: str | None = None, **more: object) -> bytes:
         candidate: Json = {"content": {"role": "model", "parts": parts}, "index": 0}
         if finish:

@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from toolgate.errors import RpcError
-from toolgate.testing.contracts.upstream import Recorder, TextWireContract, greet
+from toolgate.testing.contracts.upstream import TextWireContract, WireRecorder, greet
 from toolgate.testing.echo_server import EchoServer
 from toolgate.types import Json
 from toolgate.upstream.base import CallSink, WireEvents
-from toolgate.upstream.transports._duplex import Call, DuplexWire
+from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._jsonrpc import read_message
 
 
@@ -33,7 +33,9 @@ class MemoryWire(DuplexWire):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
+    async def _send_call(
+        self, text: bytes, call: PendingRequest, headers: Mapping[str, str]
+    ) -> None:
         call.sent = True
         self._send_soon(text, headers)
 
@@ -74,7 +76,7 @@ class ReportsLate(MemoryWire):
     async def request(
         self, method: str, params: Json, *, sink: CallSink | None = None, **options: Any
     ) -> Json:
-        kept = Recorder()
+        kept = WireRecorder()
         result = await super().request(method, params, sink=kept, **options)
         for _, progress in kept.seen:
             if sink is not None:
@@ -136,7 +138,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def run(make_wire: type[MemoryWire], test: str) -> None:
-    recorder, contract = Recorder(), TextWireContract()
+    recorder, contract = WireRecorder(), TextWireContract()
     wire = make_wire()
     values: dict[str, Any] = {
         "wire": wire,

@@ -22,8 +22,8 @@ from toolgate.security.outbound import open_session
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
-    Recorder,
     TextWireContract,
+    WireRecorder,
     greet,
 )
 from toolgate.testing.echo_server import EchoServer, serve_http
@@ -133,13 +133,13 @@ async def server() -> AsyncGenerator[Scripted]:
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
+def recorder() -> WireRecorder:
+    return WireRecorder()
 
 
 @pytest.fixture
 async def wire(
-    server: Scripted, http: aiohttp.ClientSession, recorder: Recorder
+    server: Scripted, http: aiohttp.ClientSession, recorder: WireRecorder
 ) -> AsyncGenerator[HttpWire]:
     wire = wire_to(http, f"{server.address}/mcp?token=secret", **{"X-Team": "ünit"})
     await wire.open(recorder)
@@ -154,7 +154,7 @@ async def ask(wire: Wire, headers: dict[str, str] = OLD, **options: Any) -> Json
 
 @pytest.mark.anyio
 async def test_a_cancelled_modern_request_closes_its_stream_and_posts_nothing(
-    http: aiohttp.ClientSession, recorder: Recorder
+    http: aiohttp.ClientSession, recorder: WireRecorder
 ) -> None:
     """https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation"""
     echo = EchoServer()
@@ -363,7 +363,7 @@ async def test_a_response_without_the_answer_is_an_invalid_answer(
 
 @pytest.mark.anyio
 async def test_a_broken_stream_is_continued_where_the_server_can(
-    server: Scripted, wire: HttpWire, recorder: Recorder
+    server: Scripted, wire: HttpWire, recorder: WireRecorder
 ) -> None:
     """SEP-1699: the server ends the stream early and says when to come back."""
     server.post = lambda request: stream(
@@ -439,7 +439,7 @@ async def test_a_body_that_breaks_off_fails_its_request(server: Scripted, wire: 
 
 @pytest.mark.anyio
 async def test_what_the_server_says_unasked_arrives_for_as_long_as_the_session_lives(
-    server: Scripted, wire: HttpWire, recorder: Recorder
+    server: Scripted, wire: HttpWire, recorder: WireRecorder
 ) -> None:
     """And a question there gets its answer, with the session."""
     recorder.answers["roots/list"] = {"roots": []}
@@ -486,7 +486,7 @@ async def test_a_session_that_is_gone_while_nobody_asks_ends_the_wire(
 
 @pytest.mark.anyio
 async def test_a_question_on_a_requests_own_stream_is_for_its_sink(
-    server: Scripted, wire: HttpWire, recorder: Recorder
+    server: Scripted, wire: HttpWire, recorder: WireRecorder
 ) -> None:
     recorder.answers["elicitation/create"] = {"action": "decline"}
     answered = anyio.Event()
@@ -517,7 +517,7 @@ async def test_a_result_does_not_wait_for_a_question_that_nobody_answered(
     """The server has given its question up."""
     asked, left = anyio.Event(), anyio.Event()
 
-    class Slow(Recorder):
+    class Slow(WireRecorder):
         async def ask(self, method: str, params: Json) -> Json:
             asked.set()
             try:
@@ -562,7 +562,7 @@ async def test_an_event_of_many_megabytes_arrives(server: Scripted, wire: HttpWi
 
 @pytest.mark.anyio
 async def test_where_nobody_listens_the_wire_ends_with_the_reason(
-    http: aiohttp.ClientSession, recorder: Recorder
+    http: aiohttp.ClientSession, recorder: WireRecorder
 ) -> None:
     wire = wire_to(http, "http://127.0.0.1:9/mcp")
     await wire.open(recorder)

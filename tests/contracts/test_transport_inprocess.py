@@ -27,8 +27,8 @@ from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     EndServer,
     MakeWire,
-    Recorder,
     WireContract,
+    WireRecorder,
     call,
     greet,
 )
@@ -181,7 +181,7 @@ async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
         return LocalParts(name="parts", server=made)
 
     target = LocalServer(load)
-    wire, told = wire_to(target), Recorder()
+    wire, told = wire_to(target), WireRecorder()
     await wire.open(told)
     await greet(wire)
     names.append("two")
@@ -200,7 +200,7 @@ async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
 @pytest.mark.anyio
 async def test_what_is_no_json_fails_its_request_alone() -> None:
     wire = wire_to(server())
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
     await greet(wire)
 
     with pytest.raises(InvalidAnswerError, match="cannot be written as JSON"):
@@ -219,7 +219,7 @@ async def test_neither_side_can_change_what_the_other_holds() -> None:
 
     target.middleware.insert(0, answer)
     wire = wire_to(target)
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
     await greet(wire)
 
     result = await call(wire, "any")
@@ -244,7 +244,7 @@ async def test_a_fastmcp_server_answers_in_the_modern_era() -> None:
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
     }
     with anyio.fail_after(HANG_S):
-        await wire.open(Recorder())
+        await wire.open(WireRecorder())
         discovered = await wire.request("server/discover", {"_meta": meta}, headers={})
         answer = await wire.request(
             "tools/call",
@@ -266,7 +266,7 @@ async def test_a_server_that_fails_at_its_start_says_why() -> None:
 
     target.create_initialization_options = fail  # type: ignore[method-assign]
     wire = wire_to(target)
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
 
     with anyio.fail_after(HANG_S), pytest.raises(ConnectionLostError, match="no configuration"):
         await greet(wire)
@@ -294,7 +294,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", ["my_tools", "my_tools:add", "my_tools:Box.inner", "{file}:add"])
 async def test_a_target_is_loaded_by_its_name(module: Path, name: str) -> None:
     wire = wire_to(name.format(file=module))
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
 
     assert (await call(wire, "add", {"a": 1}))["content"][0]["text"] == "3"
     await wire.aclose()
@@ -313,7 +313,7 @@ async def test_a_target_is_loaded_by_its_name(module: Path, name: str) -> None:
 )
 async def test_a_wrong_target_says_what_is_wrong(module: Path, name: str, message: str) -> None:
     with pytest.raises(UnreachableError, match=message):
-        await wire_to(name).open(Recorder())
+        await wire_to(name).open(WireRecorder())
 
 
 def test_an_empty_target_is_refused() -> None:
@@ -361,7 +361,7 @@ async def ask_client(context: ToolContext) -> str:
 
 async def functions(*targets: object) -> InprocessWire:
     wire = wire_to(list(targets))
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
     await greet(wire)
     return wire
 
@@ -406,7 +406,7 @@ async def test_a_function_describes_itself() -> None:
 
 @pytest.mark.anyio
 async def test_a_function_sees_for_whom_it_runs_and_can_report() -> None:
-    wire, recorder = await functions(search), Recorder()
+    wire, recorder = await functions(search), WireRecorder()
 
     with acting_for(Caller(caller_id="ada", project_id="notes")):
         answer = await call(
@@ -449,7 +449,7 @@ async def test_what_a_function_raises_is_its_answer() -> None:
 
 @pytest.mark.anyio
 async def test_a_function_can_ask_the_client() -> None:
-    wire, recorder = await functions(ask_client), Recorder()
+    wire, recorder = await functions(ask_client), WireRecorder()
     recorder.answers["elicitation/create"] = {"action": "accept", "content": {"name": "Ada"}}
 
     assert (await call(wire, "ask", sink=recorder))["content"][0]["text"] == "Ada"

@@ -15,8 +15,8 @@ from toolgate.security.outbound import open_session
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
-    Recorder,
     TextWireContract,
+    WireRecorder,
 )
 from toolgate.testing.echo_server import EchoServer, serve_sse
 from toolgate.types import Json
@@ -118,7 +118,7 @@ async def test_messages_go_to_no_other_origin(server: Scripted, wire: SseWire, p
     server.first = f"event: endpoint\ndata: {place}\n\n".encode()
 
     with pytest.raises(UnreachableError, match="another origin"), anyio.fail_after(HANG_S):
-        await wire.open(Recorder())
+        await wire.open(WireRecorder())
 
 
 @pytest.mark.anyio
@@ -129,7 +129,7 @@ async def test_a_server_that_never_names_its_address_is_given_up_by_the_caller(
     server.first = b": nothing\n\n"
 
     with anyio.move_on_after(0.1) as scope:
-        await wire.open(Recorder())
+        await wire.open(WireRecorder())
 
     assert scope.cancelled_caught
 
@@ -140,7 +140,7 @@ async def test_a_stream_that_ends_before_it_began_says_so(server: Scripted, wire
     server.later.put_nowait(b"")
 
     with pytest.raises(UnreachableError, match="closed the stream"), anyio.fail_after(HANG_S):
-        await wire.open(Recorder())
+        await wire.open(WireRecorder())
 
 
 @pytest.mark.anyio
@@ -148,7 +148,7 @@ async def test_what_is_no_stream_of_events_says_what_it_is(server: Scripted, wir
     server.content_type = "text/html"
 
     with pytest.raises(UnreachableError, match="answered 200 with text/html instead of a stream"):
-        await wire.open(Recorder())
+        await wire.open(WireRecorder())
 
 
 @pytest.mark.anyio
@@ -156,7 +156,7 @@ async def test_a_refused_stream_says_why(server: Scripted, wire: SseWire) -> Non
     server.status, server.content_type, server.first = 401, "text/plain", b"who are you"
 
     with pytest.raises(UnreachableError, match="answered 401 Unauthorized: who are you"):
-        await wire.open(Recorder())
+        await wire.open(WireRecorder())
 
 
 @pytest.mark.anyio
@@ -165,7 +165,7 @@ async def test_a_message_that_fails_ends_the_connection(
     server: Scripted, wire: SseWire, status: int, sent: bool
 ) -> None:
     """The server has forgotten the stream, whatever comes on it."""
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
     server.post = lambda _: say(status, "Could not find session")
 
     with pytest.raises(ConnectionLostError) as caught:
@@ -179,7 +179,7 @@ async def test_a_message_that_fails_ends_the_connection(
 async def test_a_message_that_is_refused_for_itself_fails_alone(
     server: Scripted, wire: SseWire
 ) -> None:
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
     server.post = lambda _: say(413, "too much")
 
     with pytest.raises(InvalidAnswerError, match="413"):
@@ -203,7 +203,7 @@ async def test_an_answer_may_come_before_its_message_was_acknowledged(
         return response
 
     server.post = answer_first
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
 
     assert await ask(wire) == {"fine": True}
     done.set()
@@ -211,7 +211,7 @@ async def test_an_answer_may_come_before_its_message_was_acknowledged(
 
 @pytest.mark.anyio
 async def test_a_lost_stream_ends_the_connection(server: Scripted, wire: SseWire) -> None:
-    await wire.open(Recorder())
+    await wire.open(WireRecorder())
     server.later.put_nowait(b"")
 
     with anyio.fail_after(HANG_S):

@@ -22,8 +22,8 @@ from toolgate.testing import echo_server
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
-    Recorder,
     TextWireContract,
+    WireRecorder,
 )
 from toolgate.types import Json
 from toolgate.upstream import OrphanGuard, Wire
@@ -83,7 +83,7 @@ def serve():
 
 @pytest.fixture
 async def start(
-    guard: OrphanGuard, recorder: Recorder
+    guard: OrphanGuard, recorder: WireRecorder
 ) -> AsyncGenerator[Callable[..., Awaitable[StdioWire]]]:
     wires: list[StdioWire] = []
 
@@ -105,8 +105,8 @@ async def start(
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
+def recorder() -> WireRecorder:
+    return WireRecorder()
 
 
 @pytest.fixture
@@ -408,7 +408,7 @@ async def test_colours_on_standard_error_are_left_out(start: Start) -> None:
 
 @pytest.mark.anyio
 async def test_a_child_sees_only_the_variables_it_is_given(
-    guard: OrphanGuard, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    guard: OrphanGuard, recorder: WireRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_OURS", "x")
     wire = build(
@@ -440,7 +440,7 @@ async def test_a_child_sees_only_the_variables_it_is_given(
     ],
 )
 async def test_what_cannot_be_started_says_why(
-    guard: OrphanGuard, recorder: Recorder, command: str, cwd: str | None, message: str
+    guard: OrphanGuard, recorder: WireRecorder, command: str, cwd: str | None, message: str
 ) -> None:
     wire = build(
         Options(command=command, cwd=cwd),
@@ -471,7 +471,7 @@ def test_options_that_no_system_takes_are_refused(wrong: Json) -> None:
 
 @pytest.mark.anyio
 async def test_a_question_of_the_server_is_answered_while_it_may_ask_much(
-    start: Start, recorder: Recorder
+    start: Start, recorder: WireRecorder
 ) -> None:
     """A flood of questions is refused from the hundredth on, in order, and ends nothing."""
     recorder.answers["roots/list"] = {"roots": []}
@@ -495,7 +495,7 @@ async def test_a_question_of_the_server_is_answered_while_it_may_ask_much(
 async def test_a_question_that_the_server_takes_back_gets_no_answer(
     guard: OrphanGuard,
 ) -> None:
-    class Slow(Recorder):
+    class Slow(WireRecorder):
         async def on_request(self, method: str, params: Json) -> Json:
             await anyio.sleep_forever()
             return {}

@@ -27,7 +27,7 @@ from toolgate.search.strategies.bm25 import build as build_bm25
 from toolgate.search.strategies.cloud import CloudSearch, Options, build
 from toolgate.search.strategies.hybrid import Options as HybridOptions
 from toolgate.search.strategies.hybrid import build as build_hybrid
-from toolgate.testing import FakeService, Reply, fake_service
+from toolgate.testing import FakeReply, FakeService, fake_service
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import Json
 
@@ -249,7 +249,7 @@ def test_a_whole_search_never_shows_what_is_hidden(
 
     async def run() -> SearchAnswer:
         body = json.dumps({"results": found}).encode()
-        async with searching(Reply(body=body)) as (search, _):
+        async with searching(FakeReply(body=body)) as (search, _):
             mask = np.array([key not in hidden for key in search.keys])
             return await search.search(SearchRequest(queries=(query,), limit=limit, mask=mask))
 
@@ -266,15 +266,15 @@ def test_a_whole_search_never_shows_what_is_hidden(
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Reply(status=500), "status 500"),
-        (Reply(status=302, headers={"location": "http://127.0.0.1:1/"}), "status 302"),
-        (Reply(status=401), "the token was refused with status 401"),
-        (Reply(status=403), "the token was refused with status 403"),
-        (Reply(body=b"<html>"), "an answer that is no JSON"),
-        (Reply(body=b""), "an answer that is no JSON"),
-        (Reply(body=b"[" * 9_000), "an answer that is no JSON"),
-        (Reply(body=b"x" * 20_000), "an answer of more than 10,000 bytes"),
-        (Reply(body=b'{"results": [' + b"0," * 9_000), "an answer of more than 10,000 bytes"),
+        (FakeReply(status=500), "status 500"),
+        (FakeReply(status=302, headers={"location": "http://127.0.0.1:1/"}), "status 302"),
+        (FakeReply(status=401), "the token was refused with status 401"),
+        (FakeReply(status=403), "the token was refused with status 403"),
+        (FakeReply(body=b"<html>"), "an answer that is no JSON"),
+        (FakeReply(body=b""), "an answer that is no JSON"),
+        (FakeReply(body=b"[" * 9_000), "an answer that is no JSON"),
+        (FakeReply(body=b"x" * 20_000), "an answer of more than 10,000 bytes"),
+        (FakeReply(body=b'{"results": [' + b"0," * 9_000), "an answer of more than 10,000 bytes"),
         ([], "an answer without a list of results"),
         (None, "an answer without a list of results"),
         ({"results": {}}, "an answer without a list of results"),
@@ -303,7 +303,7 @@ async def test_the_local_search_answers_and_the_reason_is_said(answer: Any, reas
 async def test_a_late_answer_is_not_waited_for() -> None:
     """Source document 004: a short timeout, e.g. 5 s; the default."""
     assert Options(url="http://x").timeout_s == 5
-    async with searching(Reply(is_late=True), timeout_s=0.1) as (search, _):
+    async with searching(FakeReply(is_late=True), timeout_s=0.1) as (search, _):
         found = await search.search(ISSUE)
 
     assert found.fallback == "cloud: no answer within 0.1 s"
@@ -350,12 +350,12 @@ async def test_a_token_that_no_header_can_carry_is_a_failure_like_others() -> No
 
 
 async def test_after_several_failures_the_service_is_left_alone_and_then_tried_again() -> None:
-    async with searching(Reply(status=500), failures=2, cooldown_s=0) as (search, service):
+    async with searching(FakeReply(status=500), failures=2, cooldown_s=0) as (search, service):
         for _ in range(3):
             await search.search(ISSUE)
         assert len(service.asked) == 3  # no rest at all: always tried again
 
-    async with searching(Reply(status=500), failures=2, cooldown_s=60) as (search, service):
+    async with searching(FakeReply(status=500), failures=2, cooldown_s=60) as (search, service):
         said = [(await search.search(ISSUE)).fallback for _ in range(5)]
         assert len(service.asked) == 2
         assert said[:2] == ["cloud: status 500"] * 2
@@ -381,7 +381,7 @@ def test_the_breaker_lets_one_request_through_after_its_rest() -> None:
 
 async def test_a_success_in_between_counts_from_the_start() -> None:
     async with searching(failures=2, cooldown_s=60) as (search, service):
-        for answer in (Reply(status=500), results(), Reply(status=500), results()):
+        for answer in (FakeReply(status=500), results(), FakeReply(status=500), results()):
             service.answer = lambda _body, answer=answer: answer
             await search.search(ISSUE)
 

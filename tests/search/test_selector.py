@@ -27,9 +27,9 @@ from toolgate.search.strategies.bm25 import build as build_bm25
 from toolgate.search.strategies.llm import ModelSearch, Options, build
 from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import (
+    FakeReply,
     FakeService,
     FakeUpstream,
-    Reply,
     chat_reply,
     fake_service,
     memory_app,
@@ -180,9 +180,9 @@ def saying(content: object) -> Json:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Reply(status=500), "status 500"),
-        (Reply(status=401), "the token was refused with status 401"),
-        (Reply(body=b"no"), "an answer that is no JSON"),
+        (FakeReply(status=500), "status 500"),
+        (FakeReply(status=401), "the token was refused with status 401"),
+        (FakeReply(body=b"no"), "an answer that is no JSON"),
         ({}, "an answer without text"),
         ({"choices": []}, "an answer without text"),
         (saying(None), "an answer without text"),
@@ -216,7 +216,7 @@ async def test_the_ranked_list_is_the_answer_when_the_model_fails(
 async def test_a_late_model_is_not_waited_for() -> None:
     """The issue: within 5 s, which is the default."""
     assert Options(url="http://x").timeout_s == 5
-    async with picking(Reply(is_late=True), timeout_s=0.1) as (search, _):
+    async with picking(FakeReply(is_late=True), timeout_s=0.1) as (search, _):
         found = await search.search(ISSUE)
 
     assert found.fallback == "llm: no answer within 0.1 s"
@@ -225,7 +225,7 @@ async def test_a_late_model_is_not_waited_for() -> None:
 
 
 async def test_a_model_that_fails_is_left_alone_for_a_while() -> None:
-    async with picking(Reply(status=500), failures=2, cooldown_s=60) as (search, service):
+    async with picking(FakeReply(status=500), failures=2, cooldown_s=60) as (search, service):
         said = [(await search.search(ISSUE)).fallback for _ in range(4)]
 
         assert len(service.asked) == 2

@@ -21,15 +21,15 @@ from hypothesis import strategies as some
 
 from toolgate.errors import SettingError, UnreachableError
 from toolgate.security.outbound import (
-    HERE,
-    LINK,
+    CONFIGURED,
+    LINK_LOCAL,
+    LOOPBACK,
     PRIVATE,
     PUBLIC,
-    WRITTEN,
+    AddressScope,
+    ConnectionOptions,
     NotAllowedError,
     Outbound,
-    Reach,
-    Way,
     level_of,
     proxy_for,
     refuse_by_text,
@@ -51,19 +51,19 @@ NOWHERE = OutboundSettings()
         ("192.168.1.1", PRIVATE),
         ("100.64.0.1", PRIVATE),
         ("fd00::1", PRIVATE),
-        ("127.0.0.1", HERE),
-        ("127.9.9.9", HERE),
-        ("0.0.0.0", HERE),
-        ("::1", HERE),
-        ("::", HERE),
-        ("::ffff:127.0.0.1", HERE),
+        ("127.0.0.1", LOOPBACK),
+        ("127.9.9.9", LOOPBACK),
+        ("0.0.0.0", LOOPBACK),
+        ("::1", LOOPBACK),
+        ("::", LOOPBACK),
+        ("::ffff:127.0.0.1", LOOPBACK),
         ("::ffff:10.0.0.1", PRIVATE),
-        ("64:ff9b::7f00:1", HERE),
-        ("2002:7f00:1::", HERE),
-        ("169.254.169.254", LINK),
-        ("fe80::1%eth0", LINK),
-        ("224.0.0.1", LINK),
-        ("255.255.255.255", LINK),
+        ("64:ff9b::7f00:1", LOOPBACK),
+        ("2002:7f00:1::", LOOPBACK),
+        ("169.254.169.254", LINK_LOCAL),
+        ("fe80::1%eth0", LINK_LOCAL),
+        ("224.0.0.1", LINK_LOCAL),
+        ("255.255.255.255", LINK_LOCAL),
     ],
 )
 def test_each_kind_of_address_is_known(address: str, level: int) -> None:
@@ -113,7 +113,7 @@ async def test_this_machine_is_not_reached_from_outside_whatever_it_is_called(
 ) -> None:
     async with answering() as port, outbound() as clients:
         with pytest.raises(UnreachableError, match=r"may not be reached.*outbound\.allow"):
-            await clients.fetch("GET", f"http://{host}:{port}/", reach=Reach(most=most))
+            await clients.fetch("GET", f"http://{host}:{port}/", reach=AddressScope(most=most))
 
 
 async def test_a_name_that_stands_for_this_machine_later_does_not_lead_here(
@@ -130,33 +130,35 @@ async def test_a_name_that_stands_for_this_machine_later_does_not_lead_here(
         url = f"http://tools.example:{port}/"
         assert (await clients.reach_from(url)).most == PUBLIC
         with pytest.raises(UnreachableError, match="may not be reached"):
-            await clients.fetch("GET", url, reach=WRITTEN)
+            await clients.fetch("GET", url, reach=CONFIGURED)
 
 
 async def test_what_an_administrator_wrote_or_allowed_is_reached() -> None:
     async with answering() as port, outbound(allow=("127.0.0.0/8", "::1")) as clients:
         url = f"http://127.0.0.1:{port}/"
-        assert (await clients.fetch("GET", url, reach=Reach(most=PUBLIC))).body == b"yes"
+        assert (await clients.fetch("GET", url, reach=AddressScope(most=PUBLIC))).body == b"yes"
     async with answering() as port, outbound() as clients:
         for host in ("127.0.0.1", "localhost"):
             url = f"http://{host}:{port}/"
-            assert (await clients.fetch("GET", url, reach=WRITTEN)).status == 200
+            assert (await clients.fetch("GET", url, reach=CONFIGURED)).status == 200
     async with answering() as port, outbound(allow=("localhost",)) as clients:
         url = f"http://localhost:{port}/"
-        assert (await clients.fetch("GET", url, reach=Reach(most=PUBLIC))).status == 200
+        assert (await clients.fetch("GET", url, reach=AddressScope(most=PUBLIC))).status == 200
 
 
 async def test_what_a_server_names_may_not_be_more_private_than_itself() -> None:
     async with outbound() as clients:
-        assert (await clients.reach_from("http://localhost:1/")).most == HERE
+        assert (await clients.reach_from("http://localhost:1/")).most == LOOPBACK
         assert (await clients.reach_from("http://10.0.0.1/")).most == PRIVATE
         assert (await clients.reach_from("https://8.8.8.8/")).most == PUBLIC
-        assert (await clients.reach_from("http://169.254.1.1/")).most == HERE
+        assert (await clients.reach_from("http://169.254.1.1/")).most == LOOPBACK
 
 
 async def test_an_answer_is_read_to_a_limit_and_redirects_are_not_followed() -> None:
     async with outbound() as clients, answering() as port:
-        assert (await clients.fetch("GET", f"http://127.0.0.1:{port}", reach=WRITTEN)).status == 200
+        assert (
+            await clients.fetch("GET", f"http://127.0.0.1:{port}", reach=CONFIGURED)
+        ).status == 200
 
 
 # Proxies
@@ -186,16 +188,16 @@ def test_proxies_are_used_as_the_variables_say(url: str, proxy: str) -> None:
 def test_a_proxy_leads_nowhere_that_the_text_of_an_address_already_forbids() -> None:
     for url in ("http://127.0.0.1/", "http://0x7f000001/", "http://localhost/", "http://[::1]/"):
         with pytest.raises(NotAllowedError):
-            refuse_by_text(url, Reach(most=PUBLIC), ())
-    refuse_by_text("http://tools.example/", Reach(most=PUBLIC), ())
+            refuse_by_text(url, AddressScope(most=PUBLIC), ())
+    refuse_by_text("http://tools.example/", AddressScope(most=PUBLIC), ())
 
 
 async def test_requests_go_through_the_proxy_that_is_set() -> None:
     seen: list[web.BaseRequest] = []
     async with answering(seen=seen) as port, outbound() as clients:
-        proxy = Way(proxy=f"http://127.0.0.1:{port}")
+        proxy = ConnectionOptions(proxy=f"http://127.0.0.1:{port}")
         answer = await clients.fetch(
-            "GET", "http://tools.example/mcp", reach=Reach(most=PUBLIC), way=proxy
+            "GET", "http://tools.example/mcp", reach=AddressScope(most=PUBLIC), way=proxy
         )
     assert answer.body == b"yes"
     assert [str(request.url) for request in seen] == ["http://tools.example/mcp"]
@@ -265,21 +267,21 @@ async def test_an_own_authority_and_a_certificate_of_our_own_open_a_server(tmp_p
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.ca)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(*server)
-    way = Way(ca=str(authority.ca), cert=str(client[0]), key=str(client[1]))
+    way = ConnectionOptions(ca=str(authority.ca), cert=str(client[0]), key=str(client[1]))
     async with answering(context) as port, outbound() as clients:
         url = f"https://127.0.0.1:{port}/"
-        assert (await clients.fetch("GET", url, reach=WRITTEN, way=way)).body == b"yes"
+        assert (await clients.fetch("GET", url, reach=CONFIGURED, way=way)).body == b"yes"
         with pytest.raises(UnreachableError, match="not believed"):
-            await clients.fetch("GET", url, reach=WRITTEN)
+            await clients.fetch("GET", url, reach=CONFIGURED)
         with pytest.raises(UnreachableError):  # our certificate is not shown to others
-            await clients.fetch("GET", url, reach=WRITTEN, way=way.elsewhere)
+            await clients.fetch("GET", url, reach=CONFIGURED, way=way.elsewhere)
 
 
 def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     clients = Outbound(NOWHERE)
     with pytest.raises(SettingError, match=r"nowhere\.pem cannot be used"):
-        clients.context_of(Way(ca=str(tmp_path / "nowhere.pem")))
+        clients.context_of(ConnectionOptions(ca=str(tmp_path / "nowhere.pem")))
     broken = tmp_path / "broken.pem"
     broken.write_text("no certificate", encoding="ascii")
     with pytest.raises(SettingError, match="certificate and its key"):
-        clients.context_of(Way(cert=str(broken)))
+        clients.context_of(ConnectionOptions(cert=str(broken)))

@@ -21,7 +21,7 @@ from toolgate.base.tracing import join_trace, observe, parse_trace
 from toolgate.errors import SettingError
 from toolgate.settings import Settings, TraceSettings, otlp_variables
 from toolgate.telemetry.traces import Tracer
-from toolgate.testing import Reply, fake_service
+from toolgate.testing import FakeReply, fake_service
 
 pytestmark = pytest.mark.anyio
 
@@ -154,11 +154,15 @@ async def test_a_certificate_that_is_none_is_told_before_anything_is_served() ->
 
 @pytest.mark.parametrize(
     "refusal",
-    [Reply(status=503), Reply(status=429, headers={"retry-after": "0"}), Reply(status=502)],
+    [
+        FakeReply(status=503),
+        FakeReply(status=429, headers={"retry-after": "0"}),
+        FakeReply(status=502),
+    ],
     ids=["503", "429", "502"],
 )
 async def test_what_a_collector_refuses_for_now_is_sent_again(
-    refusal: Reply, monkeypatch: pytest.MonkeyPatch
+    refusal: FakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgate.telemetry.traces._PAUSE_S", 0.01)
     answers: list[object] = [refusal, refusal, {}]
@@ -177,7 +181,7 @@ async def test_what_a_collector_refuses_for_now_is_sent_again(
 async def test_what_a_collector_refuses_for_good_is_counted_and_told_once(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answers: list[object] = [Reply(status=status), Reply(status=status), {}]
+    answers: list[object] = [FakeReply(status=status), FakeReply(status=status), {}]
     async with fake_service(lambda _: answers.pop(0)) as service:
         tracer = Tracer(TraceSettings(endpoint=service.url), variables=otlp_variables({}))
         async with tracer.recording():
@@ -238,7 +242,7 @@ async def test_a_collector_that_is_away_holds_nobody_up(
     place: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgate.telemetry.traces._LEAVE_S", 0.05)
-    async with fake_service(lambda _: Reply(is_late=True)) as service:
+    async with fake_service(lambda _: FakeReply(is_late=True)) as service:
         tracer = Tracer(TraceSettings(endpoint=place(service.url)), variables=otlp_variables({}))
         with anyio.fail_after(HANG_S):
             async with tracer.recording():

@@ -10,9 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolgate.errors import ArgumentError
-from toolgate.upstream.json_text import BadText, read_json, write_json
-from toolgate.upstream.transports._jsonrpc import Damaged, read_message, sniff_call_id
-from toolgate.upstream.transports._message_lines import HEAD_BYTES, TAIL_BYTES, LineFramer, Overlong
+from toolgate.upstream.json_text import InvalidJsonError, read_json, write_json
+from toolgate.upstream.transports._jsonrpc import DamagedMessage, read_message, sniff_call_id
+from toolgate.upstream.transports._message_lines import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    LineFramer,
+    OverlongMessage,
+)
 from toolgate.upstream.transports._sse_events import EventParser, ServerEvent
 
 LIMIT = 20
@@ -24,7 +29,7 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
     return [stream[start:end] for start, end in pairwise(borders)]
 
 
-def lines_of(pieces: list[bytes], limit: int = LIMIT) -> list[bytes | Overlong]:
+def lines_of(pieces: list[bytes], limit: int = LIMIT) -> list[bytes | OverlongMessage]:
     framer = LineFramer(max_bytes=limit)
     return [line for piece in pieces for line in framer.feed(piece)]
 
@@ -34,11 +39,11 @@ def test_lines_do_not_depend_on_how_the_stream_is_cut(
     parts: list[bytes], places: list[int]
 ) -> None:
     stream = b"\n".join(parts)
-    expected: list[bytes | Overlong] = []
+    expected: list[bytes | OverlongMessage] = []
     for line in stream.split(b"\n"):
         if len(line) > LIMIT:
-            expected.append(Overlong(head=line[: LIMIT + 1]))
-            expected.append(Overlong(head=line[: LIMIT + 1], tail=line[-TAIL_BYTES:]))
+            expected.append(OverlongMessage(head=line[: LIMIT + 1]))
+            expected.append(OverlongMessage(head=line[: LIMIT + 1], tail=line[-TAIL_BYTES:]))
         else:
             expected.append(line)
     if len(stream.split(b"\n")[-1]) > LIMIT:
@@ -51,9 +56,9 @@ def test_lines_do_not_depend_on_how_the_stream_is_cut(
     assert [shorten(line) for line in found] == [shorten(line) for line in expected]
 
 
-def shorten(line: bytes | Overlong) -> object:
+def shorten(line: bytes | OverlongMessage) -> object:
     """An overlong line as far as it does not depend on the pieces."""
-    if isinstance(line, Overlong):
+    if isinstance(line, OverlongMessage):
         return line.head[: LIMIT + 1], line.tail
     return line
 
@@ -63,8 +68,8 @@ def test_an_overlong_line_keeps_its_start_and_its_end_only() -> None:
 
     told, ended = lines_of([line[:70_000], line[70_000:], b"\nnext\n"], 50_000)[:2]
 
-    assert isinstance(told, Overlong)
-    assert isinstance(ended, Overlong)
+    assert isinstance(told, OverlongMessage)
+    assert isinstance(ended, OverlongMessage)
     assert told.tail is None
     assert len(ended.head) == HEAD_BYTES
     assert ended.head.startswith(b"start")
@@ -235,7 +240,7 @@ def test_what_cannot_be_written_says_why() -> None:
     ],
 )
 def test_what_cannot_be_read_says_why(text: bytes, reason: str) -> None:
-    with pytest.raises(BadText, match=reason):
+    with pytest.raises(InvalidJsonError, match=reason):
         read_json(text)
 
 
@@ -259,4 +264,4 @@ def test_an_id_inside_a_result_is_not_taken_for_the_messages() -> None:
     text = b'{"result":{"jsonrpc":"2.0","id":5,"text":"' + b"x" * 1000
 
     assert sniff_call_id(text, text) is None
-    assert read_message(text) == Damaged(reason="is no JSON", call_id=None, is_rpc=True)
+    assert read_message(text) == DamagedMessage(reason="is no JSON", call_id=None, is_rpc=True)

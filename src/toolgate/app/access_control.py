@@ -10,18 +10,18 @@ from toolgate.catalog import Catalog
 from toolgate.errors import ConfigError, StoreError
 from toolgate.security.access import (
     AccessAdmin,
+    AccessData,
+    AccessRule,
     Admission,
-    Book,
-    Grounds,
-    Limits,
     Policy,
+    PolicyInputs,
     ProjectRules,
-    Rule,
+    UsageLimits,
     project_table,
     rules_of_file,
 )
 from toolgate.security.authn import Authenticator
-from toolgate.security.guards import Guards
+from toolgate.security.guards import CallGuards
 from toolgate.settings import GuardTable, ProjectTable, Settings, guard_table
 from toolgate.store import Store, StoredGuard
 from toolgate.types import PluginSpec
@@ -40,8 +40,8 @@ class Permissions:
         self, settings: Settings, store: Store, catalog: Catalog, receipts: Receipts
     ) -> None:
         self._settings = settings
-        self._book = Book(store)
-        self._rules_of_file: tuple[Rule, ...] = tuple(rules_of_file(settings.permission))
+        self._book = AccessData(store)
+        self._rules_of_file: tuple[AccessRule, ...] = tuple(rules_of_file(settings.permission))
         self._tables: dict[str, ProjectTable] = dict(settings.project)
         self._guards: dict[str, GuardTable] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -49,7 +49,9 @@ class Permissions:
         self._listeners: list[Callable[[], None]] = []
         self.policy = Policy(catalog)
         """The decision."""
-        self.limits = Limits(lambda: self._settings.limits, lambda name: self.project(name).limits)
+        self.limits = UsageLimits(
+            lambda: self._settings.limits, lambda name: self.project(name).limits
+        )
         """Counts calls."""
         required = settings.auth == "required"
         self._authenticators = self._made(settings) if required else []
@@ -158,7 +160,7 @@ class Permissions:
         }
         self._tables = {**stored, **self._settings.project}
         self._guards = {row.guard_id: _guard_or_none_passes(row) for row in pages.guards}
-        grounds = Grounds(
+        grounds = PolicyInputs(
             required=self.admission.required,
             rules=(*self._rules_of_file, *pages.rules),
             projects={name: _rules_of(table) for name, table in self._tables.items()},
@@ -207,7 +209,7 @@ def _guard(row: StoredGuard) -> GuardTable:
         ConfigError: It is none, or cannot work here.
     """
     table = guard_table(row.settings, source=f"the store, guard {row.guard_id}")
-    Guards.check([table])
+    CallGuards.check([table])
     return table
 
 

@@ -25,16 +25,16 @@ from toolgate.app.document_factory import DocumentFactory
 from toolgate.app.search_factory import SearchFactory
 from toolgate.app.server_registry import ServerRegistry
 from toolgate.audit import (
-    Fan,
-    Place,
+    ChainSigner,
+    FanoutRecorder,
     Receipts,
     Recorder,
-    Sealer,
-    keep_house,
-    keep_sealed,
-    places_of,
+    Sink,
     retention_of,
-    seal,
+    run_housekeeping,
+    sign_chain_end,
+    sign_periodically,
+    sinks_of,
 )
 from toolgate.base.plugins import make
 from toolgate.base.signing import Signer
@@ -55,17 +55,17 @@ from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_
 from toolgate.prompts import Prompts
 from toolgate.search import Learning, Relations
 from toolgate.security.credentials import (
-    Desk,
+    ConnectionCredential,
+    CredentialProvider,
+    CredentialWatcher,
     Keychain,
+    LoginRights,
     Logins,
-    LoginWatch,
-    Presented,
-    Rights,
     SealedConfigs,
     Vault,
     source_of,
 )
-from toolgate.security.guards import Approvals, Guards, Passage, secrets
+from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secret_scanner
 from toolgate.settings import (
     AuditSettings,
     GuardTable,
@@ -81,7 +81,7 @@ from toolgate.settings import (
 from toolgate.store import DocumentRepository, SqlAccess, Store, kind_of, make_store
 from toolgate.types import DEFAULT_PROJECT, PluginSpec, ServerSpec
 from toolgate.upstream import (
-    Bridge,
+    EraBridge,
     Fleet,
     OrphanGuard,
     ToolServices,
@@ -105,7 +105,7 @@ class App:
         settings: Settings,
         gateway: Gateway,
         store: Store,
-        recorder: Fan,
+        recorder: FanoutRecorder,
         catalog: Catalog,
         registry: ServerRegistry,
         search_factory: SearchFactory,
@@ -116,8 +116,8 @@ class App:
         packs: Packs,
         permissions: Permissions,
         logins: Logins,
-        guards: Guards,
-        sealer: Sealer,
+        guards: CallGuards,
+        sealer: ChainSigner,
         signer: Signer,
         prompts: Prompts,
         connect: Callable[[], None],
@@ -264,7 +264,7 @@ async def open_app(
         stack.push_async_callback(schemas.connections.aclose)
         services = _Services(wires or {}, lambda: gateway.settings)
         stack.push_async_callback(services.aclose)
-        desk = Desk(
+        desk = CredentialProvider(
             Vault(store, Keychain(store, source_of(settings))),
             services.outbound,
             is_local=lambda: not permissions.admission.required,
@@ -272,7 +272,7 @@ async def open_app(
         )
         services.desk = desk
         stack.push_async_callback(desk.aclose)
-        fleet = Fleet(services.make_wire, Bridge(signer))
+        fleet = Fleet(services.make_wire, EraBridge(signer))
         fleet.whose = desk.note
         quarantine = Quarantine(
             store, project_id=DEFAULT_PROJECT, mode=lambda: gateway.settings.quarantine
@@ -340,16 +340,16 @@ async def open_app(
             keep_queries=lambda: gateway.settings.audit.keep_queries,
             is_closed=is_closed,
             server=lambda name: catalog.spec(name),
-            mask=lambda value: secrets().mask_json(value, Counter()),
+            mask=lambda value: secret_scanner().mask_json(value, Counter()),
         )
         permissions = Permissions(settings, store, catalog, receipts)
         stack.push_async_callback(permissions.aclose)
-        following = LoginWatch(desk.vault, changed=fleet.relogin)
+        following = CredentialWatcher(desk.vault, changed=fleet.relogin)
         stack.push_async_callback(following.aclose)
         logins = Logins(
             desk,
             signer,
-            rights=Rights(
+            rights=LoginRights(
                 manages=lambda caller: permissions.policy.decide(caller, "right", "manage").allowed,
                 reaches=lambda caller, server: (
                     permissions.policy.decide(caller, "reach", server).allowed
@@ -360,8 +360,8 @@ async def open_app(
             record=receipts.note,
             changed=following.look,
         )
-        passage = Passage(
-            Guards(
+        passage = CallGuardChain(
+            CallGuards(
                 _guards_of(settings, permissions),
                 is_trusted=lambda server: server not in permissions.policy.distrusted,
             ),
@@ -483,7 +483,7 @@ async def open_app(
         watching = asyncio.create_task(packs.watch(stop=anyio.Event()))
         stack.push_async_callback(_end, watching)
         house = asyncio.create_task(
-            keep_house(
+            run_housekeeping(
                 store,
                 lambda: retention_of(settings.store),
                 configured=lambda: [(DEFAULT_PROJECT, spec.name) for spec in catalog.specs],
@@ -491,7 +491,7 @@ async def open_app(
             )
         )
         stack.push_async_callback(_end, house)
-        stack.push_async_callback(_end, asyncio.create_task(keep_sealed(store, sealer)))
+        stack.push_async_callback(_end, asyncio.create_task(sign_periodically(store, sealer)))
         stack.push_async_callback(_end, asyncio.create_task(schemas.watch()))
         if wait_s:
             await gateway.wait_ready(wait_s)
@@ -528,40 +528,40 @@ async def open_app(
                 await stack.aclose()
 
 
-def _sealer(settings: Settings, installation_key: bytes) -> Sealer:
+def _sealer(settings: Settings, installation_key: bytes) -> ChainSigner:
     """Who signs the audit; a store in memory is over before anybody can change it."""
     if (settings.store.url or default_store_url()) == "sqlite://":
-        return Sealer(installation_key)
+        return ChainSigner(installation_key)
     try:
         most = settings.audit.signed_max_mb * 2**20
-        return Sealer(audit_key(), file=audit_files()[1], max_bytes=most)
+        return ChainSigner(audit_key(), file=audit_files()[1], max_bytes=most)
     except SettingError as error:
         if not isinstance(error.__cause__, OSError):
             raise
         # A container may have no folder to write to: what is signed is then no proof against who
         # has the database, and that is said.
         log.warning("audit is signed with a key from the store", extra={"reason": str(error)})
-        return Sealer(installation_key)
+        return ChainSigner(installation_key)
 
 
-def _recorder(settings: AuditSettings, store: Store) -> Fan:
+def _recorder(settings: AuditSettings, store: Store) -> FanoutRecorder:
     """Who writes the audit, wherever it is to be.
 
     Raises:
         SettingError: A place is not said where, or is none.
         MissingExtraError: A library for it is not installed.
     """
-    places: list[Place] = [store] if "store" in settings.sinks else []
-    places += places_of(settings)
+    places: list[Sink] = [store] if "store" in settings.sinks else []
+    places += sinks_of(settings)
     is_on = settings.enabled and bool(places)
-    return Fan([Recorder(place, enabled=is_on) for place in places or [store]])
+    return FanoutRecorder([Recorder(place, enabled=is_on) for place in places or [store]])
 
 
-async def _seal_at_the_end(store: Store, recorder: Fan, sealer: Sealer) -> None:
+async def _seal_at_the_end(store: Store, recorder: FanoutRecorder, sealer: ChainSigner) -> None:
     await recorder.aclose()
     if recorder.status().written:
         try:
-            await seal(store, sealer, after=0)
+            await sign_chain_end(store, sealer, after=0)
         except StoreError as error:
             log.warning("audit not signed", extra={"reason": str(error)})
 
@@ -660,9 +660,9 @@ class _Services(Mapping[str, object]):
     def __init__(self, wires: Mapping[str, WireMaker], settings: Callable[[], Settings]) -> None:
         self._wires = wires
         self._settings = settings
-        self.desk: Desk | None = None
+        self.desk: CredentialProvider | None = None
         """Shows what belongs to each server."""
-        self._credential: Presented | None = None
+        self._credential: ConnectionCredential | None = None
         self._guard = OrphanGuard()
         self._outbound: Any = None
         self._environment = base_environment()
@@ -673,7 +673,7 @@ class _Services(Mapping[str, object]):
         if spec.name in self._wires:
             return self._wires[spec.name](spec)
         self._max_message_bytes = spec.max_message_bytes
-        self._credential = None if self.desk is None else Presented(self.desk, spec)
+        self._credential = None if self.desk is None else ConnectionCredential(self.desk, spec)
         plugin = PluginSpec(name=spec.kind, setting=f"server.{spec.name}", options=spec.options)
         return make("transport", Wire, plugin, self)
 
@@ -686,7 +686,9 @@ class _Services(Mapping[str, object]):
             case "max_message_bytes":
                 return self._max_message_bytes
             case "http":
-                return self.outbound().session(import_module("toolgate.security.outbound").WRITTEN)
+                return self.outbound().session(
+                    import_module("toolgate.security.outbound").CONFIGURED
+                )
             case "proxy_for":
                 return self.outbound().proxy_for
             case "credential":

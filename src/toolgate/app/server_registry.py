@@ -14,7 +14,7 @@ from toolgate.base.ids import new_id
 from toolgate.catalog import Catalog
 from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.packs import Packs
-from toolgate.security.credentials import SealedConfigs, is_open
+from toolgate.security.credentials import SealedConfigs, has_plain_secrets
 from toolgate.settings import (
     Settings,
     add_server_to_file,
@@ -99,7 +99,7 @@ class ServerRegistry:
     async def _opened_spec(self, row: StoredServer) -> ServerSpec:
         """The server of a row; one whose secrets cannot be read is disabled, and says why."""
         try:
-            if is_open(row):  # written before there was encryption
+            if has_plain_secrets(row):  # written before there was encryption
                 await self._store.save_server(await self._sealed.closed(row))
             return _stored_spec(await self._sealed.opened(row))
         except (SettingError, StoreError) as error:

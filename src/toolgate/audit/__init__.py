@@ -1,36 +1,43 @@
 """What was asked, decided and answered: recorded for every discovery and call."""
 
-from toolgate.audit.chain_signer import Fault, Sealer, Verification, keep_sealed, seal, verify_audit
-from toolgate.audit.export_formats import FORMS, as_json_line, as_ocsf
-from toolgate.audit.fanout import Fan
-from toolgate.audit.housekeeping import keep_house, retention_of
-from toolgate.audit.receipts import AuditSink, Done, Receipts
+from toolgate.audit.chain_signer import (
+    AuditVerification,
+    ChainFault,
+    ChainSigner,
+    sign_chain_end,
+    sign_periodically,
+    verify_audit,
+)
+from toolgate.audit.export_formats import EXPORT_FORMATS, as_json_line, as_ocsf
+from toolgate.audit.fanout import FanoutRecorder
+from toolgate.audit.housekeeping import retention_of, run_housekeeping
+from toolgate.audit.receipts import AuditSink, OutcomeReporter, Receipts
 from toolgate.audit.recorder import Recorder, RecorderStatus
 from toolgate.audit.search_comparison import SearchReport, compare_searches
-from toolgate.audit.sinks import FilePlace, Place, SyslogPlace, places_of
+from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
 
 __all__ = [
-    "FORMS",
+    "EXPORT_FORMATS",
     "AuditSink",
-    "Done",
-    "Fan",
-    "Fault",
-    "FilePlace",
-    "Place",
+    "AuditVerification",
+    "ChainFault",
+    "ChainSigner",
+    "FanoutRecorder",
+    "FileSink",
+    "OutcomeReporter",
     "Receipts",
     "Recorder",
     "RecorderStatus",
-    "Sealer",
     "SearchReport",
-    "SyslogPlace",
-    "Verification",
+    "Sink",
+    "SyslogSink",
     "as_json_line",
     "as_ocsf",
     "compare_searches",
-    "keep_house",
-    "keep_sealed",
-    "places_of",
     "retention_of",
-    "seal",
+    "run_housekeeping",
+    "sign_chain_end",
+    "sign_periodically",
+    "sinks_of",
     "verify_audit",
 ]

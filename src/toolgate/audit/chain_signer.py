@@ -21,7 +21,14 @@ from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
 from toolgate.store import AuditAnchor, AuditChainEnds, AuditChainLink, Store
 
-__all__ = ["Fault", "Sealer", "Verification", "keep_sealed", "seal", "verify_audit"]
+__all__ = [
+    "AuditVerification",
+    "ChainFault",
+    "ChainSigner",
+    "sign_chain_end",
+    "sign_periodically",
+    "verify_audit",
+]
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +36,7 @@ _PAGE: Final = 5_000
 _MOST_FAULTS: Final = 100
 
 
-class Sealer:
+class ChainSigner:
     """Signs places of the chain."""
 
     def __init__(
@@ -122,7 +129,7 @@ class Sealer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class ChainFault:
     """Something that is not as it was written."""
 
     kind: str
@@ -139,7 +146,7 @@ class Fault:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verification:
+class AuditVerification:
     """What the check of the audit found."""
 
     records: int
@@ -163,7 +170,7 @@ class Verification:
     foreign: int
     """Signed places of other keys, which cannot be checked here."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[ChainFault, ...]
     """What is wrong, at most 100."""
 
     @property
@@ -172,7 +179,7 @@ class Verification:
         return not self.faults
 
 
-async def verify_audit(store: Store, sealer: Sealer) -> Verification:
+async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
     """Check every record and every signed place, while others write.
 
     Raises:
@@ -186,7 +193,7 @@ async def verify_audit(store: Store, sealer: Sealer) -> Verification:
         # A clean-up has removed records that were to be checked.
 
 
-async def _verify(store: Store, sealer: Sealer, ends: AuditChainEnds) -> Verification:
+async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> AuditVerification:
     anchors = {anchor for anchor in sealer.written() if sealer.is_genuine(anchor)}
     kept = await store.audit_anchors()
     check = _Check(ends.removed_through, ends.removed_chain)
@@ -200,7 +207,7 @@ async def _verify(store: Store, sealer: Sealer, ends: AuditChainEnds) -> Verific
         await anyio.to_thread.run_sync(check.go, links)
     # Records that were written while the check ran are none of its business.
     check.end(ends.last, ends.last_chain)
-    return Verification(
+    return AuditVerification(
         records=check.records,
         first=check.first,
         last=check.seq,
@@ -221,7 +228,7 @@ class _Check:
         self.records = 0
         self.signed = 0
         self.signed_through = 0
-        self.faults: list[Fault] = []
+        self.faults: list[ChainFault] = []
         self._chain = removed_chain
         self._removed = (removed_through, removed_chain)
         self._anchors: dict[int, list[AuditAnchor]] = {}
@@ -229,7 +236,7 @@ class _Check:
     def fault(self, kind: str, seq: int, record_id: str, text: str) -> None:
         """Note what is wrong."""
         if len(self.faults) < _MOST_FAULTS:
-            self.faults.append(Fault(kind=kind, seq=seq, record_id=record_id, text=text))
+            self.faults.append(ChainFault(kind=kind, seq=seq, record_id=record_id, text=text))
 
     def expect(self, anchors: Iterable[AuditAnchor]) -> None:
         """Signed places that have to be met."""
@@ -292,7 +299,7 @@ class _Check:
             self.fault("rewritten", last, "", "The end is not what the store noted of it.")
 
 
-async def seal(store: Store, sealer: Sealer, *, after: int) -> int:
+async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> int:
     """Sign the end of the chain, if it is beyond a place; gives the signed place.
 
     Raises:
@@ -305,12 +312,12 @@ async def seal(store: Store, sealer: Sealer, *, after: int) -> int:
     return ends.last
 
 
-async def keep_sealed(store: Store, sealer: Sealer, *, every_s: float = 300.0) -> None:
+async def sign_periodically(store: Store, sealer: ChainSigner, *, every_s: float = 300.0) -> None:
     """Sign the end of the chain from time to time, until cancelled."""
     through = 0
     while True:
         await anyio.sleep(every_s)
         try:
-            through = await seal(store, sealer, after=through)
+            through = await sign_chain_end(store, sealer, after=through)
         except StoreError as error:
             log.warning("audit not signed", extra={"reason": str(error)})

@@ -11,7 +11,7 @@ from typing import Final
 from toolgate import __version__
 from toolgate.types import AuditRecord, Json
 
-__all__ = ["FORMS", "as_json_line", "as_ocsf", "csv_head"]
+__all__ = ["EXPORT_FORMATS", "as_json_line", "as_ocsf", "csv_head"]
 
 _COLUMNS: Final = tuple(field.name for field in fields(AuditRecord))
 
@@ -134,7 +134,7 @@ def _milliseconds(at: str) -> int:
         return 0
 
 
-FORMS: Final[Mapping[str, tuple[str, Callable[[AuditRecord], str]]]] = {
+EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[AuditRecord], str]]]] = {
     "jsonl": ("", as_json_line),
     "csv": (csv_head(), _as_csv),
     "ocsf": ("", lambda record: json.dumps(as_ocsf(record), separators=(",", ":")) + "\n"),

@@ -7,10 +7,10 @@ import anyio
 from toolgate.audit.recorder import Recorder, RecorderStatus
 from toolgate.types import AuditRecord
 
-__all__ = ["Fan"]
+__all__ = ["FanoutRecorder"]
 
 
-class Fan:
+class FanoutRecorder:
     """All places of the audit as one."""
 
     def __init__(self, recorders: Sequence[Recorder]) -> None:

@@ -10,7 +10,7 @@ from toolgate.errors import StoreError
 from toolgate.settings import StoreSettings
 from toolgate.store import AuditAnchor, PrunedCounts, Retention, Store
 
-__all__ = ["keep_house", "retention_of"]
+__all__ = ["retention_of", "run_housekeeping"]
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def retention_of(settings: StoreSettings) -> Retention:
     )
 
 
-async def keep_house(
+async def run_housekeeping(
     store: Store,
     retention: Callable[[], Retention],
     *,

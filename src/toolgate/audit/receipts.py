@@ -55,7 +55,7 @@ class AuditSink(Protocol):
         ...
 
 
-class Done(Protocol):
+class OutcomeReporter(Protocol):
     """Takes the result of what a receipt is about."""
 
     def __call__(self, answer: Json, detail: Json | None = None) -> None:
@@ -297,7 +297,7 @@ class _Receipt:
         self._answer: Json | None = None
         self._detail: Json = {}
 
-    async def __aenter__(self) -> Done:
+    async def __aenter__(self) -> OutcomeReporter:
         if self._arguments is not None:
             body = json_text.dumps(self._arguments)
             self._fields["request_bytes"] = len(body)

@@ -58,7 +58,7 @@ class SearchReport:
 
 
 @dataclass
-class _Sum:
+class _SearchTotals:
     conversations: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
     durations_ms: list[float] = field(default_factory=list[float])
     tokens: list[int] = field(default_factory=list[int])
@@ -80,7 +80,7 @@ async def compare_searches(
     Raises:
         StoreError: It cannot be read.
     """
-    sums: dict[str, _Sum] = {}
+    sums: dict[str, _SearchTotals] = {}
     searched_by: dict[str, str] = {}
     wanted = AuditFilter(action="discover", status="ok", since=since, project_id=project_id)
     async for record in _records(store, wanted):
@@ -88,7 +88,7 @@ async def compare_searches(
         if not isinstance(name, str):
             continue  # written before searches had names
         searched_by[record.record_id] = name
-        _add(sums.setdefault(name, _Sum()), record)
+        _add(sums.setdefault(name, _SearchTotals()), record)
         if len(searched_by) >= _MOST:
             break
     calls = AuditFilter(action="call", phase="intent", since=since, project_id=project_id)
@@ -100,7 +100,7 @@ async def compare_searches(
     return [_report(name, found) for name, found in sorted(sums.items())]
 
 
-def _add(found: _Sum, record: AuditRecord) -> None:
+def _add(found: _SearchTotals, record: AuditRecord) -> None:
     found.conversations.add((record.project_id, record.caller_id, record.conversation))
     found.durations_ms.append(record.duration_ms or 0.0)
     tokens = record.detail.get("tokens")
@@ -109,7 +109,7 @@ def _add(found: _Sum, record: AuditRecord) -> None:
     found.fallbacks += bool(record.detail.get("fallback"))
 
 
-def _report(name: str, found: _Sum) -> SearchReport:
+def _report(name: str, found: _SearchTotals) -> SearchReport:
     times, count = found.durations_ms, len(found.tokens)
     return SearchReport(
         optimization=name,

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 
-from toolgate.audit.export_formats import FORMS
+from toolgate.audit.export_formats import EXPORT_FORMATS
 from toolgate.base.installation import install_hint
 from toolgate.errors import MissingExtraError, SettingError, StoreError
 from toolgate.settings import AuditSettings, expand_home, service_attributes
 from toolgate.types import AuditRecord
 
-__all__ = ["FilePlace", "Place", "SyslogPlace", "places_of"]
+__all__ = ["FileSink", "Sink", "SyslogSink", "sinks_of"]
 
 _FACILITY: Final = 13  # log audit, RFC 5424 section 6.2.1
 _NOTICE: Final = 5
@@ -26,7 +26,7 @@ _LONGEST_DATAGRAM: Final = 60_000
 _CONNECT_S: Final = 5.0
 
 
-class Place(Protocol):
+class Sink(Protocol):
     """Where records are written in batches."""
 
     async def append_audit(self, records: Sequence[AuditRecord]) -> None:
@@ -38,22 +38,22 @@ class Place(Protocol):
         ...
 
 
-def places_of(settings: AuditSettings) -> list[Place]:
+def sinks_of(settings: AuditSettings) -> list[Sink]:
     """The places beside the store that the settings name.
 
     Raises:
         SettingError: One of them is not said where.
         MissingExtraError: The library of OpenTelemetry is not installed.
     """
-    makers: dict[str, Callable[[], Place]] = {
-        "file": lambda: FilePlace(settings),
-        "syslog": lambda: SyslogPlace(settings.syslog),
-        "otel": lambda: _OtelPlace(settings.otel_endpoint),
+    makers: dict[str, Callable[[], Sink]] = {
+        "file": lambda: FileSink(settings),
+        "syslog": lambda: SyslogSink(settings.syslog),
+        "otel": lambda: _OtelSink(settings.otel_endpoint),
     }
     return [makers[name]() for name in settings.sinks if name != "store"]
 
 
-class FilePlace:
+class FileSink:
     """A file with a line for each record, put aside when it is large."""
 
     def __init__(self, settings: AuditSettings) -> None:
@@ -68,7 +68,7 @@ class FilePlace:
                 hint='Set audit.file = "/var/log/toolgate/audit.jsonl".',
             )
         self._path = Path(expand_home(settings.file))
-        self._head, self._line = FORMS[settings.file_format]
+        self._head, self._line = EXPORT_FORMATS[settings.file_format]
         self._most = settings.file_max_mb * 2**20
         self._kept = settings.file_kept
 
@@ -119,7 +119,7 @@ def _append(handle: int, text: bytes, head: bytes) -> None:
         raise
 
 
-class SyslogPlace:
+class SyslogSink:
     """A syslog server, by RFC 5424: `unix:/dev/log`, `udp://HOST:PORT`, `tcp://HOST:PORT`."""
 
     def __init__(self, address: str) -> None:
@@ -187,11 +187,13 @@ class SyslogPlace:
             f"<{_FACILITY * 8 + level}>1 {record.at or '-'} {self._host} toolgate {os.getpid()}"
             f" {record.action or '-'} - "
         )
-        text = head.encode("ascii", "replace") + FORMS["jsonl"][1](record).rstrip().encode()
+        text = (
+            head.encode("ascii", "replace") + EXPORT_FORMATS["jsonl"][1](record).rstrip().encode()
+        )
         return text[:_LONGEST_DATAGRAM] if self._place.scheme != "tcp" else text
 
 
-class _OtelPlace:
+class _OtelSink:
     """A collector of OpenTelemetry logs, over HTTP."""
 
     def __init__(self, endpoint: str) -> None:
@@ -236,7 +238,7 @@ class _OtelPlace:
             span_id=0,
             severity_number=severity,
             severity_text=severity.name,
-            body=FORMS["jsonl"][1](record).rstrip(),
+            body=EXPORT_FORMATS["jsonl"][1](record).rstrip(),
             attributes={
                 "event.name": f"toolgate.audit.{record.action}",
                 "toolgate.record_id": record.record_id,

@@ -1,20 +1,20 @@
 """What all servers offer: a frozen, versioned snapshot, refreshed in the background."""
 
 from toolgate.base.names import fold, server_prefix
-from toolgate.catalog.catalog import Catalog, CatalogChange, Inspection
+from toolgate.catalog.catalog import Catalog, CatalogChange, ToolInspector
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.menu import Menu, MenuRules
-from toolgate.catalog.snapshot import Entry, ServerEntries, Snapshot, build_entries
+from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot, build_entries
 
 __all__ = [
     "Catalog",
     "CatalogChange",
-    "Entry",
-    "Inspection",
+    "CatalogEntry",
     "Menu",
     "MenuRules",
     "ServerEntries",
     "Snapshot",
+    "ToolInspector",
     "build_entries",
     "exposed_names",
     "fold",

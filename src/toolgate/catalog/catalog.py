@@ -14,7 +14,7 @@ import anyio
 
 from toolgate.base import json_text
 from toolgate.base.names import fold, server_prefix
-from toolgate.catalog.snapshot import Entry, ServerEntries, Snapshot, build_entries
+from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot, build_entries
 from toolgate.errors import SettingError, StoreError, UpstreamError
 from toolgate.store import Store, StoredSnapshot
 from toolgate.types import (
@@ -28,7 +28,7 @@ from toolgate.types import (
 )
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
-__all__ = ["Catalog", "CatalogChange", "Inspection"]
+__all__ = ["Catalog", "CatalogChange", "ToolInspector"]
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _STEP = 1_024
 """Servers that are compared at a time."""
 
 
-class Inspection(Protocol):
+class ToolInspector(Protocol):
     """Who looks tools over before anybody sees them."""
 
     async def look(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
@@ -71,7 +71,7 @@ class Catalog:
         project_id: str,
         max_name_chars: int = 48,
         flat: bool = False,
-        inspection: Inspection | None = None,
+        inspection: ToolInspector | None = None,
     ) -> None:
         self._fleet = fleet
         self._inspection = inspection
@@ -528,7 +528,7 @@ def _shared(one: list[tuple[str, int]], other: list[tuple[str, int]], most: int)
 
 
 def _identities(servers: Iterable[ServerEntries], kind: CatalogChange) -> list[tuple[str, str]]:
-    def of(entries: ServerEntries) -> tuple[Entry, ...]:
+    def of(entries: ServerEntries) -> tuple[CatalogEntry, ...]:
         match kind:
             case "tools":
                 return entries.tools

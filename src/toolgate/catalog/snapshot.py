@@ -14,11 +14,11 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.types import Json, json_object
 
-__all__ = ["Entry", "ServerEntries", "Snapshot", "build_entries"]
+__all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A tool, prompt, resource or template of a server.
 
     Its definition is kept as bytes and parsed where it is used: a catalog is mostly listed.
@@ -64,16 +64,16 @@ class Entry:
 class ServerEntries:
     """What one server offers."""
 
-    tools: tuple[Entry, ...] = ()
+    tools: tuple[CatalogEntry, ...] = ()
     """Tools, in the server's order."""
 
-    prompts: tuple[Entry, ...] = ()
+    prompts: tuple[CatalogEntry, ...] = ()
     """Prompts."""
 
-    resources: tuple[Entry, ...] = ()
+    resources: tuple[CatalogEntry, ...] = ()
     """Resources."""
 
-    templates: tuple[Entry, ...] = ()
+    templates: tuple[CatalogEntry, ...] = ()
     """Resource templates."""
 
     capabilities: Json = field(default_factory=dict[str, Any])
@@ -92,7 +92,7 @@ class ServerEntries:
     """Tools that are held back until somebody decides: name and why."""
 
     @cached_property
-    def by_key(self) -> Mapping[str, Entry]:
+    def by_key(self) -> Mapping[str, CatalogEntry]:
         """Its tools by key."""
         return {tool.key: tool for tool in self.tools}
 
@@ -116,12 +116,12 @@ class Snapshot:
     """By server name, in the order of the servers; disabled servers are not in it."""
 
     @property
-    def tools(self) -> tuple[Entry, ...]:
+    def tools(self) -> tuple[CatalogEntry, ...]:
         """All tools, in the order of servers and of their lists."""
         return self._tools
 
     @cached_property
-    def _tools(self) -> tuple[Entry, ...]:
+    def _tools(self) -> tuple[CatalogEntry, ...]:
         return tuple(chain.from_iterable(map(_TOOLS, self.servers.values())))
 
     def span(self, server: str) -> slice:
@@ -145,33 +145,33 @@ class Snapshot:
             for name, why in entries.held.items()
         }
 
-    def tool(self, key: str) -> Entry | None:
+    def tool(self, key: str) -> CatalogEntry | None:
         """A tool by its key, as cheap right after a change as at any other time."""
         entries = self.servers.get(key.partition(":")[0])
         return entries.by_key.get(key) if entries is not None else None
 
     @cached_property
-    def by_key(self) -> Mapping[str, Entry]:
+    def by_key(self) -> Mapping[str, CatalogEntry]:
         """Tools by key."""
         return {tool.key: tool for tool in self.tools}
 
     @cached_property
-    def by_exposed(self) -> Mapping[str, Entry]:
+    def by_exposed(self) -> Mapping[str, CatalogEntry]:
         """Tools by exposed name."""
         return {tool.exposed: tool for tool in self.tools}
 
     @cached_property
-    def prompts(self) -> Mapping[str, Entry]:
+    def prompts(self) -> Mapping[str, CatalogEntry]:
         """Prompts by exposed name."""
         return {p.exposed: p for entries in self.servers.values() for p in entries.prompts}
 
     @cached_property
-    def resources(self) -> Mapping[str, Entry]:
+    def resources(self) -> Mapping[str, CatalogEntry]:
         """Resources by the URI that clients use.
 
         A URI that two servers offer stays with the first; the others' is `toolgate://SERVER/URI`.
         """
-        found: dict[str, Entry] = {}
+        found: dict[str, CatalogEntry] = {}
         for entries in self.servers.values():
             for entry in entries.resources:
                 found[_free_uri(entry, found)] = entry
@@ -181,9 +181,9 @@ class Snapshot:
         }
 
     @cached_property
-    def templates(self) -> Mapping[str, Entry]:
+    def templates(self) -> Mapping[str, CatalogEntry]:
         """Resource templates by the URI template that clients use; as for `resources`."""
-        found: dict[str, Entry] = {}
+        found: dict[str, CatalogEntry] = {}
         for entries in self.servers.values():
             for entry in entries.templates:
                 found[_free_uri(entry, found)] = entry
@@ -257,11 +257,11 @@ def build_entries(
 
 def _named_entries(
     server: str, definitions: Sequence[Json], *, max_name_chars: int, flat: bool
-) -> tuple[Entry, ...]:
+) -> tuple[CatalogEntry, ...]:
     names = [str(definition["name"]) for definition in definitions]
     shown = names if flat else exposed_names(server, names, limit=max_name_chars)
     return tuple(
-        Entry(
+        CatalogEntry(
             key=f"{server}:{name}",
             server=server,
             name=name,
@@ -274,9 +274,9 @@ def _named_entries(
     )
 
 
-def _uri_entry(server: str, definition: Json, member: str) -> Entry:
+def _uri_entry(server: str, definition: Json, member: str) -> CatalogEntry:
     uri = str(definition[member])
-    return Entry(
+    return CatalogEntry(
         key=f"{server}:{uri}",
         server=server,
         name=uri,
@@ -286,12 +286,12 @@ def _uri_entry(server: str, definition: Json, member: str) -> Entry:
     )
 
 
-def _free_uri(entry: Entry, taken: Mapping[str, Entry]) -> str:
+def _free_uri(entry: CatalogEntry, taken: Mapping[str, CatalogEntry]) -> str:
     return entry.name if entry.name not in taken else f"toolgate://{entry.server}/{entry.name}"
 
 
-def _renamed(entry: Entry, member: str, uri: str) -> Entry:
-    return Entry(
+def _renamed(entry: CatalogEntry, member: str, uri: str) -> CatalogEntry:
+    return CatalogEntry(
         key=entry.key,
         server=entry.server,
         name=entry.name,

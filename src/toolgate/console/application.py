@@ -29,7 +29,7 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.gateway.gateway import Gateway
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.store import StoreDeadline, store_deadline
 from toolgate.types import CONSOLE, Caller, Identity
 
@@ -211,7 +211,7 @@ class Console:
             ForbiddenError: Somebody who has nothing to do with the project that is asked for.
         """
         peer = request.client
-        credentials = Shown(
+        credentials = PresentedCredentials(
             header_project=request.query_params.get("project") or None,
             client=CONSOLE,
             conversation=f"console {cookie[:8]}",

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolgate.base.ids import utc_now
 from toolgate.errors import CredentialError
-from toolgate.security.access import Admission, Shown
+from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.store import Store, StoredSession
 from toolgate.types import CONSOLE, Caller
 
@@ -57,7 +57,9 @@ class ConsoleSessions:
         Raises:
             CredentialError: The token is worth nothing.
         """
-        credentials = Shown(authorization=f"Bearer {token}", client=CONSOLE, address=address)
+        credentials = PresentedCredentials(
+            authorization=f"Bearer {token}", client=CONSOLE, address=address
+        )
         identity = await self._admission.identify(credentials)
         cookie, nonce = self.new_cookie(), token_bytes(_NONCE_BYTES)
         row = StoredSession(
@@ -74,7 +76,7 @@ class ConsoleSessions:
         await self._store.save_session(row)
         return cookie
 
-    async def caller(self, cookie: str, credentials: Shown) -> Caller:
+    async def caller(self, cookie: str, credentials: PresentedCredentials) -> Caller:
         """Who has a session.
 
         Args:

@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Protocol
 
 from toolgate.audit import Receipts
-from toolgate.catalog import Catalog, Entry
-from toolgate.catalog.scanner import Held, Quarantine, Version
+from toolgate.catalog import Catalog, CatalogEntry
+from toolgate.catalog.scanner import Quarantine, QuarantinedTool, ToolVersion
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -31,8 +31,14 @@ from toolgate.search import (
     VectorIndex,
     indexed_texts,
 )
-from toolgate.security.access import Access, AccessAdmin, Admission, Shown, Verdict
-from toolgate.security.guards import Passage
+from toolgate.security.access import (
+    Access,
+    AccessAdmin,
+    AccessDecision,
+    Admission,
+    PresentedCredentials,
+)
+from toolgate.security.guards import CallGuardChain
 from toolgate.settings import ProjectTable, Settings
 from toolgate.store import ApprovalFilter, ApprovalState, StoredApproval
 from toolgate.types import (
@@ -93,7 +99,7 @@ class Management:
         quarantine: Quarantine,
         visible: VisibleCatalog,
         listing: ListingPolicy,
-        passage: Passage,
+        passage: CallGuardChain,
     ) -> None:
         self._settings = settings
         self._project = project
@@ -180,7 +186,9 @@ class Management:
         stages = [_stage("token", not problem, problem or _who(identity))]
         about = caller
         try:
-            about = self._admission.caller_of(identity, Shown(header_project=project))
+            about = self._admission.caller_of(
+                identity, PresentedCredentials(header_project=project)
+            )
             named = "no project" if about.project_id == DEFAULT_PROJECT else about.project_id
             stages.append(_stage("request", passed=True, reason=f"It acts in {named}."))
         except ForbiddenError as error:
@@ -237,14 +245,14 @@ class Management:
             return _stage("server", shown, f"Server {server!r} is down.{error}")
         return _stage("server", True, f"Server {server!r} is {status.state} and offers it.")
 
-    def _listed_stage(self, caller: Caller, entry: Entry) -> Json:
+    def _listed_stage(self, caller: Caller, entry: CatalogEntry) -> Json:
         listed = self._menu.lists_all(caller) or entry.key in self._menu.pinned(
             self._project(caller.project_id)
         )
         how = f"is listed as {entry.exposed!r}" if listed else "is found with tool_discovery"
         return _stage("listed", True, f"The tool {how}.")
 
-    async def _rank_stage(self, caller: Caller, entry: Entry, query: str) -> Json:
+    async def _rank_stage(self, caller: Caller, entry: CatalogEntry, query: str) -> Json:
         """At which place a request finds a tool."""
         snapshot = self._catalog.snapshot
         await self._index.bring_to(snapshot.version, snapshot.tools)
@@ -357,7 +365,7 @@ class Management:
         self._visible.must_manage(caller)
         return self._catalog.server(name).spec
 
-    def entry(self, caller: Caller, key: str) -> Entry | None:
+    def entry(self, caller: Caller, key: str) -> CatalogEntry | None:
         """A tool whoever may use it, for who looks after the gateway; None: there is none.
 
         Raises:
@@ -366,7 +374,7 @@ class Management:
         self._visible.must_manage(caller)
         return self._catalog.snapshot.tool(key) or self._catalog.snapshot.by_exposed.get(key)
 
-    def verdict(self, about: Caller, key: str) -> Verdict:
+    def verdict(self, about: Caller, key: str) -> AccessDecision:
         """Whether somebody may use a tool, and by which rule."""
         return self._access.decide(about, "call", key)
 
@@ -377,7 +385,7 @@ class Management:
     def _status(self, name: str) -> ServerStatus:
         return next(status for status in self._catalog.statuses() if status.name == name)
 
-    async def held_tools(self, caller: Caller) -> list[Held]:
+    async def held_tools(self, caller: Caller) -> list[QuarantinedTool]:
         """The tools that wait until somebody approves them, with what is suspicious.
 
         Raises:
@@ -386,7 +394,7 @@ class Management:
         self._visible.must_manage(caller)
         return await self._quarantine.held()
 
-    async def tool_versions(self, caller: Caller, key: str) -> list[Version]:
+    async def tool_versions(self, caller: Caller, key: str) -> list[ToolVersion]:
         """What a tool was before its server changed it, the last first.
 
         Raises:
@@ -397,7 +405,9 @@ class Management:
         entry = self._visible.tool(caller, key)
         return await self._quarantine.versions(entry.server, entry.name, entry.definition)
 
-    async def decide_held(self, caller: Caller, server: str, tool: str, *, accept: bool) -> Held:
+    async def decide_held(
+        self, caller: Caller, server: str, tool: str, *, accept: bool
+    ) -> QuarantinedTool:
         """Let a tool that is held back through, as it is now, or say no to it.
 
         Raises:

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from toolgate.audit import Done, Receipts
+from toolgate.audit import OutcomeReporter, Receipts
 from toolgate.base import json_text
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.signing import Signer
@@ -30,7 +30,7 @@ from toolgate.base.tracing import observe, sent_requests, take_trace
 from toolgate.catalog import (
     Catalog,
     CatalogChange,
-    Entry,
+    CatalogEntry,
     Menu,
     Snapshot,
 )
@@ -90,8 +90,8 @@ from toolgate.search import (
     describe_tools,
     signature,
 )
-from toolgate.security.access import Access, AccessAdmin, Admission, Limits
-from toolgate.security.guards import Passage, Passed
+from toolgate.security.access import Access, AccessAdmin, Admission, UsageLimits
+from toolgate.security.guards import CallGuardChain, GuardedCall
 from toolgate.settings import ProjectTable, Settings
 from toolgate.store import Store, StoredResult
 from toolgate.types import (
@@ -169,8 +169,8 @@ class Gateway:
         guide: Guide,
         admission: Admission,
         admin: AccessAdmin,
-        limits: Limits,
-        passage: Passage,
+        limits: UsageLimits,
+        passage: CallGuardChain,
         library: DocumentLibrary,
         prompts: Prompts,
         project: Callable[[str], ProjectTable],
@@ -535,14 +535,14 @@ class Gateway:
     def _tools(self, caller: Caller) -> "_Tools":
         return _Tools(self, self._listing, caller)
 
-    def tools_of(self, caller: Caller, intent: Intent) -> list[Entry]:
+    def tools_of(self, caller: Caller, intent: Intent) -> list[CatalogEntry]:
         """The tools of an intent that the caller may use, in the intent's order.
 
         An intent names a tool by its key or by its bare name, which is looked for on the server of
         its own pack first.
         """
         snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
-        found: dict[str, Entry] = {}
+        found: dict[str, CatalogEntry] = {}
         for name in intent.tools or ((intent.tool,) if intent.tool else ()):
             for entry in self._tool_names.entries(snapshot, taught, intent, name):
                 if self._access.decide(caller, "call", entry.key).allowed:
@@ -550,7 +550,7 @@ class Gateway:
                     break
         return list(found.values())
 
-    def suggested(self, caller: Caller, found: Detection) -> Entry | None:
+    def suggested(self, caller: Caller, found: Detection) -> CatalogEntry | None:
         """The tool that a detection suggests, if the caller may use it."""
         snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
         known = next((one for one in taught.intents if one.name == found.intent), None)
@@ -775,7 +775,7 @@ class Gateway:
             UnknownToolError: No key names a tool of this caller; the nearest ones are named.
         """
         began = perf_counter()
-        entries: list[Entry] = []
+        entries: list[CatalogEntry] = []
         problems: list[ToolgateError] = []
         for key in dict.fromkeys(keys):
             try:
@@ -906,7 +906,9 @@ class Gateway:
             result = await self._past(caller, entry.server, entry.key, result, done)
             return await self.prompts.replaced(caller, name, arguments, result)
 
-    async def _past(self, caller: Caller, server: str, key: str, result: Json, done: Done) -> Json:
+    async def _past(
+        self, caller: Caller, server: str, key: str, result: Json, done: OutcomeReporter
+    ) -> Json:
         """What a server gave of a resource or prompt, past the guards that are about all of it."""
         done(result)
         passed = self._passage.of_server(caller, server)
@@ -1016,7 +1018,9 @@ class Gateway:
 
     # The order of a call
 
-    async def _run(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
+    async def _run(
+        self, caller: Caller, entry: CatalogEntry, params: Json, peer: Peer | None
+    ) -> Json:
         """Every call of a tool comes through here, and is compared with what was asked for last."""
         if refusal := self._protected(caller, entry, params):
             return {"content": [{"type": "text", "text": refusal}], "isError": True}
@@ -1030,7 +1034,7 @@ class Gateway:
             return {"content": [{"type": "text", "text": advice.text}], "isError": True}
         return _advised(await self._send(caller, entry, params, peer), advice)
 
-    def _protected(self, caller: Caller, entry: Entry, params: Json) -> str:
+    def _protected(self, caller: Caller, entry: CatalogEntry, params: Json) -> str:
         """Why a call would change a file that belongs to a pack; empty where it does not."""
         arguments = json_object(params.get("arguments"))
         refusal = self.protections.refusal(
@@ -1042,7 +1046,7 @@ class Gateway:
         return refusal
 
     async def _run_unchecked(
-        self, caller: Caller, entry: Entry, params: Json, peer: Peer | None
+        self, caller: Caller, entry: CatalogEntry, params: Json, peer: Peer | None
     ) -> Json:
         """The same for arguments that were not checked: if it fails by them, that is told."""
         try:
@@ -1059,7 +1063,7 @@ class Gateway:
         advice = await self._about_arguments(caller, entry, params)
         return result if advice is None else _advised(result, advice)
 
-    async def _check_for(self, caller: Caller, entry: Entry, arguments: Json) -> None:
+    async def _check_for(self, caller: Caller, entry: CatalogEntry, arguments: Json) -> None:
         """Check arguments; within a topic, the error has its rules and tools.
 
         Raises:
@@ -1075,7 +1079,9 @@ class Gateway:
             hint = f"{error.hint}\n\n{advice.text}".strip()
             raise ArgumentError(error.failed, allowed=error.allowed, hint=hint) from error
 
-    async def _about_arguments(self, caller: Caller, entry: Entry, params: Json) -> Advice | None:
+    async def _about_arguments(
+        self, caller: Caller, entry: CatalogEntry, params: Json
+    ) -> Advice | None:
         """What to say about a call that failed, if its arguments did not fit."""
         try:
             self._check(entry, json_object(params.get("arguments")))
@@ -1095,11 +1101,13 @@ class Gateway:
         }
         self._receipts.simple(caller, "recover", began=perf_counter(), detail=detail)
 
-    async def _send(self, caller: Caller, entry: Entry, params: Json, peer: Peer | None) -> Json:
+    async def _send(
+        self, caller: Caller, entry: CatalogEntry, params: Json, peer: Peer | None
+    ) -> Json:
         """Guards, limits, audit, server, audit, guards."""
         with self._receipts.refusals(caller, "call", entry.key):
             passed = await self._passage.begin(caller, entry, params, peer)
-            if not isinstance(passed, Passed):
+            if not isinstance(passed, GuardedCall):
                 return passed
             hold = self._limits.take(caller, entry.key)
         with self._running.call(caller, entry.key):
@@ -1111,7 +1119,7 @@ class Gateway:
                 return result
 
     async def _request(
-        self, caller: Caller, entry: Entry, passed: Passed, peer: Peer | None
+        self, caller: Caller, entry: CatalogEntry, passed: GuardedCall, peer: Peer | None
     ) -> Json:
         arguments = passed.params.get("arguments")
         sent = {**passed.params, "name": entry.name}
@@ -1143,7 +1151,12 @@ class Gateway:
         return result
 
     async def _answer(
-        self, caller: Caller, entry: Entry, sent: Json, peer: Peer | None, passed: Passed
+        self,
+        caller: Caller,
+        entry: CatalogEntry,
+        sent: Json,
+        peer: Peer | None,
+        passed: GuardedCall,
     ) -> Json:
         """What the server answers."""
         try:
@@ -1158,7 +1171,7 @@ class Gateway:
         except RpcError as error:
             raise passed.error(error) from None
 
-    def _check(self, entry: Entry, arguments: Json) -> None:
+    def _check(self, entry: CatalogEntry, arguments: Json) -> None:
         schema = json_object(entry.definition.get("inputSchema"))
         with observe("arguments", tool=entry.key):
             try:
@@ -1283,11 +1296,11 @@ class _Tools:
         self._listing = listing
         self._caller = caller
 
-    def tools_of(self, intent: Intent) -> list[Entry]:
+    def tools_of(self, intent: Intent) -> list[CatalogEntry]:
         """Those of an intent, in its order."""
         return self._gateway.tools_of(self._caller, intent)
 
-    def shown(self, entry: Entry) -> str:
+    def shown(self, entry: CatalogEntry) -> str:
         """Its exposed name where the real tools are listed, else its key."""
         return self._listing.callable_name(self._caller, entry)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from toolgate.catalog import Catalog, Entry, Menu, MenuRules
+from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules
 from toolgate.gateway.meta_tools import DEFINITIONS
 from toolgate.intents.service import Guide
 from toolgate.search import Arm, ToolIndex
@@ -85,7 +85,7 @@ class ListingPolicy:
         ]
         return (*rules, *others)
 
-    def callable_name(self, caller: Caller, entry: Entry) -> str:
+    def callable_name(self, caller: Caller, entry: CatalogEntry) -> str:
         """How a caller's model names a tool: by exposed name if it is listed, else by key."""
         pinned = self.pinned(self._project(caller.project_id))
         is_listed = self.lists_all(caller) or entry.key in pinned

@@ -11,7 +11,7 @@ import numpy as np
 
 from toolgate.base.names import server_prefix
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.catalog import Catalog, Entry, ServerEntries, Snapshot
+from toolgate.catalog import Catalog, CatalogEntry, ServerEntries, Snapshot
 from toolgate.errors import (
     ForbiddenError,
     ServerDownError,
@@ -51,7 +51,7 @@ class VisibleCatalog:
         self._index = index
         self._known_denied: dict[tuple[str, str], tuple[ref[Mask], int, Json]] = {}
 
-    def tool(self, caller: Caller, key: str) -> Entry:
+    def tool(self, caller: Caller, key: str) -> CatalogEntry:
         """A tool by key, or by exposed name.
 
         Raises:
@@ -92,7 +92,7 @@ class VisibleCatalog:
         return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
 
     def _unknown(
-        self, caller: Caller, key: str, failed: str, shown: Callable[[Entry], str]
+        self, caller: Caller, key: str, failed: str, shown: Callable[[CatalogEntry], str]
     ) -> UnknownToolError:
         tools = [
             tool
@@ -110,21 +110,21 @@ class VisibleCatalog:
             hint="Find tools with tool_discovery." if self._settings().tool_names != "flat" else "",
         )
 
-    def tool_or_none(self, caller: Caller, key: str) -> Entry | None:
+    def tool_or_none(self, caller: Caller, key: str) -> CatalogEntry | None:
         """A tool by key, if the caller may use it."""
         entry = self._catalog.snapshot.tool(key)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
             return None
         return entry
 
-    def by_exposed_name(self, caller: Caller, name: str) -> Entry | None:
+    def by_exposed_name(self, caller: Caller, name: str) -> CatalogEntry | None:
         """A tool by exposed name, if the caller may know of it."""
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
             return None
         return entry
 
-    def prompt(self, caller: Caller, name: str) -> Entry:
+    def prompt(self, caller: Caller, name: str) -> CatalogEntry:
         """A prompt by exposed name.
 
         Raises:
@@ -188,7 +188,7 @@ class VisibleCatalog:
                     hint=f"Did you mean {near[0]!r}?" if near else "Leave `server` out.",
                 )
 
-    def tools(self, caller: Caller) -> Sequence[Entry]:
+    def tools(self, caller: Caller) -> Sequence[CatalogEntry]:
         """All tools that the caller may use, listed or not, in the order of the catalog."""
         snapshot = self._catalog.snapshot
         mask = self._access.mask(caller, snapshot)
@@ -205,7 +205,7 @@ class VisibleCatalog:
         mine = (snapshot.tools[place] for place in mask.nonzero()[0])
         return sum(estimate_tokens(tool.raw) + 1 for tool in mine)
 
-    def tools_of(self, caller: Caller, server: str) -> Sequence[Entry]:
+    def tools_of(self, caller: Caller, server: str) -> Sequence[CatalogEntry]:
         """The tools of one server that the caller may use, in its order."""
         entries = self._catalog.snapshot.servers.get(server)
         return [
@@ -340,7 +340,7 @@ class VisibleCatalog:
             found[name] = names
         return found
 
-    def json_array(self, caller: Caller, action: str, entries: Collection[Entry]) -> bytes:
+    def json_array(self, caller: Caller, action: str, entries: Collection[CatalogEntry]) -> bytes:
         """Those of the entries that the caller may see, as a JSON array."""
         shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
         return b"[" + b",".join(shown) + b"]"

@@ -35,23 +35,23 @@ from toolgate.errors import SettingError, UnreachableError
 from toolgate.settings import OutboundSettings
 
 __all__ = [
+    "CONFIGURED",
     "CONNECT_S",
-    "HERE",
-    "LINK",
+    "LINK_LOCAL",
+    "LOOPBACK",
     "PRIVATE",
     "PUBLIC",
-    "WRITTEN",
-    "Answer",
+    "AddressScope",
+    "ConnectionOptions",
+    "HttpAnswer",
     "NotAllowedError",
     "Outbound",
-    "Reach",
-    "Way",
     "client_context",
+    "describe_failure",
     "level_of",
     "open_session",
     "proxy_for",
     "refuse_by_text",
-    "why_not",
 ]
 
 PUBLIC: Final = 0
@@ -60,19 +60,19 @@ PUBLIC: Final = 0
 PRIVATE: Final = 1
 """Of a private network."""
 
-HERE: Final = 2
+LOOPBACK: Final = 2
 """Of this machine."""
 
-LINK: Final = 3
+LINK_LOCAL: Final = 3
 """Of the link, or of no use at all."""
 
 CONNECT_S: Final = 10.0
-KEPT_OPEN_S: Final = 4.0
+KEEP_ALIVE_S: Final = 4.0
 """Seconds an idle connection is kept: less than the 5 of uvicorn and Node, so that a request does
 not meet a connection which the server is closing."""
 
 ANSWER_S: Final = 15.0
-MOST_BYTES: Final = 2**20
+MAX_BYTES: Final = 2**20
 
 _SHARED = ip_network("100.64.0.0/10")
 _TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"))
@@ -90,7 +90,7 @@ class NotAllowedError(OSError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
+class AddressScope:
     """How far a request may go."""
 
     most: int
@@ -100,13 +100,13 @@ class Reach:
     """Whether an administrator wrote the address: in digits, or as `localhost`, it may be any."""
 
 
-WRITTEN = Reach(most=PRIVATE, is_written=True)
+CONFIGURED = AddressScope(most=PRIVATE, is_written=True)
 """For addresses that an administrator wrote. A name of the internet that suddenly stands for this
 machine is not what was written."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class ConnectionOptions:
     """By which certificates and by which proxy."""
 
     ca: str = ""
@@ -122,13 +122,13 @@ class Way:
     """The proxy, or `none`; empty: as the settings say."""
 
     @property
-    def elsewhere(self) -> "Way":
+    def elsewhere(self) -> "ConnectionOptions":
         """The way to an address that is another one's: our certificate is not shown there."""
-        return Way(ca=self.ca, proxy=self.proxy)
+        return ConnectionOptions(ca=self.ca, proxy=self.proxy)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     """A whole answer over HTTP."""
 
     status: int
@@ -145,9 +145,9 @@ def level_of(address: str) -> int:
     """How private an address in digits is."""
     ip = _plain(ip_address(address.partition("%")[0].strip("[]")))
     if ip.is_loopback or ip.is_unspecified:
-        return HERE
+        return LOOPBACK
     if ip.is_link_local or ip.is_multicast or (ip.version == 4 and str(ip) == "255.255.255.255"):
-        return LINK
+        return LINK_LOCAL
     if ip.is_private or (isinstance(ip, IPv4Address) and ip in _SHARED) or ip.is_reserved:
         return PRIVATE
     return PUBLIC
@@ -188,10 +188,10 @@ def _is_localhost(host: str) -> bool:
     return name == "localhost" or name.endswith(".localhost")
 
 
-class _Rule:
+class _AddressRule:
     """What one client may reach."""
 
-    def __init__(self, reach: Reach, allow: Sequence[str]) -> None:
+    def __init__(self, reach: AddressScope, allow: Sequence[str]) -> None:
         self._reach = reach
         self._networks = tuple(net for one in allow if (net := _network(one)) is not None)
         self._names = tuple(one.lower().rstrip(".") for one in allow if _network(one) is None)
@@ -217,7 +217,7 @@ class _Rule:
 class _Resolver(AbstractResolver):
     """Looks names up, and drops the addresses that may not be reached."""
 
-    def __init__(self, rule: _Rule) -> None:
+    def __init__(self, rule: _AddressRule) -> None:
         self._rule = rule
         self._inner: AbstractResolver | None = None
         self._let_through: set[str] = set()
@@ -256,22 +256,22 @@ class Outbound:
     ) -> None:
         self._settings = settings
         self._proxies = proxies
-        self._sessions: dict[Reach, aiohttp.ClientSession] = {}
+        self._sessions: dict[AddressScope, aiohttp.ClientSession] = {}
 
-    def session(self, reach: Reach) -> aiohttp.ClientSession:
+    def session(self, reach: AddressScope) -> aiohttp.ClientSession:
         """The client for requests that may go so far."""
         found = self._sessions.get(reach)
         if found is None:
             found = self._sessions[reach] = open_session(reach, self._settings.allow)
         return found
 
-    def proxy_for(self, url: str, way: Way = Way()) -> str:
+    def proxy_for(self, url: str, way: ConnectionOptions = ConnectionOptions()) -> str:
         """The proxy that leads to an address; empty: none."""
         if way.proxy:
             return "" if way.proxy == "none" else way.proxy
         return proxy_for(url, self._settings, self._proxies)
 
-    def context_of(self, way: Way) -> ssl.SSLContext | None:
+    def context_of(self, way: ConnectionOptions) -> ssl.SSLContext | None:
         """The certificates of a way; None: those of the system, and none of our own.
 
         Raises:
@@ -279,7 +279,9 @@ class Outbound:
         """
         return client_context(ca=way.ca, cert=way.cert, key=way.key)
 
-    async def reach_from(self, url: str, way: Way = Way()) -> Reach:
+    async def reach_from(
+        self, url: str, way: ConnectionOptions = ConnectionOptions()
+    ) -> AddressScope:
         """How far addresses may go that the server at `url` names, which was written.
 
         Raises:
@@ -287,31 +289,31 @@ class Outbound:
         """
         host = URL(url).host or ""
         if _is_localhost(host):
-            return Reach(most=HERE)
+            return AddressScope(most=LOOPBACK)
         digits = _digits(host)
         if digits is not None:
-            return Reach(most=min(level_of(digits), HERE))
+            return AddressScope(most=min(level_of(digits), LOOPBACK))
         if self.proxy_for(url, way):
-            return Reach(most=PUBLIC)
+            return AddressScope(most=PUBLIC)
         try:
             loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
             raise UnreachableError(f"The name {host!r} is not known: {error}.") from error
         levels = [level_of(str(one[4][0])) for one in found]
-        return Reach(most=min([PRIVATE, *levels]))
+        return AddressScope(most=min([PRIVATE, *levels]))
 
     async def fetch(
         self,
         method: str,
         url: str,
         *,
-        reach: Reach,
+        reach: AddressScope,
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        way: Way = Way(),
-    ) -> Answer:
+        way: ConnectionOptions = ConnectionOptions(),
+    ) -> HttpAnswer:
         """Send a request and read the whole answer; redirects are not followed.
 
         Raises:
@@ -331,20 +333,20 @@ class Outbound:
                     way=way,
                 ) as response,
             ):
-                read = await response.content.read(MOST_BYTES + 1)
-                while len(read) <= MOST_BYTES and (more := await response.content.readany()):
+                read = await response.content.read(MAX_BYTES + 1)
+                while len(read) <= MAX_BYTES and (more := await response.content.readany()):
                     read += more
-                if len(read) > MOST_BYTES:
-                    raise UnreachableError(f"{place} answered with more than {MOST_BYTES:,} bytes.")
+                if len(read) > MAX_BYTES:
+                    raise UnreachableError(f"{place} answered with more than {MAX_BYTES:,} bytes.")
                 names = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(status=response.status, headers=names, body=read)
+                return HttpAnswer(status=response.status, headers=names, body=read)
         except TimeoutError:
             raise UnreachableError(
                 f"{place} did not answer within {ANSWER_S:g} seconds.", hint="Try again later."
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(
-                f"No answer from {place}: {why_not(error)}.", hint="Check the address."
+                f"No answer from {place}: {describe_failure(error)}.", hint="Check the address."
             ) from error
 
     @asynccontextmanager
@@ -353,17 +355,17 @@ class Outbound:
         method: str,
         url: str,
         *,
-        reach: Reach,
+        reach: AddressScope,
         headers: Mapping[str, str],
         data: Any,
-        way: Way,
+        way: ConnectionOptions,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """A request under way; through a proxy, it looks the address up."""
         by = self.proxy_for(url, way)
         context = self.context_of(way)
         if by:
             refuse_by_text(url, reach, self._settings.allow)
-        session = self.session(WRITTEN if by else reach)
+        session = self.session(CONFIGURED if by else reach)
         async with session.request(
             method,
             url,
@@ -383,13 +385,15 @@ class Outbound:
             await session.close()
 
 
-def open_session(reach: Reach = WRITTEN, allow: Sequence[str] = ()) -> aiohttp.ClientSession:
+def open_session(
+    reach: AddressScope = CONFIGURED, allow: Sequence[str] = ()
+) -> aiohttp.ClientSession:
     """A client: no limit that lets a slow server delay another, no cookies."""
-    resolver = _Resolver(_Rule(reach, allow))
+    resolver = _Resolver(_AddressRule(reach, allow))
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,
-            keepalive_timeout=KEPT_OPEN_S,
+            keepalive_timeout=KEEP_ALIVE_S,
             resolver=resolver,
             socket_factory=resolver.make_socket,
         ),
@@ -400,18 +404,18 @@ def open_session(reach: Reach = WRITTEN, allow: Sequence[str] = ()) -> aiohttp.C
     )
 
 
-def refuse_by_text(url: str, reach: Reach, allow: Sequence[str]) -> None:
+def refuse_by_text(url: str, reach: AddressScope, allow: Sequence[str]) -> None:
     """Refuse what already its text says may not be reached; a proxy sees no more of it.
 
     Raises:
         NotAllowedError: It may not be.
     """
     host = URL(url).host or ""
-    rule = _Rule(reach, allow)
+    rule = _AddressRule(reach, allow)
     digits = _digits(host)
     if digits is not None and not rule.may_digits(digits):
         raise NotAllowedError(host)
-    if _is_localhost(host) and reach.most < HERE and not rule.may_name(host):
+    if _is_localhost(host) and reach.most < LOOPBACK and not rule.may_name(host):
         raise NotAllowedError(host)
 
 
@@ -424,7 +428,7 @@ def proxy_for(
     digits = _digits(host)
     if settings.proxy == "none" or _is_localhost(host):
         return ""
-    if digits is not None and level_of(digits) == HERE:
+    if digits is not None and level_of(digits) == LOOPBACK:
         return ""
     over_https, over_http, without = proxies
     if any(_is_of(host, digits, one) for one in (*settings.no_proxy, *without)):
@@ -469,7 +473,7 @@ def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLCon
     return context
 
 
-def why_not(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """Why a connection could not be made, in a few words and without secrets."""
     cause: object = getattr(error, "os_error", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):

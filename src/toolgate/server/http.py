@@ -32,7 +32,7 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.base.process_memory import trim
 from toolgate.base.tracing import join_trace, observe, observe_again, take_trace, trace_of
 from toolgate.errors import AccessError, CredentialError, PortTakenError, SettingError, StoreError
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.authentication import (
     CALLER,
     METADATA,
@@ -233,7 +233,7 @@ class Door:
         self._sessions = Sessions(app.signer)
         self._owners: dict[str, str] = {}
         """Who opened a session, by its id."""
-        self._streams: dict[asyncio.Task[Any], tuple[Shown, str]] = {}
+        self._streams: dict[asyncio.Task[Any], tuple[PresentedCredentials, str]] = {}
         """Open streams: what their request showed, and who that was."""
         self._revoked: set[asyncio.Task[Any] | None] = set()
         self._rest = Rest(app)
@@ -637,7 +637,7 @@ class Door:
         self,
         scope: Scope,
         send: Send,
-        shown: Shown,
+        shown: PresentedCredentials,
         message: Json | None,
         *,
         is_relay: bool,
@@ -677,7 +677,9 @@ class Door:
         headers = authenticate(error, scope, self._authn.resource)
         await send_json(send, refusal_status(error), body, headers=headers)
 
-    def _owner_of_notice(self, scope: Scope, shown: Shown, message: Json | None) -> Caller | None:
+    def _owner_of_notice(
+        self, scope: Scope, shown: PresentedCredentials, message: Json | None
+    ) -> Caller | None:
         """Who opened a session, for a notice in it from a client that shows tokens in `_meta`.
 
         A notice starts nothing and gets no answer; anything else needs a token of its own.
@@ -714,7 +716,7 @@ class Door:
 
     @contextlib.contextmanager
     def _stream_of(
-        self, scope: Scope, shown: Shown, message: Json | None = None
+        self, scope: Scope, shown: PresentedCredentials, message: Json | None = None
     ) -> Generator[None]:
         """Have a request that stays open ended when its caller may not be here any more."""
         stays = message is None or message.get("method") == "subscriptions/listen"

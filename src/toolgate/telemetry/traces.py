@@ -32,8 +32,8 @@ from toolgate.base.tracing import (
     current_trace,
     watch_stages,
 )
-from toolgate.security.guards import secrets
-from toolgate.security.outbound import client_context, why_not
+from toolgate.security.guards import secret_scanner
+from toolgate.security.outbound import client_context, describe_failure
 from toolgate.settings import OtlpVariables, TraceSettings, otlp_variables
 from toolgate.types import json_object
 
@@ -250,7 +250,7 @@ class Tracer:
         shown = {key: value for key, value in fields.items() if key != _ARGUMENTS}
         arguments = fields[_ARGUMENTS]
         if self._with_arguments and arguments is not None:
-            masked = secrets().mask_json(arguments, Counter[str]())
+            masked = secret_scanner().mask_json(arguments, Counter[str]())
             shown[_ARGUMENTS] = json_text.dumps(masked).decode()[:_MOST_CHARS]
         return shown
 
@@ -317,7 +317,7 @@ class Tracer:
             ) as answer:
                 said = await answer.content.read(_MOST_ANSWER)
         except (aiohttp.ClientError, OSError) as error:
-            return _Outcome(problem=why_not(error), again_s=0.0)
+            return _Outcome(problem=describe_failure(error), again_s=0.0)
         except ValueError as error:  # an address that is none
             return _Outcome(problem=str(error))
         if answer.status // 100 == 2:

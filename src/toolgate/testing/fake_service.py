@@ -10,11 +10,11 @@ from aiohttp import web
 
 from toolgate.types import Json
 
-__all__ = ["FakeService", "Reply", "chat_reply", "fake_service"]
+__all__ = ["FakeReply", "FakeService", "chat_reply", "fake_service"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class FakeReply:
     """An answer that is more than JSON with status 200."""
 
     body: bytes = b""
@@ -31,7 +31,7 @@ class Reply:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ReceivedRequest:
     """A request that came."""
 
     path: str
@@ -45,7 +45,7 @@ class Asked:
 
 
 Answer = Callable[[Json], object]
-"""What to answer to a body: a `Reply`, or a value that becomes JSON."""
+"""What to answer to a body: a `FakeReply`, or a value that becomes JSON."""
 
 
 class FakeService:
@@ -54,7 +54,7 @@ class FakeService:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         """May be replaced while it runs."""
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         """What came, in order."""
         self.url = ""
         """Where it is, such as `http://127.0.0.1:40123`."""
@@ -63,9 +63,13 @@ class FakeService:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         body: Json = await request.json()
-        self.asked.append(Asked(path=request.path, headers=dict(request.headers), body=body))
+        self.asked.append(
+            ReceivedRequest(path=request.path, headers=dict(request.headers), body=body)
+        )
         given = self.answer(body)
-        found = given if isinstance(given, Reply) else Reply(body=json.dumps(given).encode())
+        found = (
+            given if isinstance(given, FakeReply) else FakeReply(body=json.dumps(given).encode())
+        )
         if found.is_late:
             await self._ended.wait()
         kind = {"content-type": "application/json"}

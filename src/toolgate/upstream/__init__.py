@@ -1,7 +1,7 @@
 """Servers behind the gateway: one wire per technology, eras bridged, connections supervised."""
 
 from toolgate.upstream.base import CallSink, Credential, Wire, WireEvents
-from toolgate.upstream.era_bridge import Bridge
+from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.fleet import Fleet, FleetObserver, WireMaker
 from toolgate.upstream.python_tools.functions import (
     FunctionTool,
@@ -23,9 +23,9 @@ from toolgate.upstream.server import Listing, UpstreamServer
 from toolgate.upstream.transports._orphan_guard import OrphanGuard
 
 __all__ = [
-    "Bridge",
     "CallSink",
     "Credential",
+    "EraBridge",
     "Fleet",
     "FleetObserver",
     "FunctionTool",

@@ -8,7 +8,7 @@ from typing import Any
 from toolgate.errors import CannotAskError
 from toolgate.types import Json, Peer
 
-__all__ = ["ASKABLE", "Call", "Deadline", "severity"]
+__all__ = ["ASKABLE", "ClientCall", "Deadline", "severity"]
 
 ASKABLE = {
     "elicitation/create": "elicitation",
@@ -64,7 +64,7 @@ class Deadline:
         self.extend()
 
 
-class Call:
+class ClientCall:
     """Where an upstream connection hands what arrives for a request: the `CallSink` of the wire.
 
     `peer` is exchanged when a client comes back to a parked call with a new request.

@@ -24,14 +24,14 @@ from typing import Any
 from toolgate.base.signing import Signer
 from toolgate.errors import CannotAskError, HandleError, InvalidAnswerError, ToolgateError
 from toolgate.types import Caller, Json, Peer, json_object
-from toolgate.upstream.call import Call
+from toolgate.upstream.call import ClientCall
 
-__all__ = ["Bridge"]
+__all__ = ["EraBridge"]
 
 _MAX_ROUNDS = 10
 _PURPOSE = "requestState"
 
-Send = Callable[[Mapping[str, Any], Call], Awaitable[Json]]
+Send = Callable[[Mapping[str, Any], ClientCall], Awaitable[Json]]
 """Sends the parameters to the server and gives its result, with deadline and retries."""
 
 
@@ -43,10 +43,10 @@ class _Question:
 
 
 @dataclass(kw_only=True, eq=False)
-class _Parked:
+class _ParkedCall:
     """A call to a handshake-era server that waits for its modern client to come back."""
 
-    call: Call
+    call: ClientCall
     task: "asyncio.Task[Json]"
     owner: tuple[str, str, str, str]
     questions: "asyncio.Queue[_Question]"
@@ -54,21 +54,21 @@ class _Parked:
     expiry: asyncio.TimerHandle | None = None
 
 
-class Bridge:
+class EraBridge:
     """Carries questions across eras; one for all servers of a gateway."""
 
     def __init__(self, signer: Signer, *, park_s: float = 300.0, max_parked: int = 1000) -> None:
         self._signer = signer
         self._park_s = park_s
         self._max_parked = max_parked
-        self._parked: dict[str, _Parked] = {}
+        self._parked: dict[str, _ParkedCall] = {}
 
     def resumes(self, params: Mapping[str, Any]) -> bool:
         """Whether a request comes back to a call that is parked here."""
         state = params.get("requestState")
         return isinstance(state, str) and self._signer.made(_PURPOSE, state)
 
-    async def drive(self, params: Mapping[str, Any], call: Call, send: Send) -> Json:
+    async def drive(self, params: Mapping[str, Any], call: ClientCall, send: Send) -> Json:
         """A handshake-era client and a modern server: ask until the result is complete."""
         current: Mapping[str, Any] = params
         for _ in range(_MAX_ROUNDS):
@@ -98,7 +98,7 @@ class Bridge:
     async def run_parkable(
         self,
         params: Mapping[str, Any],
-        call: Call,
+        call: ClientCall,
         send: Send,
         *,
         caller: Caller,
@@ -127,7 +127,7 @@ class Bridge:
 
         call.answer = answer
         task = asyncio.ensure_future(send(params, call))
-        parked = _Parked(
+        parked = _ParkedCall(
             call=call,
             task=task,
             owner=(caller.project_id, caller.caller_id, server, target),
@@ -176,7 +176,7 @@ class Bridge:
         for key in list(self._parked):
             self._expire(key)
 
-    async def _wait(self, parked: _Parked) -> Json:
+    async def _wait(self, parked: _ParkedCall) -> Json:
         """The result of the call, or `input_required` if the server asks first."""
         asked = asyncio.ensure_future(parked.questions.get())
         try:
@@ -192,7 +192,7 @@ class Bridge:
             return await parked.task
         return self._park(parked, asked.result())
 
-    def _park(self, parked: _Parked, question: _Question) -> Json:
+    def _park(self, parked: _ParkedCall, question: _Question) -> Json:
         if len(self._parked) >= self._max_parked:
             self._expire(next(iter(self._parked)))
         key = f"q{token_hex(12)}"

@@ -19,10 +19,10 @@ from toolgate.errors import (
 )
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Era, Json, json_array, json_object
 from toolgate.upstream.base import Wire
-from toolgate.upstream.call import ASKABLE, Call, severity
+from toolgate.upstream.call import ASKABLE, ClientCall, severity
 from toolgate.upstream.envelope import CLIENT_INFO, HeaderParams, envelope
 
-__all__ = ["Leg", "LegObserver"]
+__all__ = ["EraSession", "EraSessionObserver"]
 
 log = logging.getLogger(__name__)
 
@@ -40,22 +40,24 @@ _CHANGES: dict[str, Literal["tools", "prompts", "resources"]] = {
 }
 
 
-class LegObserver(Protocol):
+class EraSessionObserver(Protocol):
     """Who is told what a server says by itself."""
 
-    def list_changed(self, leg: "Leg", kind: Literal["tools", "prompts", "resources"]) -> None:
+    def list_changed(
+        self, leg: "EraSession", kind: Literal["tools", "prompts", "resources"]
+    ) -> None:
         """The server announced that a list is different."""
         ...
 
-    def resource_updated(self, leg: "Leg", uri: str) -> None:
+    def resource_updated(self, leg: "EraSession", uri: str) -> None:
         """The server announced that a resource has new content."""
         ...
 
 
-class Leg:
-    """An open, greeted connection. Build one with `Leg.connect`."""
+class EraSession:
+    """An open, greeted connection. Build one with `EraSession.connect`."""
 
-    def __init__(self, name: str, wire: Wire, observer: LegObserver) -> None:
+    def __init__(self, name: str, wire: Wire, observer: EraSessionObserver) -> None:
         self.name = name
         self.wire = wire
         self.era: Era = "handshake"
@@ -66,7 +68,7 @@ class Leg:
         self.supports_handshake: bool | None = None
         """Whether a modern server also does the handshake; None: not tried yet."""
         self._observer = observer
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, ClientCall] = {}
         self._next_call = 0
         self._discovered: Json | None = None
         self._log_level: str | None = None
@@ -78,10 +80,10 @@ class Leg:
         cls,
         name: str,
         make_wire: Callable[[], Wire],
-        observer: LegObserver,
+        observer: EraSessionObserver,
         *,
         era: Literal["auto", "modern", "handshake"],
-    ) -> "Leg":
+    ) -> "EraSession":
         """Open a connection and find out what the server speaks.
 
         Raises:
@@ -101,9 +103,9 @@ class Leg:
         cls,
         name: str,
         make_wire: Callable[[], Wire],
-        observer: LegObserver,
+        observer: EraSessionObserver,
         era: Literal["auto", "modern", "handshake"],
-    ) -> "Leg":
+    ) -> "EraSession":
         leg = cls(name, make_wire(), observer)
         try:
             await leg.wire.open(leg)
@@ -127,7 +129,7 @@ class Leg:
         method: str,
         params: Mapping[str, Any],
         *,
-        call: Call | None = None,
+        call: ClientCall | None = None,
         mirrored: HeaderParams | None = None,
     ) -> Json:
         """Send a request in this leg's form; deadlines and retries are the caller's."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from toolgate.errors import UnknownServerError
 from toolgate.types import Caller, ServerSpec
 from toolgate.upstream.base import Wire
-from toolgate.upstream.era_bridge import Bridge
+from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.server import ServerObserver, UpstreamServer
 
 __all__ = ["Fleet", "FleetObserver", "WireMaker"]
@@ -23,7 +23,7 @@ _END_S = 10.0
 class Fleet:
     """The servers by name, each with the task that keeps it connected."""
 
-    def __init__(self, make_wire: WireMaker, bridge: Bridge) -> None:
+    def __init__(self, make_wire: WireMaker, bridge: EraBridge) -> None:
         self._make_wire = make_wire
         self._bridge = bridge
         self._observer: ServerObserver | None = None

@@ -17,7 +17,7 @@ import orjson
 from toolgate.base.json_text import has_long_number
 from toolgate.errors import ArgumentError
 
-__all__ = ["BadText", "read_json", "write_json"]
+__all__ = ["InvalidJsonError", "read_json", "write_json"]
 
 _MANY_BYTES = 2**20
 _MANY_VALUES = 10_000
@@ -31,7 +31,7 @@ _ESCAPE = re.compile(
 )
 
 
-class BadText(Exception):  # noqa: N818 -- a finding that its reader turns into an error of the tree
+class InvalidJsonError(Exception):
     """A text is no JSON, or JSON that cannot be used; `value` is what could be saved of it."""
 
     def __init__(self, reason: str, value: object = None) -> None:
@@ -135,11 +135,11 @@ def _read_slowly(text: bytes) -> object:
             decoded, strict=False, parse_constant=refuse_constant, parse_float=read_float
         )
     except RecursionError:
-        raise BadText("is nested too deeply") from None
+        raise InvalidJsonError("is nested too deeply") from None
     except ValueError:
-        raise BadText(faults[0] if faults else "is no JSON") from None
+        raise InvalidJsonError(faults[0] if faults else "is no JSON") from None
     if faults:
-        raise BadText(faults[0], value)
+        raise InvalidJsonError(faults[0], value)
     return value
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from toolgate.errors import LoginNeededError, RpcError
 from toolgate.types import Json, Peer, json_object
 
-__all__ = ["asked_to_log_in", "without_login"]
+__all__ = ["login_request_result", "strip_login_answer"]
 
 _QUESTION = "toolgate/login"
 _ELICITATION_REQUIRED = -32042
 """https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation"""
 
 
-def asked_to_log_in(needed: LoginNeededError, peer: Peer | None) -> Json | None:
+def login_request_result(needed: LoginNeededError, peer: Peer | None) -> Json | None:
     """The result that asks a client of the modern era to open the page; None: it cannot be asked.
 
     Raises:
@@ -36,7 +36,7 @@ def asked_to_log_in(needed: LoginNeededError, peer: Peer | None) -> Json | None:
     raise RpcError(_ELICITATION_REQUIRED, str(needed), data)
 
 
-def without_login(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+def strip_login_answer(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """The parameters without the answer to our question, and whether it was yes."""
     answers = json_object(params.get("inputResponses"))
     if _QUESTION not in answers:

@@ -35,13 +35,13 @@ from toolgate.types import (
     json_object,
 )
 from toolgate.upstream.base import Wire
-from toolgate.upstream.call import ASKABLE, Call, Deadline
+from toolgate.upstream.call import ASKABLE, ClientCall, Deadline
 from toolgate.upstream.envelope import HeaderParams, header_params
-from toolgate.upstream.era_bridge import Bridge
-from toolgate.upstream.era_session import Leg
-from toolgate.upstream.login_request import asked_to_log_in, without_login
+from toolgate.upstream.era_bridge import EraBridge
+from toolgate.upstream.era_session import EraSession
+from toolgate.upstream.login_request import login_request_result, strip_login_answer
 from toolgate.upstream.python_tools.functions import acting_for
-from toolgate.upstream.subject_connections import Crowd
+from toolgate.upstream.subject_connections import SubjectConnections
 from toolgate.upstream.transports._jsonrpc import excerpt
 
 __all__ = ["Listing", "ServerObserver", "UpstreamServer"]
@@ -125,7 +125,7 @@ class UpstreamServer:
         spec: ServerSpec,
         make_wire: Callable[[ServerSpec], Wire],
         observer: ServerObserver,
-        bridge: Bridge,
+        bridge: EraBridge,
     ) -> None:
         self.spec = spec
         self.state: ServerState = "connecting" if spec.enabled else "disabled"
@@ -133,8 +133,8 @@ class UpstreamServer:
         self.restarts = 0
         self.rests = False
         """Whether it stays as it was last known, without a connection; set before `run`."""
-        self.main: Leg | None = None
-        self.side: Leg | None = None
+        self.main: EraSession | None = None
+        self.side: EraSession | None = None
         """The handshake-era connection to a server that speaks both eras, made when needed."""
         self._make_wire = make_wire
         self._observer = observer
@@ -162,7 +162,7 @@ class UpstreamServer:
         self._ended = False
         self._login: LoginNeededError | None = None
         self._relogged = asyncio.Event()
-        self._crowd: Crowd[UpstreamServer] | None = None
+        self._crowd: SubjectConnections[UpstreamServer] | None = None
         self._whose: Callable[[ServerSpec, Caller], str] | None = None
 
     def part(self, whose: Callable[[ServerSpec, Caller], str]) -> None:
@@ -174,12 +174,12 @@ class UpstreamServer:
             whose: Whose credential the calls of a caller show.
         """
         self._whose = whose
-        self._crowd = Crowd(self._member)
+        self._crowd = SubjectConnections(self._member)
 
     def _member(self, subject: str) -> "UpstreamServer":
         spec = replace(self.spec, subject=subject)
         member = UpstreamServer(
-            spec, self._make_wire, _OfMember(self, self._observer), self._bridge
+            spec, self._make_wire, _SubjectObserver(self, self._observer), self._bridge
         )
         member._mirrored = self._mirrored
         return member
@@ -297,7 +297,7 @@ class UpstreamServer:
 
         try:
             async with asyncio.timeout(_CONNECT_S):
-                leg = await Leg.connect(self.name, tried_wire, self, era=self.spec.era)
+                leg = await EraSession.connect(self.name, tried_wire, self, era=self.spec.era)
         except TimeoutError:
             self._stderr = tried[-1].stderr_tail if tried else ()
             return f"It did not answer within {_CONNECT_S:g} seconds after its start.", 0.0
@@ -339,7 +339,7 @@ class UpstreamServer:
         log.warning("server connection ended", extra={"server": self.name, "reason": reason})
         return reason, max(monotonic() - began, 0.001)
 
-    async def _until_it_ends(self, leg: Leg) -> str:
+    async def _until_it_ends(self, leg: EraSession) -> str:
         closed = asyncio.ensure_future(leg.wire.closed())
         broken = asyncio.ensure_future(self._broken.wait())
         try:
@@ -379,12 +379,12 @@ class UpstreamServer:
 
     # What the legs tell
 
-    def list_changed(self, leg: Leg, kind: Literal["tools", "prompts", "resources"]) -> None:
+    def list_changed(self, leg: EraSession, kind: Literal["tools", "prompts", "resources"]) -> None:
         """Pass on; the listing then asks every leg that is open."""
         del leg, kind
         self._observer.server_changed(self)
 
-    def resource_updated(self, leg: Leg, uri: str) -> None:
+    def resource_updated(self, leg: EraSession, uri: str) -> None:
         """Pass on."""
         del leg
         self._observer.resource_updated(self, uri)
@@ -431,9 +431,9 @@ class UpstreamServer:
         if method == "tools/call":
             idle_s = self.spec.tool_timeouts_s.get(target, idle_s)
         deadline = Deadline(idle_s=idle_s, total_s=total_s)
-        call = Call(peer, deadline)
+        call = ClientCall(peer, deadline)
 
-        async def send(current: Mapping[str, Any], via: Call) -> Json:
+        async def send(current: Mapping[str, Any], via: ClientCall) -> Json:
             with acting_for(caller, via.peer):  # tools in this process see for whom they run
                 return await self._send(method, current, via, repeatable=repeatable, target=target)
 
@@ -461,7 +461,7 @@ class UpstreamServer:
         if self.rests or not self.spec.enabled or self._ended:
             raise self._down()
         subject = self._whose(self.spec, caller)
-        params, is_back = without_login(params)
+        params, is_back = strip_login_answer(params)
         # Who comes back has opened the page, and may still be at it.
         until = monotonic() + (_LOGIN_WAIT_S if is_back else 0.0)
         while True:
@@ -475,13 +475,19 @@ class UpstreamServer:
                 with anyio.move_on_after(max(0.0, until - monotonic())):
                     await changed.wait()
                     continue
-                question = asked_to_log_in(needed, peer)
+                question = login_request_result(needed, peer)
                 if question is None:
                     raise
                 return question
 
     async def _send(
-        self, method: str, params: Mapping[str, Any], call: Call, *, repeatable: bool, target: str
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        call: ClientCall,
+        *,
+        repeatable: bool,
+        target: str,
     ) -> Json:
         began = monotonic()
         mirrored = self._mirrored.get(target) if method == "tools/call" else None
@@ -516,7 +522,7 @@ class UpstreamServer:
         self._answered(began)
         return result
 
-    async def _leg_for(self, peer: Peer | None, target: str) -> Leg:
+    async def _leg_for(self, peer: Peer | None, target: str) -> EraSession:
         """The connection to use; waits a bounded time for one that is being made."""
         if not self._up.is_set() or self._ended:
             if self.state == "connecting" and not self._ended:
@@ -559,13 +565,13 @@ class UpstreamServer:
             {"elicitation", "sampling"} & set(peer.capabilities)
         )
 
-    async def _side_leg(self) -> Leg | None:
+    async def _side_leg(self) -> EraSession | None:
         async with self._side_lock:
             if self.side is not None or self._side_refused or self.main is None:
                 return self.side
             try:
                 async with asyncio.timeout(_CONNECT_WAIT_S):
-                    self.side = await Leg.connect(
+                    self.side = await EraSession.connect(
                         self.name, lambda: self._make_wire(self.spec), self, era="handshake"
                     )
             except (TimeoutError, ToolgateError) as error:
@@ -577,7 +583,7 @@ class UpstreamServer:
             self._spawn(self._watch_side(self.side))
             return self.side
 
-    async def _watch_side(self, leg: Leg) -> None:
+    async def _watch_side(self, leg: EraSession) -> None:
         await leg.wire.closed()
         if self.side is leg:
             self.side = None
@@ -612,7 +618,7 @@ class UpstreamServer:
         if self.state == "degraded":
             self._set_state("ready")
 
-    def _lost(self, leg: Leg, lost: ConnectionLostError) -> None:
+    def _lost(self, leg: EraSession, lost: ConnectionLostError) -> None:
         """A connection that failed a request is replaced, even if its read side seems alive.
 
         Over HTTP a request has a stream of its own: a broken one says nothing about the others.
@@ -637,7 +643,7 @@ class UpstreamServer:
             self._checking = True
             self._spawn(self._check(self.main))
 
-    async def _check(self, leg: Leg) -> None:
+    async def _check(self, leg: EraSession) -> None:
         """The circuit breaker: a server that does not even answer a ping is connected anew."""
         try:
             async with asyncio.timeout(_HEALTH_S):
@@ -699,7 +705,7 @@ class UpstreamServer:
             raise
         return found
 
-    async def _listing_of(self, leg: Leg) -> Listing:
+    async def _listing_of(self, leg: EraSession) -> Listing:
         left_out: list[str] = []
         tools: list[Json] = []
         ttl_ms: int | None = None
@@ -728,7 +734,9 @@ class UpstreamServer:
             left_out=tuple(left_out),
         )
 
-    async def _pages(self, leg: Leg, method: str, member: str) -> tuple[list[Json], int | None]:
+    async def _pages(
+        self, leg: EraSession, method: str, member: str
+    ) -> tuple[list[Json], int | None]:
         out: list[Json] = []
         cursors: set[str] = set()
         params: Json = {}
@@ -792,7 +800,7 @@ class UpstreamServer:
         )
 
 
-class _OfMember:
+class _SubjectObserver:
     """What the connection of one caller tells the server that it belongs to."""
 
     def __init__(self, server: UpstreamServer, observer: ServerObserver) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Crowd"]
+__all__ = ["SubjectConnections"]
 
 IDLE_S = 900.0
 """Seconds that a connection is kept after its last call."""
@@ -14,7 +14,7 @@ MOST = 256
 """Connections to one server at most; the one that was idle longest ends first."""
 
 
-class Member(Protocol):
+class SubjectConnection(Protocol):
     """One of them: an `UpstreamServer`."""
 
     async def run(self) -> None:
@@ -22,22 +22,22 @@ class Member(Protocol):
         ...
 
 
-MemberT = TypeVar("MemberT", bound=Member)
+MemberT = TypeVar("MemberT", bound=SubjectConnection)
 
 
-class _Place(Generic[MemberT]):
+class _PooledConnection(Generic[MemberT]):
     def __init__(self, member: MemberT) -> None:
         self.member = member
         self.task: asyncio.Task[None] = asyncio.create_task(member.run(), name="toolgate-member")
         self.used_at = monotonic()
 
 
-class Crowd(Generic[MemberT]):
+class SubjectConnections(Generic[MemberT]):
     """The connections by whose they are, made when they are needed."""
 
     def __init__(self, make: Callable[[str], MemberT]) -> None:
         self._make = make
-        self._places: dict[str, _Place[MemberT]] = {}
+        self._places: dict[str, _PooledConnection[MemberT]] = {}
         self._tidying: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -48,7 +48,7 @@ class Crowd(Generic[MemberT]):
         """The connection of somebody."""
         place = self._places.pop(subject, None)
         if place is None or place.task.done():
-            place = _Place(self._make(subject))
+            place = _PooledConnection(self._make(subject))
         self._places[subject] = place  # the last in the order
         place.used_at = monotonic()
         while len(self._places) > MOST:

@@ -6,7 +6,7 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.errors import ArgumentError, CredentialError, ForbiddenError
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -22,8 +22,10 @@ async def test_a_token_itself_is_nowhere_but_in_the_answer_that_made_it() -> Non
     async with memory_app({"a": FakeUpstream()}, REQUIRED) as app:
         made = await app.gateway.admin.create_token(ME, "anna", roles=["member"])
         renewed = await app.gateway.admin.rotate_token(ME, "anna", grace_s=60)
-        await app.gateway.admission.admit(Shown(authorization=f"Bearer {renewed.secret}"))
-        await app.gateway.admission.admit(Shown(meta_token=made.secret))
+        await app.gateway.admission.admit(
+            PresentedCredentials(authorization=f"Bearer {renewed.secret}")
+        )
+        await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
         await app.recorder.flush()
         kept = repr(
             [
@@ -66,7 +68,7 @@ async def test_changes_are_in_the_audit() -> None:
 async def test_last_use_is_noted() -> None:
     async with memory_app({}, REQUIRED) as app:
         made = await app.gateway.admin.create_token(ME, "anna")
-        await app.gateway.admission.admit(Shown(meta_token=made.secret))
+        await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
         await app.permissions.aclose()
         (row,) = await app.store.tokens()
 
@@ -77,7 +79,7 @@ async def test_an_expired_token_is_refused() -> None:
     async with memory_app({}, REQUIRED) as app:
         made = await app.gateway.admin.create_token(ME, "anna", expires_in_s=0.001)
         with pytest.raises(CredentialError, match="has expired"):
-            await app.gateway.admission.admit(Shown(meta_token=made.secret))
+            await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
 
 
 async def test_nobody_without_the_right_manages() -> None:
@@ -194,7 +196,7 @@ async def test_the_receipt_of_a_search_names_what_was_withheld_and_the_answer_do
     settings = Settings(auth="required", optimization="bm25")
     async with memory_app({"git": FakeUpstream(tools)}, settings) as app:
         made = await app.gateway.admin.create_token(ME, "anna", allow=["git:t0*"], deny=["git:t05"])
-        anna = await app.gateway.admission.admit(Shown(meta_token=made.secret))
+        anna = await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
         found = await app.gateway.discover(anna, DiscoverRequest(queries=("t05",)))
         await app.recorder.flush()
         (record,) = await app.store.audit(AuditFilter(action="discover"))
@@ -215,7 +217,7 @@ async def test_what_was_withheld_is_looked_for_anew_when_rights_change() -> None
         made = await admin.create_token(ME, "anna", allow=["git:t0", "git:t1"])
 
         async def withheld() -> set[str]:
-            anna = await app.gateway.admission.admit(Shown(meta_token=made.secret))
+            anna = await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
             for _ in range(2):
                 await app.gateway.discover(anna, DiscoverRequest(queries=("t0",)))
             await app.recorder.flush()

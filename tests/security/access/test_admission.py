@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolgate.errors import CredentialError, ForbiddenError
-from toolgate.security.access import Admission, Shown
+from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, Identity
 
@@ -39,37 +39,41 @@ def admission(*ways: Authenticator, required: bool = True) -> Admission:
     return Admission(ways or (Words(),), required=required, projects=lambda: {"web", "data", "ops"})
 
 
-def bearer(word: str, **shown: Any) -> Shown:
-    return Shown(authorization=f"Bearer {word}", **shown)
+def bearer(word: str, **shown: Any) -> PresentedCredentials:
+    return PresentedCredentials(authorization=f"Bearer {word}", **shown)
 
 
 async def test_locally_nobody_is_asked_and_the_project_is_still_chosen() -> None:
     place = admission(required=False)
 
-    caller = await place.admit(Shown(authorization="Bearer bad", meta_project="web", client="c"))
+    caller = await place.admit(
+        PresentedCredentials(authorization="Bearer bad", meta_project="web", client="c")
+    )
 
     assert (caller.caller_id, caller.project_id, caller.conversation) == ("local", "web", "c")
     with pytest.raises(ForbiddenError):
-        await place.admit(Shown(meta_project="nowhere"))
+        await place.admit(PresentedCredentials(meta_project="nowhere"))
 
 
 @pytest.mark.parametrize(
     ("shown", "came"),
     [
-        (Shown(), False),
-        (Shown(meta_token=""), False),
-        (Shown(meta_token=7), False),
-        (Shown(meta_token={"x": 1}), False),
-        (Shown(authorization=""), True),
-        (Shown(authorization="Basic Z29vZA=="), True),
-        (Shown(authorization="good"), True),
-        (Shown(authorization="Bearer"), True),
+        (PresentedCredentials(), False),
+        (PresentedCredentials(meta_token=""), False),
+        (PresentedCredentials(meta_token=7), False),
+        (PresentedCredentials(meta_token={"x": 1}), False),
+        (PresentedCredentials(authorization=""), True),
+        (PresentedCredentials(authorization="Basic Z29vZA=="), True),
+        (PresentedCredentials(authorization="good"), True),
+        (PresentedCredentials(authorization="Bearer"), True),
         (bearer("bad"), True),
         (bearer("unknown"), True),
         (bearer("good good"), True),
     ],
 )
-async def test_without_a_token_that_is_right_nobody_comes_in(shown: Shown, came: bool) -> None:
+async def test_without_a_token_that_is_right_nobody_comes_in(
+    shown: PresentedCredentials, came: bool
+) -> None:
     with pytest.raises(CredentialError) as caught:
         await admission().admit(shown)
 
@@ -81,13 +85,13 @@ async def test_without_a_token_that_is_right_nobody_comes_in(shown: Shown, came:
     "shown",
     [
         bearer("good"),
-        Shown(authorization="bearer  good "),
-        Shown(meta_token="good"),
-        Shown(authorization="Basic x", meta_token="good"),
+        PresentedCredentials(authorization="bearer  good "),
+        PresentedCredentials(meta_token="good"),
+        PresentedCredentials(authorization="Basic x", meta_token="good"),
         bearer("good", meta_token="bad"),
     ],
 )
-async def test_the_header_goes_before_meta(shown: Shown) -> None:
+async def test_the_header_goes_before_meta(shown: PresentedCredentials) -> None:
     assert (await admission().admit(shown)).caller_id == "token:1"
 
 
@@ -183,7 +187,7 @@ async def test_a_missing_token_is_no_guess() -> None:
     place = admission()
     for _ in range(30):
         with pytest.raises(CredentialError):
-            await place.admit(Shown(address="10.0.0.1"))
+            await place.admit(PresentedCredentials(address="10.0.0.1"))
 
     assert (await place.admit(bearer("good", address="10.0.0.1"))).caller_id == "token:1"
 
@@ -191,16 +195,16 @@ async def test_a_missing_token_is_no_guess() -> None:
 @pytest.mark.parametrize(
     ("shown", "folder"),
     [
-        (Shown(folder="/work/a%20b", is_relay=True), "/work/a b"),
-        (Shown(folder="/work/a", local_key="key"), "/work/a"),
-        (Shown(folder="/work/a", local_key="other"), ""),
-        (Shown(folder="/work/a"), ""),
-        (Shown(folder="work/a", is_relay=True), ""),
-        (Shown(folder="/work/%00", is_relay=True), ""),
+        (PresentedCredentials(folder="/work/a%20b", is_relay=True), "/work/a b"),
+        (PresentedCredentials(folder="/work/a", local_key="key"), "/work/a"),
+        (PresentedCredentials(folder="/work/a", local_key="other"), ""),
+        (PresentedCredentials(folder="/work/a"), ""),
+        (PresentedCredentials(folder="work/a", is_relay=True), ""),
+        (PresentedCredentials(folder="/work/%00", is_relay=True), ""),
     ],
 )
 async def test_where_a_client_works_is_believed_of_programs_of_the_same_user(
-    shown: Shown, folder: str
+    shown: PresentedCredentials, folder: str
 ) -> None:
     place = admission(required=False)
     place.local_key = "key"
@@ -209,6 +213,6 @@ async def test_where_a_client_works_is_believed_of_programs_of_the_same_user(
 
 
 async def test_without_a_run_file_no_key_shows_who_is_the_same_user() -> None:
-    shown = Shown(folder="/work/a", local_key="")
+    shown = PresentedCredentials(folder="/work/a", local_key="")
 
     assert (await admission(required=False).admit(shown)).folder == ""

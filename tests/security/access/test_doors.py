@@ -20,7 +20,7 @@ from toolgate.chat import TurnRequest
 from toolgate.errors import CatalogError, ToolgateError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.llm import Message
-from toolgate.security.access import Grounds, ProjectRules, Rule, parse_pattern
+from toolgate.security.access import AccessRule, PolicyInputs, ProjectRules, parse_pattern
 from toolgate.server.rest.routes import Rest, _Call, _route
 from toolgate.settings import (
     ChatSettings,
@@ -124,9 +124,9 @@ _patterns = st.one_of(
 
 
 @st.composite
-def _rules(draw: st.DrawFn) -> Rule:
+def _rules(draw: st.DrawFn) -> AccessRule:
     kind, pattern = parse_pattern(draw(_patterns))
-    return Rule(
+    return AccessRule(
         effect=draw(st.sampled_from(["allow", "allow", "deny"])),
         who=draw(st.sampled_from(["everyone", "token:t", "role:r", "group:g", "project:p"])),
         kind=kind,
@@ -166,7 +166,7 @@ _claims = st.dictionaries(
 def test_no_door_shows_or_runs_what_the_decision_denies(
     portal: BlockingPortal,
     world: World,
-    rules: list[Rule],
+    rules: list[AccessRule],
     claims: dict[str, ProjectRules],
     asker: Caller,
     mode: str,
@@ -175,7 +175,7 @@ def test_no_door_shows_or_runs_what_the_decision_denies(
     portal.call(
         _check,
         world,
-        Grounds(required=True, rules=tuple(rules), projects=claims),
+        PolicyInputs(required=True, rules=tuple(rules), projects=claims),
         asker,
         mode,
         down,
@@ -183,7 +183,7 @@ def test_no_door_shows_or_runs_what_the_decision_denies(
 
 
 async def _check(
-    world: World, grounds: Grounds, asker: Caller, mode: Any, down: tuple[str, ...]
+    world: World, grounds: PolicyInputs, asker: Caller, mode: Any, down: tuple[str, ...]
 ) -> None:
     gateway, policy = world.app.gateway, world.app.permissions.policy
     policy.reload(grounds)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.security.access.places import caller
 from toolgate.errors import LimitError
-from toolgate.security.access import Limits
+from toolgate.security.access import UsageLimits
 from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.types import Caller
 
@@ -19,8 +19,10 @@ class Clock:
         self.day = "2026-07-28"
 
 
-def limits(clock: Clock, settings: LimitSettings, project: dict[str, int] | None = None) -> Limits:
-    return Limits(
+def limits(
+    clock: Clock, settings: LimitSettings, project: dict[str, int] | None = None
+) -> UsageLimits:
+    return UsageLimits(
         lambda: settings,
         lambda name: project or {} if name == "web" else {},
         clock=lambda: clock.now,
@@ -28,7 +30,7 @@ def limits(clock: Clock, settings: LimitSettings, project: dict[str, int] | None
     )
 
 
-def use(counted: Limits, who: Caller, key: str = "a:x", *, tokens: int = 0) -> bool:
+def use(counted: UsageLimits, who: Caller, key: str = "a:x", *, tokens: int = 0) -> bool:
     """Whether a call was let through."""
     try:
         held = counted.take(who, key)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.security.access.places import Place, Tool, caller, server
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.security.access import (
-    Grounds,
+    AccessRule,
     Policy,
+    PolicyInputs,
     ProjectRules,
-    Rule,
     parse_pattern,
     rules_of_file,
 )
@@ -58,8 +58,8 @@ def seen(policy: Policy, who: Caller, place: Place) -> int:
     return int(mask.sum())
 
 
-def rules_of(text: str) -> tuple[Rule, ...]:
-    found: list[Rule] = []
+def rules_of(text: str) -> tuple[AccessRule, ...]:
+    found: list[AccessRule] = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         match = _RULE.fullmatch(part)
         assert match is not None, part
@@ -68,7 +68,9 @@ def rules_of(text: str) -> tuple[Rule, ...]:
         kind, pattern = parse_pattern(pattern)
         words: Any = {"destructive": "destructive", "read_only": "read_only", None: ""}
         found.append(
-            Rule(effect=effect, who=who, kind=kind, pattern=pattern, hint=words[hint], source=part)
+            AccessRule(
+                effect=effect, who=who, kind=kind, pattern=pattern, hint=words[hint], source=part
+            )
         )
     return tuple(found)
 
@@ -96,7 +98,7 @@ def test_the_examples_of_the_page_hold(
     """`docs/permissions.md`, Which rule counts."""
     place = example_place()
     projects = {"web": ProjectRules(), "data": ProjectRules()}
-    policy = Policy(place, Grounds(required=True, rules=rules_of(rules), projects=projects))
+    policy = Policy(place, PolicyInputs(required=True, rules=rules_of(rules), projects=projects))
     asker = caller_of(who)
 
     verdict = policy.decide(asker, "call", tool)
@@ -116,7 +118,7 @@ def test_every_line_of_the_table_has_an_example() -> None:
 def test_a_project_that_shares_nothing_sees_its_own_servers_only() -> None:
     place = example_place()
     closed = ProjectRules(shared_servers=False)
-    policy = Policy(place, Grounds(projects={"web": closed}))
+    policy = Policy(place, PolicyInputs(projects={"web": closed}))
     local = Caller(project_id="web")
 
     assert policy.decide(local, "call", "notes:get").allowed
@@ -132,7 +134,7 @@ def test_a_project_names_tools_that_count_as_read_only(patterns: tuple[str, ...]
         "web": ProjectRules(read_only=True, read_only_allow=patterns),
         "data": ProjectRules(read_only=True),
     }
-    policy = Policy(place, Grounds(required=True, rules=rules, projects=projects))
+    policy = Policy(place, PolicyInputs(required=True, rules=rules, projects=projects))
     keys = [one.key for one in place.snapshot.tools]
     for project, runs in (("web", True), ("data", False)):
         asker = caller(project=project)
@@ -150,7 +152,7 @@ def test_a_project_can_claim_servers_and_several_can_claim_one() -> None:
     """`toolgate projects create NAME --server S`, or `servers` in the file."""
     place = example_place()
     claims = {"a": ProjectRules(servers=("time",)), "b": ProjectRules(servers=("time",))}
-    policy = Policy(place, Grounds(projects=claims))
+    policy = Policy(place, PolicyInputs(projects=claims))
 
     seen = {
         project: policy.decide(Caller(project_id=project), "call", "time:get").allowed
@@ -166,7 +168,7 @@ def test_marks_of_a_server_that_is_not_trusted_count_for_nothing() -> None:
     tool = Tool(key="a:get", read_only=True, destructive=False)
     place.reload([server("a", trust=False)], [tool])
     policy = Policy(
-        place, Grounds(required=True, rules=rules_of("allow * (read_only) to everyone"))
+        place, PolicyInputs(required=True, rules=rules_of("allow * (read_only) to everyone"))
     )
 
     assert not policy.decide(caller(), "call", "a:get").allowed
@@ -175,11 +177,11 @@ def test_marks_of_a_server_that_is_not_trusted_count_for_nothing() -> None:
 
 def test_a_change_of_rules_servers_or_tools_holds_from_the_next_question() -> None:
     place = example_place()
-    policy = Policy(place, Grounds(required=True))
+    policy = Policy(place, PolicyInputs(required=True))
     anna = caller(token="anna")
     assert seen(policy, anna, place) == 0
 
-    policy.reload(Grounds(required=True, rules=rules_of("allow time to token:anna")))
+    policy.reload(PolicyInputs(required=True, rules=rules_of("allow time to token:anna")))
     assert policy.decide(anna, "call", "time:get").allowed
     assert seen(policy, anna, place) == 3
 
@@ -195,7 +197,7 @@ def test_a_server_is_known_to_those_who_may_use_anything_of_it() -> None:
         "deny time to token:c; allow right=manage to token:d;"
         "allow time (destructive) to token:e; deny time:* to token:e"
     )
-    policy = Policy(place, Grounds(required=True, rules=rules))
+    policy = Policy(place, PolicyInputs(required=True, rules=rules))
 
     seen = {name: policy.decide(caller(token=name), "reach", "time").allowed for name in "abcdex"}
 
@@ -204,7 +206,7 @@ def test_a_server_is_known_to_those_who_may_use_anything_of_it() -> None:
 
 
 def test_rights_are_had_by_rule_and_by_the_local_user_alone() -> None:
-    policy = Policy(example_place(), Grounds(required=True, rules=rules_of(
+    policy = Policy(example_place(), PolicyInputs(required=True, rules=rules_of(
         "allow right=internal to token:a; allow * to token:b"
     )))  # fmt: skip
 
@@ -220,7 +222,9 @@ def test_rights_are_had_by_rule_and_by_the_local_user_alone() -> None:
 
 def test_a_star_in_a_name_is_no_star_of_a_role() -> None:
     """Names of tokens and users are compared, never matched."""
-    policy = Policy(example_place(), Grounds(required=True, rules=rules_of("allow * to user:*")))
+    policy = Policy(
+        example_place(), PolicyInputs(required=True, rules=rules_of("allow * to user:*"))
+    )
 
     assert not policy.decide(caller(user="anna"), "call", "time:get").allowed
 
@@ -230,7 +234,7 @@ def test_rules_that_do_nothing_are_found() -> None:
         "allow nothing:* to everyone; allow time:get to everyone; deny time:get to everyone;"
         "allow lost to everyone; allow * to everyone"
     )
-    policy = Policy(example_place(), Grounds(required=True, rules=rules))
+    policy = Policy(example_place(), PolicyInputs(required=True, rules=rules))
 
     assert [rule.pattern for rule in policy.without_effect()] == ["nothing:*", "lost"]
     assert [(a.effect, d.effect) for a, d in policy.contradictions()] == [("allow", "deny")]
@@ -291,9 +295,9 @@ _who = st.sampled_from(
 
 
 @st.composite
-def _rules(draw: st.DrawFn) -> Rule:
+def _rules(draw: st.DrawFn) -> AccessRule:
     kind, pattern = parse_pattern(draw(_patterns))
-    return Rule(
+    return AccessRule(
         effect=draw(st.sampled_from(["allow", "deny"])),
         who=draw(_who),
         kind=kind,
@@ -325,7 +329,7 @@ _callers = st.builds(
 )
 def test_a_mask_says_the_same_as_the_decision_about_each_tool(
     tools: list[Tool],
-    rules: list[Rule],
+    rules: list[AccessRule],
     asker: Caller,
     required: bool,
     shares: bool,
@@ -350,7 +354,7 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
         tools,
     )
     projects = {"p": ProjectRules(shared_servers=shares, read_only=data.draw(st.booleans()))}
-    policy = Policy(place, Grounds(required=required, rules=tuple(rules), projects=projects))
+    policy = Policy(place, PolicyInputs(required=required, rules=tuple(rules), projects=projects))
 
     mask = policy.mask(asker, place.snapshot)
     decided = [policy.decide(asker, "list", tool.key).allowed for tool in tools]
@@ -365,7 +369,7 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
 @settings(max_examples=150, deadline=None)
 @given(rules=st.lists(_rules(), max_size=6), more=_rules(), asker=_callers)
 def test_another_allow_hides_nothing_and_another_deny_shows_nothing(
-    rules: list[Rule], more: Rule, asker: Caller
+    rules: list[AccessRule], more: AccessRule, asker: Caller
 ) -> None:
     place = Place()
     place.reload(
@@ -373,8 +377,8 @@ def test_another_allow_hides_nothing_and_another_deny_shows_nothing(
         [Tool(key=f"{name}:{tool}") for name in "ab" for tool in ("x", "xy", "z")],
     )
 
-    def seen(having: list[Rule]) -> set[str]:
-        policy = Policy(place, Grounds(required=True, rules=tuple(having)))
+    def seen(having: list[AccessRule]) -> set[str]:
+        policy = Policy(place, PolicyInputs(required=True, rules=tuple(having)))
         return {
             tool.key
             for tool in place.snapshot.tools
@@ -389,8 +393,8 @@ def test_a_pattern_of_many_stars_is_quick() -> None:
     """What an administrator types must not stop the gateway."""
     place = Place()
     place.reload([server("a")], [Tool(key="a:" + "x" * 200)])
-    rule = Rule(effect="allow", who="everyone", kind="tool", pattern="*x" * 60 + "y")
-    policy = Policy(place, Grounds(required=True, rules=(rule,)))
+    rule = AccessRule(effect="allow", who="everyone", kind="tool", pattern="*x" * 60 + "y")
+    policy = Policy(place, PolicyInputs(required=True, rules=(rule,)))
 
     assert not policy.decide(caller(), "call", place.snapshot.tools[0].key).allowed
 
@@ -398,7 +402,7 @@ def test_a_pattern_of_many_stars_is_quick() -> None:
 def test_callers_with_the_same_rights_share_what_was_decided() -> None:
     """So that ten thousand tokens do not need ten thousand masks."""
     place = example_place()
-    policy = Policy(place, Grounds(required=True, rules=rules_of("allow time to role:dev")))
+    policy = Policy(place, PolicyInputs(required=True, rules=rules_of("allow time to role:dev")))
     masks = {
         id(policy.mask(caller(token=f"t{number}", roles=("dev", f"r{number}")), place.snapshot))
         for number in range(20)

@@ -11,8 +11,8 @@ from tests.security.credentials.places import caller, gateway, log_in, said, spe
 from tests.store.places import BOTH, url_of
 from toolgate.app.app import App
 from toolgate.errors import CredentialError, LoginNeededError, UnreachableError
-from toolgate.security.access import Shown
-from toolgate.security.access.access_data import LOOK_S
+from toolgate.security.access import PresentedCredentials
+from toolgate.security.access.access_data import POLL_S
 from toolgate.settings import ResultSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
@@ -88,7 +88,7 @@ async def test_a_token_that_is_revoked_in_one_replica_is_refused_in_others_withi
         replicas(notes, url, 2, settings) as (one, other),
     ):
         made = await one.gateway.admin.create_token(caller(), "anna")
-        shown = Shown(authorization=f"Bearer {made.secret}")
+        shown = PresentedCredentials(authorization=f"Bearer {made.secret}")
         await other.gateway.admin.tokens(caller())  # looks at the store
         await other.gateway.admission.admit(shown)
         await one.gateway.admin.revoke_token(caller(), "anna")
@@ -101,7 +101,7 @@ async def test_a_token_that_is_revoked_in_one_replica_is_refused_in_others_withi
                 except CredentialError:
                     break
                 await anyio.sleep(0.01)
-        assert LOOK_S < 0.5, "each replica looks at the store more than twice a second"
+        assert POLL_S < 0.5, "each replica looks at the store more than twice a second"
 
 
 async def test_servers_and_large_results_of_one_replica_are_there_in_the_others(

@@ -10,7 +10,7 @@ import pytest
 
 from toolgate.errors import GuardError, RpcError, SettingError
 from toolgate.gateway.gateway import Gateway
-from toolgate.security.guards import Guards
+from toolgate.security.guards import CallGuards
 from toolgate.settings import GuardTable, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
@@ -132,15 +132,15 @@ async def test_what_a_guard_says_holds_no_value_that_came() -> None:
     ],
 )
 def test_a_guard_is_about_tools_projects_and_marks(table: GuardTable, tools: set[str]) -> None:
-    guards = Guards([table])
+    guards = CallGuards([table])
     assert {tool.name for tool in TOOLS if guards.of("default", tool)} == tools
 
 
 def test_marks_of_a_server_that_is_not_trusted_are_not_believed() -> None:
     read, _, _ = TOOLS
     tables = [GuardTable(hint="destructive", approver="user")]
-    assert Guards(tables).of("default", read) is None
-    assert Guards(tables, is_trusted=lambda _: False).of("default", read) is not None
+    assert CallGuards(tables).of("default", read) is None
+    assert CallGuards(tables, is_trusted=lambda _: False).of("default", read) is not None
 
 
 async def test_sizes_are_limited_both_ways() -> None:
@@ -270,7 +270,7 @@ async def test_resources_and_prompts_of_a_guarded_server_are_looked_at_too() -> 
 )
 def test_a_guard_that_cannot_work_is_refused_with_its_place(table: GuardTable, said: str) -> None:
     with pytest.raises(SettingError) as caught:
-        Guards([table])
+        CallGuards([table])
     assert said in str(caught.value)
 
 
@@ -278,7 +278,7 @@ def test_arguments_nested_too_deeply_end_nothing() -> None:
     deep: Any = {}
     for _ in range(5_000):
         deep = {"a": deep}
-    guard = Guards([GuardTable(arguments={"properties": {}})]).of("default", TOOLS[0])
+    guard = CallGuards([GuardTable(arguments={"properties": {}})]).of("default", TOOLS[0])
     assert guard is not None
     with pytest.raises(GuardError, match="nested deeper"):
         guard.arguments("files:read", deep)

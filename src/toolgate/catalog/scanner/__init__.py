@@ -1,22 +1,27 @@
 """Telling tool definitions that try to steer a model from those that describe a tool."""
 
 from toolgate.catalog.scanner.definition_diff import Difference, differences, new_parameters
-from toolgate.catalog.scanner.quarantine import Held, Quarantine, QuarantineMode, Version
-from toolgate.catalog.scanner.rules import Rule, load_rules
-from toolgate.catalog.scanner.scanner import Finding, Neighbours, Scanner, weighs
+from toolgate.catalog.scanner.quarantine import (
+    Quarantine,
+    QuarantinedTool,
+    QuarantineMode,
+    ToolVersion,
+)
+from toolgate.catalog.scanner.rules import ScanRule, load_rules
+from toolgate.catalog.scanner.scanner import OtherServersTools, ScanFinding, Scanner, is_suspicious
 
 __all__ = [
     "Difference",
-    "Finding",
-    "Held",
-    "Neighbours",
+    "OtherServersTools",
     "Quarantine",
     "QuarantineMode",
-    "Rule",
+    "QuarantinedTool",
+    "ScanFinding",
+    "ScanRule",
     "Scanner",
-    "Version",
+    "ToolVersion",
     "differences",
+    "is_suspicious",
     "load_rules",
     "new_parameters",
-    "weighs",
 ]

@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["MOST_CHARS", "decoded_parts", "hidden_kinds", "plain", "skeleton"]
+__all__ = ["MAX_CHARS", "decoded_parts", "hidden_kinds", "normalize", "skeleton"]
 
-MOST_CHARS: Final = 200_000
+MAX_CHARS: Final = 200_000
 """So much of a text is read; definitions of real tools have less than a tenth of it."""
 
 _LOOK_ALIKE: Final = str.maketrans(
@@ -83,9 +83,9 @@ _BACKWARDS: Final = tuple(
 
 
 @lru_cache(maxsize=256)
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """A text as a model reads it: Latin letters for their doubles, nothing invisible, one blank."""
-    seen = _tags_read(html.unescape(text[:MOST_CHARS]))
+    seen = _tags_read(html.unescape(text[:MAX_CHARS]))
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", seen))
     seen = _CONTROL.sub(lambda match: " " if match[0] in "\x0b\x0c\x85" else "", seen)
     seen = _MIXED_WORD.sub(_latin_word, seen)
@@ -94,7 +94,7 @@ def plain(text: str) -> str:
 
 def hidden_kinds(text: str) -> list[str]:
     """How a text hides something, each as words for people; nothing for text that does not."""
-    part = _FLAG.sub("", text[:MOST_CHARS])
+    part = _FLAG.sub("", text[:MAX_CHARS])
     found: list[str] = []
     if _TAGS.search(part):
         found.append("letters that nobody sees (Unicode tags)")
@@ -118,7 +118,7 @@ def hidden_kinds(text: str) -> list[str]:
 
 def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
     """Readable text that stands encoded in a text, as `(encoding, text)`."""
-    part = text[:MOST_CHARS]
+    part = text[:MAX_CHARS]
     for match in _BASE64.finditer(part):
         raw = match[0].rstrip("=").replace("-", "+").replace("_", "/")
         try:

@@ -16,12 +16,12 @@ from typing import Any, Final, Literal, cast
 from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.catalog.scanner.definition_diff import Difference, differences, new_parameters
-from toolgate.catalog.scanner.scanner import Finding, Neighbours, Scanner, weighs
+from toolgate.catalog.scanner.scanner import OtherServersTools, ScanFinding, Scanner, is_suspicious
 from toolgate.errors import StoreError, UnknownToolError
 from toolgate.store import Store, ToolFingerprint
 from toolgate.types import Json, json_object
 
-__all__ = ["Held", "Quarantine", "QuarantineMode", "Version"]
+__all__ = ["Quarantine", "QuarantineMode", "QuarantinedTool", "ToolVersion"]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ growth, beside another finding they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class QuarantinedTool:
     """A tool that is held back, with all that a person needs to decide."""
 
     server: str
@@ -54,7 +54,7 @@ class Held:
     seen_at: str
     """When this definition was seen first; UTC, ISO 8601."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ScanFinding, ...]
     """What the scanner says."""
 
     differences: tuple[Difference, ...]
@@ -70,7 +70,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Version:
+class ToolVersion:
     """A definition of a tool that its server has replaced."""
 
     seen_at: str
@@ -136,14 +136,14 @@ class Quarantine:
                 known.update({one.tool: _without_texts(one) if is_kept else one for one in seen})
             return {name: _reason(known[name]) for name in listed if self._holds(known[name])}
 
-    async def held(self) -> list[Held]:
+    async def held(self) -> list[QuarantinedTool]:
         """All that is held back now, by server and name."""
         async with self._lock:
             everything = await self._all()
             rows = [one for of in everything.values() for one in of.values() if self._holds(one)]
         return [_shown(one) for one in sorted(rows, key=lambda one: (one.server, one.tool))]
 
-    async def decide(self, server: str, tool: str, *, accept: bool, by: str) -> Held:
+    async def decide(self, server: str, tool: str, *, accept: bool, by: str) -> QuarantinedTool:
         """Let a tool through from now on, or keep it held; until it changes again.
 
         Raises:
@@ -170,7 +170,7 @@ class Quarantine:
             known[tool] = _without_texts(decided)
             return _shown(row)
 
-    async def versions(self, server: str, tool: str, now: Json) -> list[Version]:
+    async def versions(self, server: str, tool: str, now: Json) -> list[ToolVersion]:
         """What a tool was before, the last first, each with what is different from the next.
 
         Args:
@@ -181,14 +181,14 @@ class Quarantine:
         Raises:
             StoreError: They cannot be read.
         """
-        found: list[Version] = []
+        found: list[ToolVersion] = []
         after = now
         for one in await self._store.tool_versions(self._project_id, server, tool):
             before = json_object(json_text.loads(one.definition))
             changes = differences(before, after)
             if changes:
                 found.append(
-                    Version(
+                    ToolVersion(
                         seen_at=one.seen_at,
                         replaced_at=one.replaced_at,
                         state=one.state,
@@ -234,9 +234,9 @@ class Quarantine:
         whole = {name: row for name, row in known.items() if row.accepted}
         return {**known, **{row.tool: row for row in rows}, **whole}
 
-    def _neighbours(self) -> Neighbours:
+    def _neighbours(self) -> OtherServersTools:
         everything = self._known or {}
-        return Neighbours.of(
+        return OtherServersTools.of(
             (one.server, one.tool) for of in everything.values() for one in of.values()
         )
 
@@ -254,7 +254,7 @@ class Quarantine:
         server: str,
         known: Mapping[str, ToolFingerprint],
         tools: Mapping[str, Json],
-        around: Neighbours,
+        around: OtherServersTools,
     ) -> list[ToolFingerprint]:
         if self._scanner is None:
             self._scanner = Scanner()
@@ -270,7 +270,7 @@ class Quarantine:
         old: ToolFingerprint | None,
         name: str,
         tool: Json,
-        around: Neighbours,
+        around: OtherServersTools,
     ) -> ToolFingerprint:
         body = json_text.dumps(tool)
         digest = _digest(body)
@@ -286,7 +286,7 @@ class Quarantine:
         hold = (
             mode == "new"
             or (mode == "changed" and bool(before))
-            or weighs(findings)
+            or is_suspicious(findings)
             # What was held and changes again is no first sight: somebody has to look at it still.
             or (old is not None and old.state != "accepted" and not before and bool(findings))
         )
@@ -311,8 +311,8 @@ def _without_texts(row: ToolFingerprint) -> ToolFingerprint:
     return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
 
 
-def _not_read(error: Exception) -> Finding:
-    return Finding(
+def _not_read(error: Exception) -> ScanFinding:
+    return ScanFinding(
         rule="not-read",
         where="",
         reason="It could not be looked over.",
@@ -328,7 +328,7 @@ def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def _growth(before: Json, after: Json) -> list[Finding]:
+def _growth(before: Json, after: Json) -> list[ScanFinding]:
     """Parameters that a tool did not have when it was accepted."""
     added = new_parameters(before, after)
     if not added:
@@ -336,7 +336,7 @@ def _growth(before: Json, after: Json) -> list[Finding]:
     required = json_object(after.get("inputSchema")).get("required")
     needed = [name for name in added if isinstance(required, list) and name in required]
     return [
-        Finding(
+        ScanFinding(
             rule="new-parameter",
             where=f"inputSchema.properties.{(needed or list(added))[0]}",
             reason=f"It has new parameters: {', '.join(map(repr, added[:8]))}.",
@@ -355,14 +355,16 @@ def _reason(row: ToolFingerprint) -> str:
     return "It has changed." if row.accepted else "It is new."
 
 
-def _findings(row: ToolFingerprint) -> tuple[Finding, ...]:
-    return tuple(Finding(**each) for each in cast("list[dict[str, Any]]", json.loads(row.findings)))
+def _findings(row: ToolFingerprint) -> tuple[ScanFinding, ...]:
+    return tuple(
+        ScanFinding(**each) for each in cast("list[dict[str, Any]]", json.loads(row.findings))
+    )
 
 
-def _shown(row: ToolFingerprint) -> Held:
+def _shown(row: ToolFingerprint) -> QuarantinedTool:
     definition = json_object(json_text.loads(row.definition))
     before = json_object(json_text.loads(row.accepted)) if row.accepted else {}
-    return Held(
+    return QuarantinedTool(
         server=row.server,
         tool=row.tool,
         reason=_reason(row),

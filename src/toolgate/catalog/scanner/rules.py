@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 
 from toolgate.errors import SettingError
 
-__all__ = ["Rule", "expression", "load_rules", "may_hold"]
+__all__ = ["ScanRule", "expression", "has_needed_word", "load_rules"]
 
 _KEYS: Final = frozenset({"id", "says", "weight", "any", "unless", "needs", "in_names"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class ScanRule:
     """Something that a tool's text does not say for its own sake."""
 
     id: str
@@ -41,7 +41,7 @@ class Rule:
 
     def search(self, text: str, lowered: str) -> re.Match[str] | None:
         """The first place where it holds in a plain text; `lowered` is that in small letters."""
-        if not may_hold(lowered, self.needs):
+        if not has_needed_word(lowered, self.needs):
             return None
         for pattern in self.patterns:
             for match in pattern.finditer(text):
@@ -50,7 +50,7 @@ class Rule:
         return None
 
 
-def may_hold(lowered: str, needs: tuple[str, ...]) -> bool:
+def has_needed_word(lowered: str, needs: tuple[str, ...]) -> bool:
     """Whether a text in small letters has one of the words that are needed, if any are; quick."""
     # A loop, as this is asked very often: `any` with a generator takes twice the time.
     for word in needs:
@@ -66,7 +66,7 @@ def _sentence(text: str, match: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=1)
-def load_rules() -> tuple[Rule, ...]:
+def load_rules() -> tuple[ScanRule, ...]:
     """The rules that come with Toolgate.
 
     Raises:
@@ -78,7 +78,7 @@ def load_rules() -> tuple[Rule, ...]:
     return tuple(_rule(each, phrases) for each in cast("list[dict[str, Any]]", table["rule"]))
 
 
-def _rule(row: dict[str, Any], phrases: dict[str, str]) -> Rule:
+def _rule(row: dict[str, Any], phrases: dict[str, str]) -> ScanRule:
     unknown = row.keys() - _KEYS
     if unknown:
         raise SettingError(
@@ -86,7 +86,7 @@ def _rule(row: dict[str, Any], phrases: dict[str, str]) -> Rule:
             allowed=f"Allowed: {', '.join(sorted(_KEYS))}.",
             hint="Install Toolgate again; its file of rules is damaged.",
         )
-    return Rule(
+    return ScanRule(
         id=row["id"],
         says=row["says"],
         weight=float(row.get("weight", 1)),

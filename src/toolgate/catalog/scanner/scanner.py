@@ -11,25 +11,25 @@ from functools import lru_cache
 from typing import Final, cast
 
 from toolgate.catalog.scanner.normalize import (
-    MOST_CHARS,
+    MAX_CHARS,
     decoded_parts,
     hidden_kinds,
-    plain,
+    normalize,
     skeleton,
 )
-from toolgate.catalog.scanner.rules import Rule, load_rules
+from toolgate.catalog.scanner.rules import ScanRule, load_rules
 from toolgate.catalog.scanner.sentences import (
-    ENOUGH,
-    SOME,
+    QUARANTINE_WEIGHT,
+    STEERING_WEIGHT,
     Sentence,
+    split_sentences,
     steering,
-    told_apart,
     with_signals,
 )
 from toolgate.catalog.scanner.signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
 from toolgate.types import Json
 
-__all__ = ["Finding", "Neighbours", "Scanner", "weighs"]
+__all__ = ["OtherServersTools", "ScanFinding", "Scanner", "is_suspicious"]
 
 _EXCERPT: Final = 160
 _MOST_DEPTH: Final = 40
@@ -40,7 +40,7 @@ _SHORT: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class ScanFinding:
     """Something suspicious in a tool's definition."""
 
     rule: str
@@ -60,7 +60,7 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbours:
+class OtherServersTools:
     """The tools of other servers, as far as the scanner has to know them."""
 
     names: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
@@ -73,7 +73,7 @@ class Neighbours:
     """Names of the servers, in small letters."""
 
     @classmethod
-    def of(cls, tools: Iterable[tuple[str, str]]) -> "Neighbours":
+    def of(cls, tools: Iterable[tuple[str, str]]) -> "OtherServersTools":
         """From pairs of server and tool name."""
         pairs = list(tools)
         names: dict[str, frozenset[str]] = {}
@@ -89,15 +89,15 @@ class Neighbours:
 class Scanner:
     """Looks tool definitions over."""
 
-    def __init__(self, rules: Iterable[Rule] | None = None) -> None:
+    def __init__(self, rules: Iterable[ScanRule] | None = None) -> None:
         self._rules = tuple(rules) if rules is not None else load_rules()
         # Parameters of one server are described in the same words again and again.
         self._suspicions = lru_cache(maxsize=256)(self._look)
         self._sentences = lru_cache(maxsize=256)(_sentences)
 
     def scan(
-        self, definition: Json, *, server: str = "", neighbours: Neighbours | None = None
-    ) -> tuple[Finding, ...]:
+        self, definition: Json, *, server: str = "", neighbours: OtherServersTools | None = None
+    ) -> tuple[ScanFinding, ...]:
         """What is suspicious, the heaviest first; nothing for a tool that describes itself.
 
         Args:
@@ -105,21 +105,23 @@ class Scanner:
             server: Name of its server; it may speak of its own tools.
             neighbours: The tools of all servers.
         """
-        found: dict[tuple[str, str], Finding] = {}
+        found: dict[tuple[str, str], ScanFinding] = {}
         texts, is_all = _texts(definition)
         if not is_all:
-            reason = f"It is nested deeply, or has more than {MOST_CHARS:,} characters of text."
-            found["too-long", ""] = Finding(rule="too-long", where="", reason=reason, excerpt="")
+            reason = f"It is nested deeply, or has more than {MAX_CHARS:,} characters of text."
+            found["too-long", ""] = ScanFinding(
+                rule="too-long", where="", reason=reason, excerpt=""
+            )
         for where, text in texts:
             if len(text) < _SHORT and text.isascii() and text.isprintable():
                 continue
             for finding in self._suspicions(text, where.endswith(_NAME)):
                 found.setdefault((finding.rule, where), replace(finding, where=where))
-        others = neighbours or Neighbours()
+        others = neighbours or OtherServersTools()
         for finding in _shadowing(definition, texts, server, others):
             found.setdefault((finding.rule, finding.where), finding)
         words = {where.rpartition(".")[2] for where, _ in texts}
-        own = _Own(server=server, words=frozenset(words), others=others)
+        own = _ToolVocabulary(server=server, words=frozenset(words), others=others)
         for where, text in _said(texts):
             if finding := _steering(where, self._sentences(text), own):
                 found.setdefault((finding.rule, where), finding)
@@ -127,39 +129,39 @@ class Scanner:
             found[finding.rule, finding.where] = finding
         return tuple(sorted(found.values(), key=lambda each: -each.weight))
 
-    def _look(self, text: str, is_name: bool) -> tuple[Finding, ...]:  # noqa: FBT001
+    def _look(self, text: str, is_name: bool) -> tuple[ScanFinding, ...]:  # noqa: FBT001
         """What is suspicious about one text, wherever it stands."""
         return tuple(self._in_text(text, is_name=is_name))
 
-    def _in_text(self, text: str, *, is_name: bool) -> Iterator[Finding]:
+    def _in_text(self, text: str, *, is_name: bool) -> Iterator[ScanFinding]:
         kinds = hidden_kinds(text)
         if kinds:
-            yield Finding(
+            yield ScanFinding(
                 rule="hidden-text",
                 where="",
                 reason=f"It has {', '.join(kinds)}.",
                 excerpt=_visible(text),
             )
-        yield from self._by_rules(plain(text), "", is_name=is_name)
+        yield from self._by_rules(normalize(text), "", is_name=is_name)
         for encoding, content in decoded_parts(text):
-            inside = list(self._by_rules(plain(content), f" in {encoding}", is_name=False))
+            inside = list(self._by_rules(normalize(content), f" in {encoding}", is_name=False))
             yield from inside
             if not inside:
-                yield Finding(
+                yield ScanFinding(
                     rule="encoded-text",
                     where="",
                     reason=f"It has sentences in {encoding}, which people do not read.",
                     excerpt=_visible(content),
                 )
 
-    def _by_rules(self, text: str, hidden: str, *, is_name: bool) -> Iterator[Finding]:
+    def _by_rules(self, text: str, hidden: str, *, is_name: bool) -> Iterator[ScanFinding]:
         lowered = text.lower()
         for rule in self._rules:
             if is_name and not rule.in_names:
                 continue
             match = rule.search(text, lowered)
             if match is not None:
-                yield Finding(
+                yield ScanFinding(
                     rule=rule.id,
                     where="",
                     reason=f"It {rule.says}{hidden}.",
@@ -168,7 +170,7 @@ class Scanner:
                 )
 
 
-def weighs(findings: Iterable[Finding]) -> bool:
+def is_suspicious(findings: Iterable[ScanFinding]) -> bool:
     """Whether findings are enough to hold a tool back; each rule counts once."""
     by_rule: dict[str, float] = {}
     for each in findings:
@@ -179,11 +181,11 @@ def weighs(findings: Iterable[Finding]) -> bool:
 def _texts(definition: Json) -> tuple[list[tuple[str, str]], bool]:
     """Every text of a definition that a model may be shown, with its path; and whether that is all.
 
-    A tool has no need for more than `MOST_CHARS`, and who hides something behind them is found so.
+    A tool has no need for more than `MAX_CHARS`, and who hides something behind them is found so.
     """
     texts: list[tuple[str, str]] = []
     stack: list[tuple[str, object, int]] = [("", definition, 0)]
-    left, is_all = MOST_CHARS, True
+    left, is_all = MAX_CHARS, True
     while stack and left > 0:
         where, value, depth = stack.pop()
         if isinstance(value, str):
@@ -229,13 +231,13 @@ once: a word of 100,000 letters is no name, and takes no time."""
 
 
 def _shadowing(
-    definition: Json, texts: Iterable[tuple[str, str]], server: str, others: Neighbours
-) -> Iterator[Finding]:
+    definition: Json, texts: Iterable[tuple[str, str]], server: str, others: OtherServersTools
+) -> Iterator[ScanFinding]:
     """A name made to be taken for another server's tool, or a text about another server's tool."""
     name = str(definition.get("name") or "")
     known = others.looks.get(skeleton(name))
     if known is not None and known[1] != server and _is_fake(name, known[0]):
-        yield Finding(
+        yield ScanFinding(
             rule="look-alike-name",
             where="name",
             reason=f"Its name looks like {known[0]!r} of the server {known[1]!r}.",
@@ -244,7 +246,7 @@ def _shadowing(
     for where, text in texts:
         if where.endswith(_NAME) or len(text) < _SHORT:
             continue
-        said = plain(text)
+        said = normalize(text)
         for match in _IDENTIFIER.finditer(said):
             word = match[0]
             owners = others.names.get(word, frozenset())
@@ -255,7 +257,7 @@ def _shadowing(
                 said[match.end() :][:60],
             )
             if _CLAIMS.search(before) or _BEHIND.search(after):
-                yield Finding(
+                yield ScanFinding(
                     rule="other-tool",
                     where=where,
                     reason=f"It speaks of the tool {word!r} of the server {min(owners)!r}.",
@@ -265,12 +267,12 @@ def _shadowing(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Own:
+class _ToolVocabulary:
     """What a tool may name, as against what only other servers have."""
 
     server: str
     words: frozenset[str]
-    others: Neighbours
+    others: OtherServersTools
 
     def signals(self, text: str) -> Iterator[Signal]:
         """The signals of a sentence that depend on the servers there are."""
@@ -303,7 +305,9 @@ _ASIDE: Final = re.compile(
 """Places in a definition that hold values or labels, and no advice."""
 
 
-def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding | None:
+def _steering(
+    where: str, sentences: tuple[Sentence, ...], own: _ToolVocabulary
+) -> ScanFinding | None:
     """A text that steers in words of its own."""
     known = list(sentences)
     for at, one in enumerate(sentences):
@@ -312,14 +316,14 @@ def _steering(where: str, sentences: tuple[Sentence, ...], own: _Own) -> Finding
         if _ASIDE.search(where):
             known[at] = replace(known[at], signals=(*known[at].signals, ASIDE))
     found = steering(known)
-    if found is None or found.weight < SOME:
+    if found is None or found.weight < STEERING_WEIGHT:
         return None
-    return Finding(
+    return ScanFinding(
         rule="steering",
         where=where,
         reason=f"One of its sentences speaks of {_listed(found.says)}.",
         excerpt=_visible(found.sentence.text),
-        weight=1.0 if found.weight >= ENOUGH else 0.35,
+        weight=1.0 if found.weight >= QUARANTINE_WEIGHT else 0.35,
     )
 
 
@@ -328,7 +332,7 @@ def _listed(says: Sequence[str]) -> str:
 
 
 def _sentences(text: str) -> tuple[Sentence, ...]:
-    return told_apart(plain(text))
+    return split_sentences(normalize(text))
 
 
 _CHANGES: Final = re.compile(
@@ -337,14 +341,14 @@ _CHANGES: Final = re.compile(
 )
 
 
-def _contradiction(definition: Json) -> Iterator[Finding]:
+def _contradiction(definition: Json) -> Iterator[ScanFinding]:
     """A hint that clients trust, on a tool whose name says something else."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(definition.get("name") or "")[:200])
     hints = definition.get("annotations")
     if not isinstance(hints, Mapping) or not _CHANGES.search(name):
         return
     if cast("Mapping[str, object]", hints).get("readOnlyHint") is True:
-        yield Finding(
+        yield ScanFinding(
             rule="contradiction",
             where="annotations.readOnlyHint",
             reason="It says that it changes nothing, and its name says that it does.",

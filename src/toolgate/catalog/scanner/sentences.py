@@ -12,12 +12,20 @@ from typing import Final
 
 from toolgate.catalog.scanner.signals import Group, Signal, load_signals
 
-__all__ = ["ENOUGH", "SOME", "Sentence", "Steering", "steering", "told_apart", "with_signals"]
+__all__ = [
+    "QUARANTINE_WEIGHT",
+    "STEERING_WEIGHT",
+    "Sentence",
+    "Steering",
+    "split_sentences",
+    "steering",
+    "with_signals",
+]
 
-ENOUGH: Final = 1.0
+QUARANTINE_WEIGHT: Final = 1.0
 """Weights of a sentence that make it suspicious."""
 
-SOME: Final = 0.85
+STEERING_WEIGHT: Final = 0.85
 """And those that do so beside another finding."""
 
 _BESIDE: Final = 0.5
@@ -60,13 +68,13 @@ class Steering:
     """The one that weighs most."""
 
     weight: float
-    """All together; `ENOUGH` or more is suspicious."""
+    """All together; `QUARANTINE_WEIGHT` or more is suspicious."""
 
     says: tuple[str, ...]
     """What speaks against it, the heaviest first."""
 
 
-def told_apart(text: str) -> tuple[Sentence, ...]:
+def split_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a plain text, with their signals."""
     lowered = text.lower()
     signals = load_signals()

@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
-from toolgate.catalog.scanner.rules import expression, may_hold
+from toolgate.catalog.scanner.rules import expression, has_needed_word
 
 __all__ = ["ASIDE", "OTHER_SERVER", "OTHER_TOOL", "Group", "Signal", "load_signals"]
 
@@ -45,7 +45,7 @@ class Signal:
 
     def may_be_in(self, lowered: str) -> bool:
         """Whether a text in small letters can have it; quick."""
-        return may_hold(lowered, self.needs)
+        return has_needed_word(lowered, self.needs)
 
 
 OTHER_TOOL: Final = Signal(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from toolgate.catalog import Entry
+from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import DOCUMENTS, SQL
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
@@ -96,14 +96,14 @@ class Offers:
         return {offer.family for offer in self.by_name.values() if offer.family}
 
 
-def family_of(entry: Entry) -> str:
+def family_of(entry: CatalogEntry) -> str:
     """`Vector Search`, `NL2SQL`, or nothing, by mark, else by server."""
     if b'"toolgate/kind"' in entry.raw:
         return str(_meta(entry.definition).get(KIND_MARK, ""))
     return _FAMILIES.get(entry.server.partition("-")[0], "")  # sqlcl-NAME is one for a database
 
 
-def offer_of(entry: Entry, hidden: Collection[str]) -> Offer | None:
+def offer_of(entry: CatalogEntry, hidden: Collection[str]) -> Offer | None:
     """The offer of a tool; None where it is never offered.
 
     Args:
@@ -220,9 +220,9 @@ async def find_tools(
     return Offers(by_name={**ours, **theirs}, fallback=fallback, fits=fits), within_limit
 
 
-def _of_families(gateway: Gateway, caller: Caller) -> list[Entry]:
+def _of_families(gateway: Gateway, caller: Caller) -> list[CatalogEntry]:
     """The tools of the packs `documents` and `sql`, which are always there."""
-    entries: list[Entry] = []
+    entries: list[CatalogEntry] = []
     for server in _FAMILIES:
         entries += gateway.visible.tools_of(caller, server)
     return [

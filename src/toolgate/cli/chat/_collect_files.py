@@ -213,11 +213,11 @@ async def _fetched(url: str, settings: Settings, most: int) -> tuple[bytes, str,
 
 async def _followed(outbound: Any, module: Any, url: str, most: int) -> tuple[bytes, str, str]:
     """The same, wherever it leads: a redirect may lead to nothing more private than the address."""
-    reach, at = module.WRITTEN, url
+    reach, at = module.CONFIGURED, url
     headers = {"Accept": "text/markdown, text/html;q=0.9, */*;q=0.5"}
     for _ in range(_REDIRECTS + 1):
         async with outbound.opened(
-            "GET", at, reach=reach, headers=headers, data=None, way=module.Way()
+            "GET", at, reach=reach, headers=headers, data=None, way=module.ConnectionOptions()
         ) as response:
             if response.status in _MOVED and "Location" in response.headers:
                 at = urljoin(at, response.headers["Location"])

@@ -12,8 +12,8 @@ from toolgate.security.credentials import (
     Keychain,
     SealedConfigs,
     Vault,
+    current_values,
     key_of,
-    shown_now,
     source_of,
 )
 from toolgate.settings import Settings, expand_home, server_spec
@@ -66,7 +66,7 @@ async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
 
 async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
     """The server with what it is shown of everybody, if there is anything."""
-    shown = shown_now(await vault.get(key_of(spec.name, EVERYBODY)), spec)
+    shown = current_values(await vault.get(key_of(spec.name, EVERYBODY)), spec)
     options = dict(spec.options)
     for name, values in shown.items():
         options[name] = {**json_object(options.get(name)), **values}

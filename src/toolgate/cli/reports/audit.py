@@ -12,7 +12,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.audit import FORMS, Sealer, SearchReport, compare_searches, verify_audit
+from toolgate.audit import EXPORT_FORMATS, ChainSigner, SearchReport, compare_searches, verify_audit
 from toolgate.base.ids import utc_text
 from toolgate.cli.client._gateway_client import load_settings, store_url
 from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
@@ -168,8 +168,10 @@ def export(
 
     Lines of JSON have the fields of `audit list --json`.
     """
-    if form not in FORMS:
-        raise ArgumentError(f"--format is {form[:40]!r}.", allowed=f"Allowed: {', '.join(FORMS)}.")
+    if form not in EXPORT_FORMATS:
+        raise ArgumentError(
+            f"--format is {form[:40]!r}.", allowed=f"Allowed: {', '.join(EXPORT_FORMATS)}."
+        )
     wanted = AuditFilter(
         action=_action(action),
         server=server,
@@ -226,7 +228,7 @@ async def _verify(as_json: bool) -> int:
     await store.open()
     try:
         with waiting("Checking the audit"):
-            found = await verify_audit(store, Sealer(audit_key(), file=audit_files()[1]))
+            found = await verify_audit(store, ChainSigner(audit_key(), file=audit_files()[1]))
     finally:
         await store.close()
     if as_json:
@@ -317,7 +319,7 @@ async def _list(wanted: AuditFilter, as_json: bool) -> int:
 
 
 async def _print_lines(wanted: AuditFilter, form: str) -> int:
-    head, line = FORMS[form]
+    head, line = EXPORT_FORMATS[form]
     count = 0
     async for record in _records(wanted):
         sys.stdout.write(line(record) if count else head + line(record))
@@ -333,7 +335,7 @@ async def _export(wanted: AuditFilter, file: Path, form: str) -> int:
 
 async def _write(wanted: AuditFilter, file: Path, form: str) -> int:
     """Write a whole file or none, for this user alone."""
-    head, line = FORMS[form]
+    head, line = EXPORT_FORMATS[form]
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
     count = 0

@@ -11,7 +11,7 @@ from toolgate.cli.terminal._context import shared
 from toolgate.cli.terminal._exit import FINE, NOTHING, WRONG
 from toolgate.cli.terminal._output import counted, note, print_json, print_text
 from toolgate.errors import ConfigError, SettingError
-from toolgate.security.guards import Guards
+from toolgate.security.guards import CallGuards
 from toolgate.settings import (
     Settings,
     find_config,
@@ -42,7 +42,7 @@ def check(
     options = shared()
     try:
         settings = load(options.config, options.imports)
-        Guards.check(settings.guard)
+        CallGuards.check(settings.guard)
     except SettingError as error:
         errors = load_errors(options.config, options.imports) or [error]
         if as_json:

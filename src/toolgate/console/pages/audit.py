@@ -8,7 +8,7 @@ import anyio
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from toolgate.audit import Verification, verify_audit
+from toolgate.audit import AuditVerification, verify_audit
 from toolgate.base.ids import utc_text
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
@@ -109,7 +109,7 @@ async def _chain(visit: Visit) -> Response:
 
 async def _verify(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
-    done: Verification | None = None
+    done: AuditVerification | None = None
     if visit.was_sent:
         with anyio.fail_after(600):
             done = await verify_audit(visit.app.store, visit.app.sealer)

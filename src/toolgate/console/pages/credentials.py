@@ -9,8 +9,8 @@ from toolgate.console.route import Route
 from toolgate.security.credentials import (
     LOGIN_COOKIE,
     PAGE,
+    describe_subject,
     is_browser_mark,
-    shown_subject,
     subject_of,
 )
 from toolgate.types import ServerSpec
@@ -47,7 +47,7 @@ async def _ask(visit: Visit) -> Response:
     """Say whose login is to begin; nothing begins by following an address of somebody else."""
     page = visit.app.logins.page(visit.asked("ticket"))
     return visit.page(
-        "begin.html", server=page.server, subject=shown_subject(page.subject), address=""
+        "begin.html", server=page.server, subject=describe_subject(page.subject), address=""
     )
 
 
@@ -59,7 +59,7 @@ async def _begin(visit: Visit) -> Response:
     begun = await logins.begin_at(visit.caller, page, browser=mark)
     # A link, since the policy of these pages lets no form lead anywhere else.
     response = visit.page(
-        "begin.html", server=page.server, subject=shown_subject(page.subject), address=begun.url
+        "begin.html", server=page.server, subject=describe_subject(page.subject), address=begun.url
     )
     response.set_cookie(
         LOGIN_COOKIE,

@@ -9,7 +9,7 @@ from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, ForbiddenError, ToolgateError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import WEIGHTS, Discovery
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.security.authn import identity_of
 from toolgate.types import CONSOLE, Caller, Json, json_array, json_object
 
@@ -111,7 +111,7 @@ async def _subject(visit: Visit, name: str) -> Caller:
     if not name:
         return replace(visit.caller, project_id=project) if project else visit.caller
     token = await visit.gateway.admin.token_named(visit.caller, name)
-    credentials = Shown(
+    credentials = PresentedCredentials(
         header_project=project or None,
         client=CONSOLE,
         conversation=f"console {visit.caller.caller_id}",

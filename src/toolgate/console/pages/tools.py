@@ -9,15 +9,15 @@ from starlette.responses import Response
 
 from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.catalog import Entry
-from toolgate.catalog.scanner import Version
+from toolgate.catalog import CatalogEntry
+from toolgate.catalog.scanner import ToolVersion
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.console.schema_form import arguments_of, fields_of
 from toolgate.errors import ForbiddenError, RpcError, StoreError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import signature
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.security.authn import identity_of
 from toolgate.store import ToolUsage
 from toolgate.types import Json, json_array, json_object
@@ -70,7 +70,7 @@ class Right:
 class _StoredVersions:
     rights: Sequence[Right] = ()
     uses: Sequence[ToolUsage] = ()
-    versions: Sequence[Version] = ()
+    versions: Sequence[ToolVersion] = ()
 
 
 async def _list(visit: Visit) -> Response:
@@ -120,7 +120,7 @@ async def _ranked(visit: Visit, query: str, server: str) -> list[ToolRow]:
     return rows
 
 
-def _row(entry: Entry, *, relevance: float | None = None) -> ToolRow:
+def _row(entry: CatalogEntry, *, relevance: float | None = None) -> ToolRow:
     definition = entry.definition
     hints = json_object(definition.get("annotations"))
     return ToolRow(
@@ -213,7 +213,7 @@ async def _rights(visit: Visit, key: str) -> list[Right]:
         if token.revoked_at is not None or (token.expires_at or "~") <= current_time:
             continue
         try:
-            caller = visit.gateway.admission.caller_of(identity_of(token), Shown())
+            caller = visit.gateway.admission.caller_of(identity_of(token), PresentedCredentials())
         except ForbiddenError as error:
             rights.append(Right(token=token.name, allowed=False, reason=error.failed))
             continue

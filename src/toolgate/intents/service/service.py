@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.base.tracing import observe
-from toolgate.catalog import Entry
+from toolgate.catalog import CatalogEntry
 from toolgate.intents import (
     NONE,
     Asked,
@@ -279,7 +279,9 @@ class Guide:
 
     # Recovering
 
-    async def about_call(self, caller: Caller, entry: Entry, tools: Toolbox) -> Advice | None:
+    async def about_call(
+        self, caller: Caller, entry: CatalogEntry, tools: Toolbox
+    ) -> Advice | None:
         """What to say about a call before it runs; None: it goes with what was asked for."""
         talk = self._talks.of(caller)
         if not talk.intents or not self._settings().recovery:
@@ -299,7 +301,9 @@ class Guide:
         self._talks.told(caller, what)
         return await self._advice(caller, talk, entry, owners, tools, reason="outside")
 
-    async def about_arguments(self, caller: Caller, entry: Entry, tools: Toolbox) -> Advice | None:
+    async def about_arguments(
+        self, caller: Caller, entry: CatalogEntry, tools: Toolbox
+    ) -> Advice | None:
         """What to say about a call whose arguments do not fit; None: nothing more than that."""
         talk = self._talks.of(caller)
         what = f"arguments {entry.key}"
@@ -318,7 +322,7 @@ class Guide:
         self,
         caller: Caller,
         talk: Talk,
-        entry: Entry,
+        entry: CatalogEntry,
         owners: Sequence[str],
         tools: Toolbox,
         *,

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final, Protocol
 
 from toolgate.base import json_text
-from toolgate.catalog import Entry, ServerEntries, Snapshot
+from toolgate.catalog import CatalogEntry, ServerEntries, Snapshot
 from toolgate.intents import Intent, Taught
 from toolgate.search import Hit, SearchAnswer, signature
 from toolgate.types import json_object
@@ -28,11 +28,11 @@ _DESCRIPTION_CHARS: Final = 160
 class Toolbox(Protocol):
     """The tools that a caller may use, as the gateway knows them."""
 
-    def tools_of(self, intent: Intent) -> Sequence[Entry]:
+    def tools_of(self, intent: Intent) -> Sequence[CatalogEntry]:
         """Those of an intent, in its order."""
         ...
 
-    def shown(self, entry: Entry) -> str:
+    def shown(self, entry: CatalogEntry) -> str:
         """The name by which the model can call a tool."""
         ...
 
@@ -43,13 +43,13 @@ class ToolNames:
     def __init__(self) -> None:
         self._state: tuple[int, str] = (-1, "")
         self._servers: Mapping[str, ServerEntries] = {}
-        self._of_server: dict[str, list[tuple[str, Entry]]] = {}
-        self._called: dict[str, list[Entry]] = {}
-        self._found: dict[tuple[str, str], Sequence[Entry]] = {}
+        self._of_server: dict[str, list[tuple[str, CatalogEntry]]] = {}
+        self._called: dict[str, list[CatalogEntry]] = {}
+        self._found: dict[tuple[str, str], Sequence[CatalogEntry]] = {}
 
     def entries(
         self, snapshot: Snapshot, taught: Taught, intent: Intent, name: str
-    ) -> Sequence[Entry]:
+    ) -> Sequence[CatalogEntry]:
         """The tools that an intent can mean by a name, best first.
 
         A key means its tool, and a bare name that of the intent's own pack before all others.
@@ -70,7 +70,7 @@ class ToolNames:
         before: Mapping[str, ServerEntries] = {}
         if taught.version == self._state[1]:
             before = self._servers
-        of_server: dict[str, list[tuple[str, Entry]]] = {}
+        of_server: dict[str, list[tuple[str, CatalogEntry]]] = {}
         for server, entries in snapshot.servers.items():
             if before.get(server) is entries:
                 named = self._of_server.get(server)
@@ -155,7 +155,7 @@ class Raised:
         )
 
 
-def only_reads(entry: Entry) -> bool:
+def only_reads(entry: CatalogEntry) -> bool:
     """Whether its server says that a tool changes nothing."""
     return json_object(entry.definition.get("annotations")).get("readOnlyHint") is True
 

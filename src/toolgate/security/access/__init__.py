@@ -1,19 +1,28 @@
 """One decision: may this caller see or use this. Everything asks here.
 
-Also who the caller is (`Admission`), how much it may do (`Limits`), and looking after all of it.
+Also who the caller is (`Admission`), how much it may do (`UsageLimits`), and
+the administration of all of it.
 """
 
-from toolgate.security.access.access_data import Book, Pages, project_table
+from toolgate.security.access.access_data import AccessData, AccessSnapshot, project_table
 from toolgate.security.access.administration import AccessAdmin, NewToken, ProjectView
-from toolgate.security.access.admission import Admission, Shown
-from toolgate.security.access.decision import Access, AllowAll, Mask, Step, Thing, Things, Verdict
-from toolgate.security.access.limits import LIMITS, Limits
-from toolgate.security.access.policy import Grounds, Place, Policy, ProjectRules
+from toolgate.security.access.admission import Admission, PresentedCredentials
+from toolgate.security.access.decision import (
+    Access,
+    AccessDecision,
+    AllowAll,
+    DecisionStep,
+    Mask,
+    Resource,
+    ResourceSnapshot,
+)
+from toolgate.security.access.limits import LIMITS, UsageLimits
+from toolgate.security.access.policy import Policy, PolicyInputs, ProjectRules, Resources
 from toolgate.security.access.rules import (
     BUILT_IN,
     RIGHTS,
+    AccessRule,
     Hint,
-    Rule,
     parse_pattern,
     rules_of_file,
 )
@@ -24,25 +33,25 @@ __all__ = [
     "RIGHTS",
     "Access",
     "AccessAdmin",
+    "AccessData",
+    "AccessDecision",
+    "AccessRule",
+    "AccessSnapshot",
     "Admission",
     "AllowAll",
-    "Book",
-    "Grounds",
+    "DecisionStep",
     "Hint",
-    "Limits",
     "Mask",
     "NewToken",
-    "Pages",
-    "Place",
     "Policy",
+    "PolicyInputs",
+    "PresentedCredentials",
     "ProjectRules",
     "ProjectView",
-    "Rule",
-    "Shown",
-    "Step",
-    "Thing",
-    "Things",
-    "Verdict",
+    "Resource",
+    "ResourceSnapshot",
+    "Resources",
+    "UsageLimits",
     "parse_pattern",
     "project_table",
     "rules_of_file",

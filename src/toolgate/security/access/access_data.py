@@ -8,7 +8,7 @@ import anyio
 
 from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
-from toolgate.security.access.rules import Rule, rules_of_store
+from toolgate.security.access.rules import AccessRule, rules_of_store
 from toolgate.settings import ProjectTable
 from toolgate.store import (
     Store,
@@ -20,18 +20,18 @@ from toolgate.store import (
 )
 from toolgate.types import Json
 
-__all__ = ["Book", "Pages", "project_table"]
+__all__ = ["AccessData", "AccessSnapshot", "project_table"]
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.4
+POLL_S = 0.4
 """Seconds between two looks at the store: a revocation in another process holds within a second."""
 
 _TOUCH_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pages:
+class AccessSnapshot:
     """All of it at one moment."""
 
     version: int = -1
@@ -46,19 +46,19 @@ class Pages:
     permissions: tuple[StoredPermission, ...] = ()
     """Rows of rules."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AccessRule, ...] = ()
     """The same, as decisions read them."""
 
     guards: tuple[StoredGuard, ...] = ()
     """Oldest first."""
 
 
-class Book:
+class AccessData:
     """What the store says about access."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.pages = Pages()
+        self.pages = AccessSnapshot()
         """The present state."""
         self._used: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -91,7 +91,7 @@ class Book:
             permissions = tuple(await self._store.permissions())
             projects = await self._store.projects()
             guards = tuple(await self._store.guards())
-            self.pages = Pages(
+            self.pages = AccessSnapshot(
                 version=version,
                 projects={one.project_id: one for one in projects},
                 tokens={one.prefix: one for one in tokens},
@@ -106,7 +106,7 @@ class Book:
         """Look at the store until cancelled, and write down when tokens were used."""
         is_failing, touched_at = False, anyio.current_time()
         while True:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(POLL_S)
             try:
                 await self.look()
                 if anyio.current_time() - touched_at > _TOUCH_S:

@@ -10,10 +10,10 @@ from toolgate.base.ids import new_id, utc_now, utc_text
 from toolgate.base.names import is_project_name
 from toolgate.base.plugins import available
 from toolgate.errors import ArgumentError, ForbiddenError, SettingError
-from toolgate.security.access.access_data import Book, project_table
+from toolgate.security.access.access_data import AccessData, project_table
 from toolgate.security.access.decision import Access
 from toolgate.security.access.limits import LIMITS
-from toolgate.security.access.rules import Rule, check_who, parse_pattern
+from toolgate.security.access.rules import AccessRule, check_who, parse_pattern
 from toolgate.security.authn import digest_of, new_prefix, new_token
 from toolgate.settings import GuardTable, ProjectTable
 from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
@@ -59,11 +59,11 @@ class AccessAdmin:
     def __init__(
         self,
         store: Store,
-        book: Book,
+        book: AccessData,
         access: Access,
         *,
         of_file: Callable[[], Mapping[str, ProjectTable]],
-        rules_of_file: Callable[[], Sequence[Rule]],
+        rules_of_file: Callable[[], Sequence[AccessRule]],
         guards: Callable[[], Sequence[tuple[str, GuardTable]]],
         read_guard: Callable[[StoredGuard], GuardTable],
         servers_of: Callable[[str], Sequence[str]],
@@ -345,7 +345,7 @@ class AccessAdmin:
 
     # Permissions
 
-    async def permissions(self, caller: Caller) -> list[Rule]:
+    async def permissions(self, caller: Caller) -> list[AccessRule]:
         """All rules: those of the file, then those of the store.
 
         Raises:
@@ -363,7 +363,7 @@ class AccessAdmin:
         patterns: Sequence[str],
         to: Sequence[str],
         hint: str = "",
-    ) -> list[Rule]:
+    ) -> list[AccessRule]:
         """Make rules: each pattern for everybody in `to`.
 
         Raises:

@@ -15,7 +15,7 @@ from toolgate.errors import CredentialError, ForbiddenError
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
 
-__all__ = ["Admission", "Shown"]
+__all__ = ["Admission", "PresentedCredentials"]
 
 _MAX_WORD = 200
 _FAILURES = 10
@@ -24,7 +24,7 @@ _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class PresentedCredentials:
     """What a request says about who sends it."""
 
     authorization: str | None = None
@@ -88,7 +88,7 @@ class Admission:
         """Where clients can log in."""
         return tuple(issuer for one in self._authenticators for issuer in one.issuers)
 
-    async def admit(self, shown: Shown) -> Caller:
+    async def admit(self, shown: PresentedCredentials) -> Caller:
         """Who asks, and for which project.
 
         Raises:
@@ -98,7 +98,7 @@ class Admission:
         with observe("identity"):
             return self.caller_of(await self.identify(shown), shown)
 
-    def caller_of(self, identity: Identity, shown: Shown) -> Caller:
+    def caller_of(self, identity: Identity, shown: PresentedCredentials) -> Caller:
         """Somebody who is known, in the project that a request names.
 
         Raises:
@@ -114,7 +114,7 @@ class Admission:
             folder=self._folder(shown),
         )
 
-    async def identify(self, shown: Shown) -> Identity:
+    async def identify(self, shown: PresentedCredentials) -> Identity:
         """Who asks.
 
         Raises:
@@ -143,7 +143,7 @@ class Admission:
             hint="Make one with: toolgate tokens create NAME",
         )
 
-    def _project(self, identity: Identity, shown: Shown) -> str:
+    def _project(self, identity: Identity, shown: PresentedCredentials) -> str:
         asked = (
             _word(shown.path_project) or _word(shown.header_project) or _word(shown.meta_project)
         )
@@ -159,7 +159,7 @@ class Admission:
             )
         return name
 
-    def _folder(self, shown: Shown) -> str:
+    def _folder(self, shown: PresentedCredentials) -> str:
         """Where the client works, if a program of the same user says so."""
         if not shown.folder:
             return ""
@@ -200,7 +200,7 @@ class Admission:
                 del self._known[next(iter(self._known))]
 
 
-def _credential(shown: Shown) -> str:
+def _credential(shown: PresentedCredentials) -> str:
     """The token of a request: of the header, else of `_meta`.
 
     Raises:

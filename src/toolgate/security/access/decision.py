@@ -7,14 +7,22 @@ import numpy as np
 
 from toolgate.types import Caller
 
-__all__ = ["Access", "AllowAll", "Mask", "Step", "Thing", "Things", "Verdict"]
+__all__ = [
+    "Access",
+    "AccessDecision",
+    "AllowAll",
+    "DecisionStep",
+    "Mask",
+    "Resource",
+    "ResourceSnapshot",
+]
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 """For each tool of a snapshot, whether the caller may see and run it. Nobody may change one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class AccessDecision:
     """An answer of `Access.decide`."""
 
     allowed: bool
@@ -25,7 +33,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class DecisionStep:
     """One stage of a decision, for `explain`."""
 
     stage: str
@@ -38,7 +46,7 @@ class Step:
     """One sentence: the rule, with its file and line or its row."""
 
 
-class Thing(Protocol):
+class Resource(Protocol):
     """A tool as far as the decision looks at it."""
 
     @property
@@ -67,7 +75,7 @@ class Thing(Protocol):
         ...
 
 
-class Things(Protocol):
+class ResourceSnapshot(Protocol):
     """The tools at one moment."""
 
     @property
@@ -76,11 +84,11 @@ class Things(Protocol):
         ...
 
     @property
-    def tools(self) -> tuple[Thing, ...]:
+    def tools(self) -> tuple[Resource, ...]:
         """All of them, in their order."""
         ...
 
-    def tool(self, key: str) -> Thing | None:
+    def tool(self, key: str) -> Resource | None:
         """One by its key."""
         ...
 
@@ -88,7 +96,7 @@ class Things(Protocol):
 class Access(Protocol):
     """Decides by caller. A decision for one thing and a mask over many always agree."""
 
-    def decide(self, caller: Caller, action: str, key: str) -> Verdict:
+    def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
         """May the caller do this here?
 
         Args:
@@ -100,11 +108,11 @@ class Access(Protocol):
         """
         ...
 
-    def mask(self, caller: Caller, things: Things) -> Mask | None:
+    def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """For each tool of a snapshot, whether the caller may see and run it; None: all."""
         ...
 
-    def steps(self, caller: Caller, key: str) -> list[Step]:
+    def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
         """Every stage of the decision about a tool, in order, for `explain`."""
         ...
 
@@ -112,17 +120,17 @@ class Access(Protocol):
 class AllowAll:
     """Everybody who reached this gateway may do everything: for measuring and for tests."""
 
-    def decide(self, caller: Caller, action: str, key: str) -> Verdict:
+    def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
         """Yes."""
         del caller, action, key
-        return Verdict(allowed=True, rule="allow-all")
+        return AccessDecision(allowed=True, rule="allow-all")
 
-    def mask(self, caller: Caller, things: Things) -> Mask | None:
+    def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """All of them."""
         del caller, things
         return None
 
-    def steps(self, caller: Caller, key: str) -> list[Step]:
+    def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
         """There are none."""
         del caller, key
         return []

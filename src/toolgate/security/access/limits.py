@@ -17,7 +17,7 @@ from toolgate.security.access.rules import glob
 from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.types import Caller
 
-__all__ = ["LIMITS", "Limits"]
+__all__ = ["LIMITS", "UsageLimits"]
 
 LIMITS = ("calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day")
 """What can be limited for a caller."""
@@ -31,7 +31,7 @@ _REMEMBERED = 50_000
 
 
 @dataclass(kw_only=True)
-class _Count:
+class _UsageCount:
     """What somebody, or a tool, has used."""
 
     left: float = -1.0
@@ -66,7 +66,7 @@ class _Count:
             self.day = day
 
 
-class Limits:
+class UsageLimits:
     """Counts calls of tools and refuses those that are too many."""
 
     def __init__(
@@ -81,8 +81,8 @@ class Limits:
         self._of_project = of_project
         self._clock = clock
         self._today = today
-        self._callers: dict[str, _Count] = {}
-        self._tools: dict[str, _Count] = {}
+        self._callers: dict[str, _UsageCount] = {}
+        self._tools: dict[str, _UsageCount] = {}
 
     def take(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
         """Hold a call of a tool: gives what takes the estimated tokens of its result.
@@ -121,7 +121,9 @@ class Limits:
         tables = self._settings().tools
         return next((table for name, table in tables.items() if glob(name).fullmatch(key)), None)
 
-    def _check(self, limits: Mapping[str, int], count: _Count, whose: str, of_whom: str) -> None:
+    def _check(
+        self, limits: Mapping[str, int], count: _UsageCount, whose: str, of_whom: str
+    ) -> None:
         count.begin_day(self._today())
         most = limits.get("concurrent_calls", 0)
         if most and count.running >= most:
@@ -149,10 +151,10 @@ class Limits:
                 hint=f"Try again in {max(1, round(wait_s))} seconds.",
             )
 
-    def _count(self, counts: dict[str, _Count], name: str) -> _Count:
+    def _count(self, counts: dict[str, _UsageCount], name: str) -> _UsageCount:
         found = counts.get(name)
         if found is None:
-            found = counts[name] = _Count()
+            found = counts[name] = _UsageCount()
             if len(counts) > _REMEMBERED:
                 idle = next((key for key, one in counts.items() if not one.running), name)
                 if idle != name:
@@ -161,7 +163,7 @@ class Limits:
 
 
 @contextmanager
-def _held(who: _Count, tool: _Count) -> Generator[Charge]:
+def _held(who: _UsageCount, tool: _UsageCount) -> Generator[Charge]:
     who.calls += 1
     who.running += 1
     tool.running += 1

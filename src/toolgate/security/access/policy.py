@@ -19,11 +19,17 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from toolgate.security.access.decision import Mask, Step, Thing, Things, Verdict
-from toolgate.security.access.rules import BUILT_IN, Rule, glob
+from toolgate.security.access.decision import (
+    AccessDecision,
+    DecisionStep,
+    Mask,
+    Resource,
+    ResourceSnapshot,
+)
+from toolgate.security.access.rules import BUILT_IN, AccessRule, glob
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
 
-__all__ = ["Grounds", "Place", "Policy", "ProjectRules"]
+__all__ = ["Policy", "PolicyInputs", "ProjectRules", "Resources"]
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +40,7 @@ _OF_TOOLS = frozenset({"any", "server", "tool"})
 """Kinds of rules that are about tools too."""
 
 
-class Place(Protocol):
+class Resources(Protocol):
     """Where the things are that are decided about."""
 
     @property
@@ -43,7 +49,7 @@ class Place(Protocol):
         ...
 
     @property
-    def snapshot(self) -> Things:
+    def snapshot(self) -> ResourceSnapshot:
         """The tools now."""
         ...
 
@@ -71,13 +77,13 @@ class ProjectRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grounds:
+class PolicyInputs:
     """Everything that decisions rest on beside the catalog; replaced as a whole."""
 
     required: bool = False
     """Whether what no rule allows is denied to everybody but the local user."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AccessRule, ...] = ()
     """Of the configuration and of the store."""
 
     projects: Mapping[str, ProjectRules] = field(default_factory=dict[str, ProjectRules])
@@ -85,7 +91,7 @@ class Grounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Who:
+class _PermissionKey:
     """What decides of a caller; callers that are equal here have the same permissions."""
 
     is_local: bool
@@ -95,10 +101,10 @@ class _Who:
     read_only: bool
 
 
-class _Tools:
+class _ToolMatrix:
     """The tools of one snapshot, for matching patterns against all of them at once."""
 
-    def __init__(self, things: Things, distrusted: frozenset[str]) -> None:
+    def __init__(self, things: ResourceSnapshot, distrusted: frozenset[str]) -> None:
         self.version = things.version
         self.distrusted = distrusted
         tools = things.tools
@@ -119,7 +125,7 @@ class _Tools:
         self._rules: object = None
 
     def of_subject(
-        self, rules: Mapping[str, Sequence[Rule]], word: str, effect: str
+        self, rules: Mapping[str, Sequence[AccessRule]], word: str, effect: str
     ) -> _Row | None:
         """The tools that rules for a word allow, or deny; None: there is no such rule."""
         if self._rules is not rules:
@@ -136,7 +142,7 @@ class _Tools:
             self._of_subjects[word, effect] = row
             return row
 
-    def row(self, rule: Rule) -> _Row:
+    def row(self, rule: AccessRule) -> _Row:
         """The tools that a rule is about, as packed bits."""
         about = "tool" if rule.kind == "tool" else "server"
         row = self._rows.get((about, rule.pattern))
@@ -183,17 +189,17 @@ class _Tools:
         return np.packbits(bits)
 
 
-class _Set:
+class _PermissionSet:
     """What the callers of one permission set may do, for one state of everything."""
 
-    def __init__(self, policy: "Policy", who: _Who) -> None:
+    def __init__(self, policy: "Policy", who: _PermissionKey) -> None:
         self._policy = policy
         self._who = who
         relevant = [rule for subject in who.subjects for rule in policy.by_subject.get(subject, ())]
         self.deny = [rule for rule in relevant if rule.effect == "deny"]
         self.allow = [rule for rule in relevant if rule.effect == "allow"]
         self.may_internal = _may_internal(policy.by_subject, relevant, is_local=who.is_local)
-        self.verdicts: dict[tuple[str, str], Verdict] = {}
+        self.verdicts: dict[tuple[str, str], AccessDecision] = {}
         self._masks: dict[int, Mask | None] = {}
 
     @property
@@ -201,7 +207,7 @@ class _Set:
         """Whether rules count for it at all."""
         return self._policy.grounds.required and not self._who.is_local
 
-    def mask(self, tools: _Tools) -> Mask:
+    def mask(self, tools: _ToolMatrix) -> Mask:
         """Over all tools."""
         found = self._masks.get(tools.version)
         if found is None:
@@ -211,7 +217,7 @@ class _Set:
             self._masks = {tools.version: found}
         return found
 
-    def _bits(self, tools: _Tools) -> _Row:
+    def _bits(self, tools: _ToolMatrix) -> _Row:
         policy, who = self._policy, self._who
         bits = policy.within(who.project, tools)
         if who.read_only:
@@ -235,7 +241,7 @@ class _Set:
             bits &= ~np.bitwise_or.reduce(denied, axis=0)
         return bits
 
-    def steps(self, kind: str, key: str, thing: Thing | None) -> list[Step]:
+    def steps(self, kind: str, key: str, thing: Resource | None) -> list[DecisionStep]:
         """Every stage of the decision about one thing, in order, all of them."""
         policy, who = self._policy, self._who
         server = key.partition(":")[0]
@@ -243,7 +249,7 @@ class _Set:
         if kind == "tool":
             gone = key in policy.taken_away
             steps.append(
-                Step(
+                DecisionStep(
                     stage="tool_permissions",
                     passed=not gone,
                     reason=f"tool_permissions of server {server!r} "
@@ -259,36 +265,38 @@ class _Set:
                 if is_listed:
                     marked = "is in read_only_allow of the project"
                 reason = f"The project or token is read-only; the tool {marked}."
-            steps.append(Step(stage="read_only", passed=not held, reason=reason))
+            steps.append(DecisionStep(stage="read_only", passed=not held, reason=reason))
             if thing is not None and thing.internal:
                 may = self.may_internal
                 reason = (
                     f"The tool is part of others; right=internal is {'' if may else 'not '}given."
                 )
-                steps.append(Step(stage="internal", passed=may, reason=reason))
+                steps.append(DecisionStep(stage="internal", passed=may, reason=reason))
         steps.append(self.rules_step(kind, key, thing))
         return steps
 
-    def rules_step(self, kind: str, key: str, thing: Thing | None) -> Step:
+    def rules_step(self, kind: str, key: str, thing: Resource | None) -> DecisionStep:
         """What the rules say, and which of them."""
         if self._who.is_local:
-            return Step(stage="rules", passed=True, reason="The local user may do everything.")
+            return DecisionStep(
+                stage="rules", passed=True, reason="The local user may do everything."
+            )
         if not self._policy.grounds.required:
             reason = 'auth = "local" allows everything. With auth = "required" it would'
             would = self._by_rules(kind, key, thing)
             reason += f"{'' if would.passed else ' not'} pass: {would.reason}"
-            return Step(stage="rules", passed=True, reason=reason)
+            return DecisionStep(stage="rules", passed=True, reason=reason)
         return self._by_rules(kind, key, thing)
 
-    def _by_rules(self, kind: str, key: str, thing: Thing | None) -> Step:
+    def _by_rules(self, kind: str, key: str, thing: Resource | None) -> DecisionStep:
         hints = _hints(thing, self._policy.distrusted)
         for rule in self.deny:
             if _is_about(rule, kind, key, hints):
-                return Step(stage="rules", passed=False, reason=f"{rule}")
+                return DecisionStep(stage="rules", passed=False, reason=f"{rule}")
         for rule in self.allow:
             if _is_about(rule, kind, key, hints):
-                return Step(stage="rules", passed=True, reason=f"{rule}")
-        return Step(
+                return DecisionStep(stage="rules", passed=True, reason=f"{rule}")
+        return DecisionStep(
             stage="rules", passed=False, reason="No rule allows it, and what none allows is denied."
         )
 
@@ -296,16 +304,16 @@ class _Set:
 class Policy:
     """Decides for all callers; `Access` of a real gateway."""
 
-    def __init__(self, place: Place, grounds: Grounds | None = None) -> None:
+    def __init__(self, place: Resources, grounds: PolicyInputs | None = None) -> None:
         self._place = place
         self._generation = -1
         self._specs: Sequence[ServerSpec] = ()
-        self._tools: _Tools | None = None
+        self._tools: _ToolMatrix | None = None
         self._compiling: asyncio.Task[None] | None = None
-        self._sets: dict[_Who, _Set] = {}
-        self._of_callers: dict[tuple[object, str], _Set] = {}
+        self._sets: dict[_PermissionKey, _PermissionSet] = {}
+        self._of_callers: dict[tuple[object, str], _PermissionSet] = {}
         self._within: dict[str, _Row] = {}
-        self._within_of: _Tools | None = None
+        self._within_of: _ToolMatrix | None = None
         self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
         self._internal_in = -1, False
@@ -313,12 +321,12 @@ class Policy:
         """Keys that `tool_permissions` of their servers take away."""
         self.distrusted: frozenset[str] = frozenset()
         """Servers whose annotations are not believed."""
-        self.by_subject: dict[str, list[Rule]] = {}
+        self.by_subject: dict[str, list[AccessRule]] = {}
         """Rules by whom they are for."""
-        self.grounds = grounds or Grounds()
+        self.grounds = grounds or PolicyInputs()
         self.reload(self.grounds)
 
-    def reload(self, grounds: Grounds) -> None:
+    def reload(self, grounds: PolicyInputs) -> None:
         """Take other grounds over; effective with the next decision."""
         self.grounds = grounds
         self.by_subject = {}
@@ -335,7 +343,7 @@ class Policy:
 
     # Deciding
 
-    def decide(self, caller: Caller, action: str, key: str) -> Verdict:
+    def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
         """May the caller do this here?"""
         found = self._set_of(caller)
         kind = _KIND_OF.get(action, "tool")
@@ -347,7 +355,7 @@ class Policy:
             found.verdicts[kind, key] = verdict
         return verdict
 
-    def mask(self, caller: Caller, things: Things) -> Mask | None:
+    def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """For each tool, whether the caller may see and run it; None: all."""
         found = self._set_of(caller)
         limits_all = self.taken_away or self._has_projects or self.grounds.projects
@@ -356,16 +364,16 @@ class Policy:
             return None
         return found.mask(self._tools_of(things))
 
-    def _any_internal(self, things: Things) -> bool:
+    def _any_internal(self, things: ResourceSnapshot) -> bool:
         if self._internal_in[0] != things.version:
             self._internal_in = things.version, any(tool.internal for tool in things.tools)
         return self._internal_in[1]
 
-    def steps(self, caller: Caller, key: str) -> list[Step]:
+    def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
         """Every stage of the decision about a tool."""
         return self._set_of(caller).steps("tool", key, self._place.snapshot.tool(key))
 
-    def without_effect(self) -> list[Rule]:
+    def without_effect(self) -> list[AccessRule]:
         """Rules about tools and servers that fit nothing that there is, so that they are seen."""
         servers = {spec.name for spec in self._place.specs}
         tools = self._tools_of(self._place.snapshot)
@@ -376,7 +384,7 @@ class Policy:
             or (rule.kind == "tool" and rule.pattern != "*" and not tools.row(rule).any())
         ]
 
-    def contradictions(self) -> list[tuple[Rule, Rule]]:
+    def contradictions(self) -> list[tuple[AccessRule, AccessRule]]:
         """Rules that allow what another denies to the same in the same words: they do nothing."""
         denied = {
             (rule.who, rule.kind, rule.pattern, rule.hint): rule
@@ -412,7 +420,7 @@ class Policy:
 
     # What is known of callers, servers and tools
 
-    def within(self, project: str, tools: _Tools) -> _Row:
+    def within(self, project: str, tools: _ToolMatrix) -> _Row:
         """The tools that requests of a project reach, as packed bits; nobody may change them."""
         if self._within_of is not tools:
             self._within_of, self._within = tools, {}
@@ -428,7 +436,7 @@ class Policy:
             self._within[project] = row
         return row
 
-    def harmless(self, project: str, tools: _Tools) -> _Row:
+    def harmless(self, project: str, tools: _ToolMatrix) -> _Row:
         """The tools that run where only read-only ones do."""
         row = tools.read_only
         for pattern in self.grounds.projects.get(project, _PLAIN).read_only_allow:
@@ -445,24 +453,28 @@ class Policy:
         self._look()
         return tuple(sorted(self._projects_of.get(server, ())))
 
-    def project_step(self, project: str, server: str) -> Step:
+    def project_step(self, project: str, server: str) -> DecisionStep:
         """Whether a server is within reach of a project."""
         own = self._projects_of.get(server, frozenset())
         asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
         if project in own:
-            return Step(stage="project", passed=True, reason=f"Server {server!r} is of {asked}.")
+            return DecisionStep(
+                stage="project", passed=True, reason=f"Server {server!r} is of {asked}."
+            )
         if own:
             names = ", ".join(map(repr, sorted(own)))
-            return Step(
+            return DecisionStep(
                 stage="project",
                 passed=False,
                 reason=f"Server {server!r} is of project {names}, the request of {asked}.",
             )
         shares = self.grounds.projects.get(project, _PLAIN).shared_servers
         said = "is shared by all projects" if shares else f"is not shared with {asked}"
-        return Step(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
+        return DecisionStep(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
 
-    def _verdict(self, found: _Set, caller: Caller, kind: str, key: str) -> Verdict:
+    def _verdict(
+        self, found: _PermissionSet, caller: Caller, kind: str, key: str
+    ) -> AccessDecision:
         if kind in {"server", "reach"}:
             manages = self.decide(caller, "right", "manage")
             if kind == "server" and manages.allowed:
@@ -470,23 +482,23 @@ class Policy:
             return self._server_verdict(found, caller, key)
         if kind == "right":
             step = found.rules_step("right", key, None)
-            return Verdict(allowed=step.passed, rule=step.reason)
+            return AccessDecision(allowed=step.passed, rule=step.reason)
         thing = self._place.snapshot.tool(key) if kind == "tool" else None
         steps = found.steps(kind, key, thing)
         stopped = next((step for step in steps if not step.passed), steps[-1])
-        return Verdict(allowed=stopped.passed, rule=stopped.reason)
+        return AccessDecision(allowed=stopped.passed, rule=stopped.reason)
 
-    def _server_verdict(self, found: _Set, caller: Caller, name: str) -> Verdict:
+    def _server_verdict(self, found: _PermissionSet, caller: Caller, name: str) -> AccessDecision:
         """A server is known to those who may use anything of it."""
         step = self.project_step(caller.project_id, name)
         if not step.passed:
-            return Verdict(allowed=False, rule=step.reason)
+            return AccessDecision(allowed=False, rule=step.reason)
         if not found.is_bound:
-            return Verdict(allowed=True, rule=step.reason)
+            return AccessDecision(allowed=True, rule=step.reason)
         mask = self.mask(caller, self._place.snapshot)
         tools = self._tools_of(self._place.snapshot)
         if mask is None or mask[tools.by_server.get(name, [])].any():
-            return Verdict(allowed=True, rule="A tool of it is allowed.")
+            return AccessDecision(allowed=True, rule="A tool of it is allowed.")
         for rule in found.allow:
             of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
             if rule.hint:
@@ -498,10 +510,10 @@ class Policy:
                     if not other.hint
                 )
                 if not denied and (rule.kind != "any" or not tools.by_server.get(name)):
-                    return Verdict(allowed=True, rule=f"{rule}")
-        return Verdict(allowed=False, rule="Nothing of it is allowed.")
+                    return AccessDecision(allowed=True, rule=f"{rule}")
+        return AccessDecision(allowed=False, rule="Nothing of it is allowed.")
 
-    def _set_of(self, caller: Caller) -> _Set:
+    def _set_of(self, caller: Caller) -> _PermissionSet:
         self._look()
         mark = (caller.identity, caller.project_id)
         found = self._of_callers.get(mark)
@@ -512,13 +524,13 @@ class Policy:
                 if len(self._sets) >= _KEPT:
                     self._sets.clear()
                     self._of_callers.clear()
-                found = self._sets[who] = _Set(self, who)
+                found = self._sets[who] = _PermissionSet(self, who)
             if len(self._of_callers) >= 16 * _KEPT:
                 self._of_callers.clear()
             self._of_callers[mark] = found
         return found
 
-    def _who(self, caller: Caller) -> _Who:
+    def _who(self, caller: Caller) -> _PermissionKey:
         identity = caller.identity
         is_local = identity.kind == "local"
         words: list[str] = []
@@ -531,7 +543,7 @@ class Policy:
             if caller.project_id != DEFAULT_PROJECT:
                 words.append(f"project:{caller.project_id}")
         project = self.grounds.projects.get(caller.project_id, _PLAIN)
-        return _Who(
+        return _PermissionKey(
             is_local=is_local,
             project=caller.project_id,
             subjects=frozenset(word for word in words if word in self.by_subject),
@@ -580,14 +592,14 @@ class Policy:
         self._sets = {}
         self._of_callers = {}
 
-    def _tools_of(self, things: Things) -> _Tools:
+    def _tools_of(self, things: ResourceSnapshot) -> _ToolMatrix:
         known = self._tools
         if known is not None and known.version == things.version:
             if known.distrusted == self.distrusted:
                 return known
         elif known is not None and known.version > things.version:
-            return _Tools(things, self.distrusted)
-        self._tools = _Tools(things, self.distrusted)
+            return _ToolMatrix(things, self.distrusted)
+        self._tools = _ToolMatrix(things, self.distrusted)
         return self._tools
 
 
@@ -605,22 +617,22 @@ _KIND_OF = {
 
 
 def _matched(
-    things: Things, rules: Mapping[str, Sequence[Rule]], distrusted: frozenset[str]
-) -> _Tools:
-    tools = _Tools(things, distrusted)
+    things: ResourceSnapshot, rules: Mapping[str, Sequence[AccessRule]], distrusted: frozenset[str]
+) -> _ToolMatrix:
+    tools = _ToolMatrix(things, distrusted)
     for word in rules:
         for effect in ("allow", "deny"):
             tools.of_subject(rules, word, effect)
     return tools
 
 
-def _about(pattern: str) -> Rule:
+def _about(pattern: str) -> AccessRule:
     """A pattern of tools as a rule has it."""
     kind: Literal["tool", "server"] = "tool" if ":" in pattern else "server"
-    return Rule(effect="allow", who="", kind=kind, pattern=pattern)
+    return AccessRule(effect="allow", who="", kind=kind, pattern=pattern)
 
 
-def _is_about(rule: Rule, kind: str, key: str, hints: tuple[bool, bool]) -> bool:
+def _is_about(rule: AccessRule, kind: str, key: str, hints: tuple[bool, bool]) -> bool:
     read_only, destructive = hints
     if rule.hint:
         if kind != "tool":
@@ -635,7 +647,10 @@ def _is_about(rule: Rule, kind: str, key: str, hints: tuple[bool, bool]) -> bool
 
 
 def _may_internal(
-    by_subject: Mapping[str, Sequence[Rule]], relevant: Sequence[Rule], *, is_local: bool
+    by_subject: Mapping[str, Sequence[AccessRule]],
+    relevant: Sequence[AccessRule],
+    *,
+    is_local: bool,
 ) -> bool:
     """Whether internal tools are given: by a rule that says so, to the local user too."""
     rules = by_subject.get("everyone", ()) if is_local else relevant
@@ -645,7 +660,7 @@ def _may_internal(
     return found == {"allow"}
 
 
-def _hints(thing: Thing | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
+def _hints(thing: Resource | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
     """Whether a tool is read-only, and destructive; who is not trusted is not believed."""
     if thing is None or thing.server in distrusted:
         return False, True

@@ -13,9 +13,9 @@ from toolgate.store import StoredPermission
 __all__ = [
     "BUILT_IN",
     "RIGHTS",
+    "AccessRule",
     "Hint",
     "Kind",
-    "Rule",
     "check_who",
     "glob",
     "parse_pattern",
@@ -39,7 +39,7 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class AccessRule:
     """A rule as the decision reads it."""
 
     effect: Literal["allow", "deny"]
@@ -70,13 +70,13 @@ class Rule:
         return f"{self.effect} {about}{hint} to {self.who} [{self.source}]"
 
 
-def _built_in() -> Iterator[Rule]:
-    yield Rule(effect="allow", who="role:admin", kind="any", pattern="*")
-    yield Rule(effect="allow", who="role:admin", kind="right", pattern="*")
-    yield Rule(effect="allow", who="role:member", kind="any", pattern="*")
-    yield Rule(effect="allow", who="role:reader", kind="tool", pattern="*", hint="read_only")
-    yield Rule(effect="allow", who="role:reader", kind="resource", pattern="*")
-    yield Rule(effect="allow", who="role:reader", kind="prompt", pattern="*")
+def _built_in() -> Iterator[AccessRule]:
+    yield AccessRule(effect="allow", who="role:admin", kind="any", pattern="*")
+    yield AccessRule(effect="allow", who="role:admin", kind="right", pattern="*")
+    yield AccessRule(effect="allow", who="role:member", kind="any", pattern="*")
+    yield AccessRule(effect="allow", who="role:reader", kind="tool", pattern="*", hint="read_only")
+    yield AccessRule(effect="allow", who="role:reader", kind="resource", pattern="*")
+    yield AccessRule(effect="allow", who="role:reader", kind="prompt", pattern="*")
 
 
 BUILT_IN = tuple(_built_in())
@@ -123,7 +123,7 @@ def check_who(who: str) -> str:
     return who
 
 
-def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[Rule]:
+def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[AccessRule]:
     """The rules of the configuration.
 
     Raises:
@@ -139,7 +139,7 @@ def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[Rule]:
                         f"{table.source}: {error.failed}", allowed=error.allowed, hint="Correct it."
                     ) from error
                 for who in table.to:
-                    yield Rule(
+                    yield AccessRule(
                         effect=cast("Literal['allow', 'deny']", effect),
                         who=who,
                         kind=kind,
@@ -149,10 +149,10 @@ def rules_of_file(tables: Iterable[PermissionTable]) -> Iterator[Rule]:
                     )
 
 
-def rules_of_store(rows: Iterable[StoredPermission]) -> Iterator[Rule]:
+def rules_of_store(rows: Iterable[StoredPermission]) -> Iterator[AccessRule]:
     """The rules that were made by command or API."""
     for row in rows:
-        yield Rule(
+        yield AccessRule(
             effect=row.effect,
             who=row.who,
             kind=cast("Kind", row.kind),

@@ -1,27 +1,31 @@
 """What Toolgate shows to servers: logins, headers, variables; kept encrypted, renewed, never shown.
 
-Knows no wire: `upstream` asks a `Presented` for headers and variables.
+Knows no wire: `upstream` asks a `ConnectionCredential` for headers and variables.
 """
 
 from toolgate.security.credentials.key_sources import KeySource, key_source, source_of
-from toolgate.security.credentials.keychain import Keychain, Rotated
+from toolgate.security.credentials.keychain import Keychain, KeyRotation
 from toolgate.security.credentials.logins import (
     CALLBACK,
     DOCUMENT,
     LOGIN_COOKIE,
     PAGE,
-    Begun,
     LoginPage,
+    LoginRights,
     Logins,
     LoginView,
-    Rights,
+    StartedLogin,
     is_browser_mark,
 )
-from toolgate.security.credentials.provider import Desk, Presented, shown_now
-from toolgate.security.credentials.sealed_configs import SealedConfigs, is_open
-from toolgate.security.credentials.subject import EVERYBODY, key_of, shown_subject, subject_of
-from toolgate.security.credentials.vault import Kept, Vault
-from toolgate.security.credentials.watcher import LoginWatch
+from toolgate.security.credentials.provider import (
+    ConnectionCredential,
+    CredentialProvider,
+    current_values,
+)
+from toolgate.security.credentials.sealed_configs import SealedConfigs, has_plain_secrets
+from toolgate.security.credentials.subject import EVERYBODY, describe_subject, key_of, subject_of
+from toolgate.security.credentials.vault import DecryptedCredential, Vault
+from toolgate.security.credentials.watcher import CredentialWatcher
 
 __all__ = [
     "CALLBACK",
@@ -29,26 +33,26 @@ __all__ = [
     "EVERYBODY",
     "LOGIN_COOKIE",
     "PAGE",
-    "Begun",
-    "Desk",
-    "Kept",
+    "ConnectionCredential",
+    "CredentialProvider",
+    "CredentialWatcher",
+    "DecryptedCredential",
+    "KeyRotation",
     "KeySource",
     "Keychain",
     "LoginPage",
+    "LoginRights",
     "LoginView",
-    "LoginWatch",
     "Logins",
-    "Presented",
-    "Rights",
-    "Rotated",
     "SealedConfigs",
+    "StartedLogin",
     "Vault",
+    "current_values",
+    "describe_subject",
+    "has_plain_secrets",
     "is_browser_mark",
-    "is_open",
     "key_of",
     "key_source",
-    "shown_now",
-    "shown_subject",
     "source_of",
     "subject_of",
 ]

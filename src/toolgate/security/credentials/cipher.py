@@ -5,19 +5,19 @@ import secrets
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["locked", "unlocked"]
+__all__ = ["decrypt", "encrypt"]
 
 _NONCE_BYTES = 12
 
 
-def locked(key: bytes, text: bytes, place: bytes) -> bytes:
+def encrypt(key: bytes, text: bytes, place: bytes) -> bytes:
     """The text, encrypted, so that only who has the key reads it, and only at this place."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, text, place)
 
 
-def unlocked(key: bytes, sealed: bytes, place: bytes) -> bytes | None:
-    """The text that `locked` was given; None: it was another key, another place, or is damaged."""
+def decrypt(key: bytes, sealed: bytes, place: bytes) -> bytes | None:
+    """The text that `encrypt` was given; None: it was another key, another place, or is damaged."""
     try:
         return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place)
     except (InvalidTag, ValueError):

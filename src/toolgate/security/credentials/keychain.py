@@ -18,13 +18,13 @@ from toolgate.errors import SettingError
 from toolgate.security.credentials.key_sources import KeySource, MasterKey, new_key
 from toolgate.store import CredentialKey, CredentialRows, StoredCredential, WrappedKey
 
-__all__ = ["Keychain", "Rotated", "place_of"]
+__all__ = ["KeyRotation", "Keychain", "associated_data"]
 
 _TRIES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rotated:
+class KeyRotation:
     """What an exchange of keys did."""
 
     credentials: int
@@ -58,7 +58,7 @@ class Keychain:
         await self._load_cipher()
         if not self._present:
             await self._learn(make=True)
-        return self._present, self._cipher.locked(self._keys[self._present], text, place)
+        return self._present, self._cipher.encrypt(self._keys[self._present], text, place)
 
     async def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes:
         """The text that `seal` was given.
@@ -70,7 +70,7 @@ class Keychain:
         if key_id not in self._keys:
             await self._learn(make=False)
         key = self._keys.get(key_id)
-        text = None if key is None else self._cipher.unlocked(key, sealed, place)
+        text = None if key is None else self._cipher.decrypt(key, sealed, place)
         if text is None:
             raise SettingError(
                 "A stored credential cannot be read: it is damaged, or is not where it was.",
@@ -78,7 +78,7 @@ class Keychain:
             )
         return text
 
-    async def rotate(self, *, step: Callable[[str], None] = lambda _: None) -> Rotated:
+    async def rotate(self, *, step: Callable[[str], None] = lambda _: None) -> KeyRotation:
         """Exchange the key of the installation, and encrypt everything anew.
 
         Can be ended at any moment, and begun again.
@@ -114,7 +114,7 @@ class Keychain:
                 step("remove the old key")
                 kept = [master for master in masters if master.key_id in needed]
                 await _in_thread(lambda: source.write(kept))
-        return Rotated(credentials=count, key_id=masters[0].key_id, source=source.name)
+        return KeyRotation(credentials=count, key_id=masters[0].key_id, source=source.name)
 
     async def _wrap_all(self, masters: list[MasterKey]) -> str:
         """Wrap every key with the first of these, and a fresh one; gives its name."""
@@ -134,10 +134,10 @@ class Keychain:
             for _ in range(_TRIES):
                 if current is None or current.key_id == key_id:
                     break
-                place = place_of(current.key)
+                place = associated_data(current.key)
                 text = await self.open(current.key_id, current.sealed, place)
                 step(f"write {current.key.server}")
-                sealed = self._cipher.locked(self._keys[key_id], text, place)
+                sealed = self._cipher.encrypt(self._keys[key_id], text, place)
                 changed = replace(current, key_id=key_id, sealed=sealed)
                 if await self._rows.save_credential(changed, over=current.version, quietly=True):
                     count += 1
@@ -161,7 +161,7 @@ class Keychain:
             self._present = found[-1].key_id if found else ""
 
     def _wrap(self, key_id: str, key: bytes, master: MasterKey) -> WrappedKey:
-        wrapped = self._cipher.locked(master.key, key, key_id.encode())
+        wrapped = self._cipher.encrypt(master.key, key, key_id.encode())
         return WrappedKey(
             key_id=key_id, wrapped_by=master.key_id, wrapped=wrapped, created_at=utc_now()
         )
@@ -169,7 +169,7 @@ class Keychain:
     def _unwrap(self, key: WrappedKey, masters: list[MasterKey]) -> bytes:
         for master in masters:
             if master.key_id == key.wrapped_by:
-                opened = self._cipher.unlocked(master.key, key.wrapped, key.key_id.encode())
+                opened = self._cipher.decrypt(master.key, key.wrapped, key.key_id.encode())
                 if opened is not None:
                     return opened
         raise SettingError(
@@ -184,7 +184,7 @@ class Keychain:
             self._cipher = await load("toolgate.security.credentials.cipher")
 
 
-def place_of(key: CredentialKey) -> bytes:
+def associated_data(key: CredentialKey) -> bytes:
     """What ties an encrypted credential to its row, so that none can be put in another's place."""
     return "\0".join((key.project_id, key.server, key.subject, key.kind)).encode(
         errors="surrogatepass"

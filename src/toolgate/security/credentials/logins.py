@@ -13,14 +13,19 @@ from toolgate.base.ids import new_id, utc_now
 from toolgate.base.lazy_loading import load
 from toolgate.base.signing import Signer
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
-from toolgate.security.credentials.provider import Desk, origin_of, shown_of, with_tokens
+from toolgate.security.credentials.provider import (
+    CredentialProvider,
+    origin_of,
+    public_details,
+    with_tokens,
+)
 from toolgate.security.credentials.subject import EVERYBODY, key_of, subject_named, subject_of
-from toolgate.security.credentials.vault import Kept
+from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.settings import CredentialSettings
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = ["Begun", "LoginPage", "LoginView", "Logins", "Rights", "is_browser_mark"]
+__all__ = ["LoginPage", "LoginRights", "LoginView", "Logins", "StartedLogin", "is_browser_mark"]
 
 CALLBACK = "/oauth/callback"
 PAGE = "/oauth/login/"
@@ -76,7 +81,7 @@ class LoginView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class StartedLogin:
     """A login that has begun."""
 
     url: str
@@ -101,7 +106,7 @@ class LoginPage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rights:
+class LoginRights:
     """What has to be asked before anything is done."""
 
     manages: Callable[[Caller], bool]
@@ -116,10 +121,10 @@ class Logins:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: CredentialProvider,
         signer: Signer,
         *,
-        rights: Rights,
+        rights: LoginRights,
         specs: Callable[[], list[ServerSpec]],
         settings: Callable[[], CredentialSettings],
         record: Callable[[Caller, str, Json], Awaitable[None]],
@@ -174,7 +179,7 @@ class Logins:
         user: str = "",
         project: str = "",
         redirect: str = "",
-    ) -> Begun:
+    ) -> StartedLogin:
         """Begin a login of the caller, or of somebody else or everybody for who may.
 
         Args:
@@ -195,7 +200,9 @@ class Logins:
         subject = self._subject(caller, spec, user=user, project=project)
         self._must_have_logins(spec)
         if not redirect:
-            return Begun(url=self._page(spec.name, subject), expires_in_s=self._settings().login_s)
+            return StartedLogin(
+                url=self._page(spec.name, subject), expires_in_s=self._settings().login_s
+            )
         if not _is_own_machine(redirect):
             raise ArgumentError(
                 f"redirect_uri is {redirect[:100]!r}.",
@@ -216,7 +223,7 @@ class Logins:
             )
         return LoginPage(server=str(found["server"]), subject=str(found["subject"]))
 
-    async def begin_at(self, caller: Caller, page: LoginPage, *, browser: str) -> Begun:
+    async def begin_at(self, caller: Caller, page: LoginPage, *, browser: str) -> StartedLogin:
         """Begin the login of a page, for whom it was made.
 
         Args:
@@ -401,7 +408,7 @@ class Logins:
 
     async def _begin(
         self, spec: ServerSpec, subject: str, *, redirect: str, by: str, browser: str
-    ) -> Begun:
+    ) -> StartedLogin:
         settings = self._settings()
         oauth = await self._desk.oauth()
         module = await load("toolgate.security.credentials.oauth")
@@ -431,7 +438,7 @@ class Logins:
         url = module.authorize_url(
             found, client=client, redirect=redirect, state=state, challenge=challenge
         )
-        return Begun(url=url, state=state, expires_in_s=settings.login_s)
+        return StartedLogin(url=url, state=state, expires_in_s=settings.login_s)
 
     async def _client(self, spec: ServerSpec, found: Any, redirect: str) -> Json:
         """As whom to log in; a registration is kept for the next time."""
@@ -502,7 +509,7 @@ class Logins:
                 await self._forget_client(spec, pending)
             raise
         complete = with_tokens(secret, tokens, self._desk.clock())
-        shown = {**shown_of(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
+        shown = {**public_details(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
         return await self._saved(key_of(spec.name, subject), complete, shown)
 
     async def _saved(self, key: CredentialKey, secret: Json, shown: Json) -> LoginView:
@@ -517,7 +524,7 @@ class Logins:
             server=spec.name, subject=str(pending["redirect"]), kind="client"
         )
 
-    async def _revoke(self, spec: ServerSpec, kept: Kept) -> None:
+    async def _revoke(self, spec: ServerSpec, kept: DecryptedCredential) -> None:
         secret = kept.secret
         token = secret.get("refresh_token") or secret.get("access_token")
         if not secret.get("revoke_url") or not token:
@@ -595,7 +602,7 @@ def _with_scopes(found: Any, more: str) -> Any:
     return replace(found, scopes=" ".join(both))
 
 
-def _view(kept: Kept) -> LoginView:
+def _view(kept: DecryptedCredential) -> LoginView:
     shown = kept.shown
     return LoginView(
         server=kept.key.server,

@@ -42,14 +42,14 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import AnyUrl, ValidationError
 
 from toolgate.errors import InvalidAnswerError, UnreachableError, UpstreamError
-from toolgate.security.outbound import Answer, Outbound, Reach, Way
+from toolgate.security.outbound import AddressScope, ConnectionOptions, HttpAnswer, Outbound
 from toolgate.types import CredentialSpec, Json, ServerSpec
 
 __all__ = [
-    "Found",
     "GrantRefusedError",
-    "OAuth",
-    "TokenPlace",
+    "OAuthClient",
+    "OAuthTarget",
+    "TokenEndpoint",
     "address_of",
     "authorize_url",
     "check_iss",
@@ -78,7 +78,7 @@ class GrantRefusedError(UpstreamError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class OAuthTarget:
     """An authorization server, and what it is asked for."""
 
     metadata: OAuthMetadata
@@ -93,15 +93,15 @@ class Found:
     scopes: str
     """What is asked for; empty: what it gives by itself."""
 
-    reach: Reach
+    reach: AddressScope
     """How far its addresses may go."""
 
-    way: Way
+    way: ConnectionOptions
     """By which certificates and by which proxy."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenPlace:
+class TokenEndpoint:
     """Where tokens come from, and as whom they are asked for."""
 
     token_url: str
@@ -110,20 +110,20 @@ class TokenPlace:
     client: Json
     """`client_id`, `client_secret` and `token_endpoint_auth_method`. WARNING: never shown."""
 
-    reach: Reach
+    reach: AddressScope
     """How far its address may go."""
 
-    way: Way
+    way: ConnectionOptions
     """By which certificates and by which proxy."""
 
 
-class OAuth:
+class OAuthClient:
     """The client of all authorization servers."""
 
     def __init__(self, outbound: Outbound) -> None:
         self._outbound = outbound
 
-    async def find(self, spec: ServerSpec, challenge: str = "") -> Found:
+    async def find(self, spec: ServerSpec, challenge: str = "") -> OAuthTarget:
         """The authorization server of a server.
 
         Args:
@@ -155,7 +155,7 @@ class OAuth:
         wanted = resource_url_from_server_url(url)
         if resource is not None:
             wanted = str(resource.resource)
-        return Found(
+        return OAuthTarget(
             metadata=metadata,
             issuer=str(metadata.issuer),
             resource=wanted,
@@ -165,7 +165,7 @@ class OAuth:
         )
 
     async def _resource(
-        self, url: str, reach: Reach, way: Way, challenge: str
+        self, url: str, reach: AddressScope, way: ConnectionOptions, challenge: str
     ) -> ProtectedResourceMetadata | None:
         """What the server says about its logins (RFC 9728); None: nothing."""
         named = extract_resource_metadata_from_www_auth(_refused(challenge))
@@ -189,7 +189,9 @@ class OAuth:
             return found
         return None
 
-    async def _metadata(self, issuer: str, url: str, reach: Reach, way: Way) -> OAuthMetadata:
+    async def _metadata(
+        self, issuer: str, url: str, reach: AddressScope, way: ConnectionOptions
+    ) -> OAuthMetadata:
         """What the authorization server says about itself (RFC 8414)."""
         for place in build_oauth_authorization_server_metadata_discovery_urls(issuer or None, url):
             answer = await self._outbound.fetch(
@@ -224,7 +226,7 @@ class OAuth:
     async def client(
         self,
         own: CredentialSpec,
-        found: Found,
+        found: OAuthTarget,
         *,
         redirects: Sequence[str],
         name: str,
@@ -291,7 +293,7 @@ class OAuth:
         }, True
 
     async def exchange_code(
-        self, place: TokenPlace, *, code: str, verifier: str, redirect: str, resource: str
+        self, place: TokenEndpoint, *, code: str, verifier: str, redirect: str, resource: str
     ) -> OAuthToken:
         """The tokens for the code of a login.
 
@@ -311,7 +313,7 @@ class OAuth:
         )
 
     async def refresh(
-        self, place: TokenPlace, *, refresh_token: str, resource: str, scopes: str
+        self, place: TokenEndpoint, *, refresh_token: str, resource: str, scopes: str
     ) -> OAuthToken:
         """Fresh tokens; raises as `exchange_code`."""
         del scopes  # left out, it stays what was granted (RFC 6749, section 6)
@@ -319,14 +321,14 @@ class OAuth:
         return await self._token(place, form | {"resource": resource})
 
     async def of_client(
-        self, place: TokenPlace, *, resource: str, scopes: str, audience: str
+        self, place: TokenEndpoint, *, resource: str, scopes: str, audience: str
     ) -> OAuthToken:
         """A token of the client itself; raises as `exchange_code`."""
         form = {"grant_type": "client_credentials", "resource": resource}
         return await self._token(place, {**form, "scope": scopes, "audience": audience})
 
     async def exchange_token(
-        self, place: TokenPlace, *, subject_token: str, resource: str, scopes: str, audience: str
+        self, place: TokenEndpoint, *, subject_token: str, resource: str, scopes: str, audience: str
     ) -> OAuthToken:
         """A token in exchange for that of a caller (RFC 8693); raises as `exchange_code`."""
         form = {
@@ -341,14 +343,14 @@ class OAuth:
             form["resource"] = resource
         return await self._token(place, {**form, "scope": scopes})
 
-    async def revoke(self, url: str, place: TokenPlace, token: str) -> None:
+    async def revoke(self, url: str, place: TokenEndpoint, token: str) -> None:
         """Tell the authorization server that a token is not needed any more (RFC 7009)."""
         form, headers = _as_client(place.client, {"token": token})
         await self._outbound.fetch(
             "POST", url, reach=place.reach, form=form, headers=headers, way=place.way
         )
 
-    async def _token(self, place: TokenPlace, form: Mapping[str, str]) -> OAuthToken:
+    async def _token(self, place: TokenEndpoint, form: Mapping[str, str]) -> OAuthToken:
         asked = {name: value for name, value in form.items() if value}
         sent, headers = _as_client(place.client, asked)
         answer = await self._outbound.fetch(
@@ -385,7 +387,9 @@ def new_proof() -> tuple[str, str]:
     return verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def authorize_url(found: Found, *, client: Json, redirect: str, state: str, challenge: str) -> str:
+def authorize_url(
+    found: OAuthTarget, *, client: Json, redirect: str, state: str, challenge: str
+) -> str:
     """The address at which a person says yes."""
     values = {
         "response_type": "code",
@@ -465,13 +469,13 @@ def address_of(spec: ServerSpec) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
 
 
-def way_of(spec: ServerSpec) -> Way:
+def way_of(spec: ServerSpec) -> ConnectionOptions:
     """By which certificates and proxy a server is reached."""
     given = {name: str(spec.options.get(name) or "") for name in ("ca", "cert", "key", "proxy")}
-    return Way(**given)
+    return ConnectionOptions(**given)
 
 
-def _way_to(place: str, url: str, way: Way) -> Way:
+def _way_to(place: str, url: str, way: ConnectionOptions) -> ConnectionOptions:
     return way if _origin(place) == _origin(url) else way.elsewhere
 
 
@@ -481,7 +485,7 @@ def _refused(challenge: str) -> httpx2.Response:
     return httpx2.Response(401, headers=headers)
 
 
-def _error_of(answer: Answer) -> str:
+def _error_of(answer: HttpAnswer) -> str:
     """The word by which a refusal says why; nothing else of it is shown, since it may hold more."""
     try:
         word = json.loads(answer.body).get("error")
@@ -490,7 +494,7 @@ def _error_of(answer: Answer) -> str:
     return word if isinstance(word, str) and _WORD.fullmatch(word) else ""
 
 
-def _named(answer: Answer) -> str:
+def _named(answer: HttpAnswer) -> str:
     word = _error_of(answer)
     return f": {word}" if word else ""
 

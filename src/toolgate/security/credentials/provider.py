@@ -21,12 +21,19 @@ from toolgate.errors import (
     StoreError,
     UnreachableError,
 )
-from toolgate.security.credentials.subject import EVERYBODY, key_of, shown_subject, subject_of
-from toolgate.security.credentials.vault import Kept, Vault
+from toolgate.security.credentials.subject import EVERYBODY, describe_subject, key_of, subject_of
+from toolgate.security.credentials.vault import DecryptedCredential, Vault
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = ["Desk", "Presented", "origin_of", "shown_now", "shown_of", "with_tokens"]
+__all__ = [
+    "ConnectionCredential",
+    "CredentialProvider",
+    "current_values",
+    "origin_of",
+    "public_details",
+    "with_tokens",
+]
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +55,7 @@ class _Token:
     due_at: float
 
 
-class Desk:
+class CredentialProvider:
     """Shows each server what belongs to it."""
 
     def __init__(
@@ -87,7 +94,7 @@ class Desk:
         """The client of authorization servers, loaded with its library when it is first needed."""
         if self._oauth is None:
             module = await load("toolgate.security.credentials.oauth")
-            self._oauth = module.OAuth(self._outbound())
+            self._oauth = module.OAuthClient(self._outbound())
         return self._oauth
 
     def note(self, spec: ServerSpec, caller: Caller) -> str:
@@ -174,7 +181,7 @@ class Desk:
 
     # Finding
 
-    async def _find(self, spec: ServerSpec, subject: str) -> Kept | None:
+    async def _find(self, spec: ServerSpec, subject: str) -> DecryptedCredential | None:
         kept = await self.vault.get(key_of(spec.name, subject))
         if kept is None and subject == EVERYBODY and spec.credentials.per != "server":
             kept = await self._of_anybody(spec)
@@ -182,7 +189,7 @@ class Desk:
             return None  # it was got for another address
         return kept
 
-    async def _of_anybody(self, spec: ServerSpec) -> Kept | None:
+    async def _of_anybody(self, spec: ServerSpec) -> DecryptedCredential | None:
         """One with which the server tells what it offers, where each has one of their own."""
         rows = await self.vault.all(spec.name)
         good = [row for row in rows if row.shown.get("state") != "ended"]
@@ -201,7 +208,7 @@ class Desk:
         scope: str = "",
     ) -> LoginNeededError:
         """The error that asks a person to log in."""
-        whose = f" of {shown_subject(subject)}" if subject else ""
+        whose = f" of {describe_subject(subject)}" if subject else ""
         server = f"server {spec.name!r}"
         if ended:
             failed = (
@@ -286,7 +293,7 @@ class Desk:
                 return token
             raise
 
-    async def _ask_for_fresh(self, spec: ServerSpec, kept: Kept) -> str:
+    async def _ask_for_fresh(self, spec: ServerSpec, kept: DecryptedCredential) -> str:
         module = await load("toolgate.security.credentials.oauth")
         oauth = await self.oauth()
         secret = kept.secret
@@ -305,7 +312,7 @@ class Desk:
                 if await self.vault.save(
                     kept.key,
                     renewed,
-                    shown_of(renewed, kept.shown),
+                    public_details(renewed, kept.shown),
                     over=kept.version,
                     quietly=True,
                 ):
@@ -331,14 +338,16 @@ class Desk:
         url = str(secret["token_url"])
         own = spec.credentials
         if own.token_url == url:
-            reach = (await load("toolgate.security.outbound")).WRITTEN
+            reach = (await load("toolgate.security.outbound")).CONFIGURED
         else:
             reach = await outbound.reach_from(own.issuer or module.address_of(spec), way)
-        return module.TokenPlace(
+        return module.TokenEndpoint(
             token_url=url, client=secret["client"], reach=reach, way=way.elsewhere
         )
 
-    async def _end(self, spec: ServerSpec, kept: Kept, reason: str) -> LoginNeededError:
+    async def _end(
+        self, spec: ServerSpec, kept: DecryptedCredential, reason: str
+    ) -> LoginNeededError:
         """Remember that a login is over, so that nobody tries it again; gives the error."""
         secret = {
             name: value
@@ -431,8 +440,8 @@ class Desk:
         own = spec.credentials
         client = module.client_of(own)
         if own.token_url:
-            reach = (await load("toolgate.security.outbound")).WRITTEN
-            place = module.TokenPlace(
+            reach = (await load("toolgate.security.outbound")).CONFIGURED
+            place = module.TokenEndpoint(
                 token_url=own.token_url,
                 client=client,
                 reach=reach,
@@ -443,7 +452,7 @@ class Desk:
         client, _ = await (await self.oauth()).client(
             own, found, redirects=(), name="", document=""
         )
-        place = module.TokenPlace(
+        place = module.TokenEndpoint(
             token_url=str(found.metadata.token_endpoint),
             client=client,
             reach=found.reach,
@@ -465,10 +474,10 @@ class Desk:
             task.cancel()
 
 
-class Presented:
+class ConnectionCredential:
     """What one connection shows of itself."""
 
-    def __init__(self, desk: Desk, spec: ServerSpec) -> None:
+    def __init__(self, desk: CredentialProvider, spec: ServerSpec) -> None:
         self._desk = desk
         self._spec = spec
 
@@ -496,7 +505,7 @@ def origin_of(spec: ServerSpec) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
 
-def shown_now(kept: Kept | None, spec: ServerSpec) -> dict[str, dict[str, str]]:
+def current_values(kept: DecryptedCredential | None, spec: ServerSpec) -> dict[str, dict[str, str]]:
     """Headers and variables of a credential as it is, without renewing it."""
     if kept is None or kept.secret.get("origin") not in {None, origin_of(spec)}:
         return {}
@@ -523,7 +532,7 @@ def with_tokens(secret: Json, tokens: Any, now: float) -> Json:
     return found
 
 
-def shown_of(secret: Json, before: Json) -> Json:
+def public_details(secret: Json, before: Json) -> Json:
     """What may be shown of a login."""
     expires_at = secret.get("expires_at")
     return {
@@ -537,7 +546,7 @@ def shown_of(secret: Json, before: Json) -> Json:
     }
 
 
-def _subject_of(kept: Kept) -> str:
+def _subject_of(kept: DecryptedCredential) -> str:
     return kept.key.subject
 
 

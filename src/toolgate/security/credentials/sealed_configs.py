@@ -8,10 +8,10 @@ from toolgate.settings import redact
 from toolgate.store import StoredServer
 from toolgate.types import json_object
 
-__all__ = ["SealedConfigs", "is_open"]
+__all__ = ["SealedConfigs", "has_plain_secrets"]
 
 
-def is_open(row: StoredServer) -> bool:
+def has_plain_secrets(row: StoredServer) -> bool:
     """Whether a row holds secrets that anybody reads who has the database."""
     return not row.config.get("sealed") and redact(row.config) != row.config
 
@@ -33,7 +33,7 @@ class SealedConfigs:
             SettingError: The key for credentials cannot be used.
             StoreError: It cannot be written.
         """
-        if not is_open(server):
+        if not has_plain_secrets(server):
             await self._vault.delete(server=server.name, kind="config")
             return server
         key = key_of(server.name, EVERYBODY, "config")

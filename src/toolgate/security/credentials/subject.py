@@ -6,8 +6,8 @@ from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
 
 __all__ = [
     "EVERYBODY",
+    "describe_subject",
     "key_of",
-    "shown_subject",
     "subject_named",
     "subject_of",
     "subject_of_project",
@@ -63,7 +63,7 @@ def key_of(server: str, subject: str, kind: str = "login") -> CredentialKey:
     return CredentialKey(project_id=DEFAULT_PROJECT, server=server, subject=subject, kind=kind)
 
 
-def shown_subject(subject: str) -> str:
+def describe_subject(subject: str) -> str:
     """The subject as a sentence names it."""
     if not subject:
         return "everybody"

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolgate.base import json_text
-from toolgate.security.credentials.keychain import Keychain, place_of
+from toolgate.security.credentials.keychain import Keychain, associated_data
 from toolgate.store import CredentialKey, CredentialRows, StoredCredential
 from toolgate.types import Json, json_object
 
-__all__ = ["Kept", "Vault"]
+__all__ = ["DecryptedCredential", "Vault"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class DecryptedCredential:
     """A credential that was read."""
 
     key: CredentialKey
@@ -34,9 +34,9 @@ class Vault:
     def __init__(self, rows: CredentialRows, keychain: Keychain) -> None:
         self._rows = rows
         self._keychain = keychain
-        self._known: dict[CredentialKey, Kept | None] = {}
+        self._known: dict[CredentialKey, DecryptedCredential | None] = {}
 
-    async def get(self, key: CredentialKey, *, fresh: bool = False) -> Kept | None:
+    async def get(self, key: CredentialKey, *, fresh: bool = False) -> DecryptedCredential | None:
         """A credential; None: there is none.
 
         Args:
@@ -64,7 +64,7 @@ class Vault:
         quietly: bool = False,
     ) -> bool:
         """Write one; False: another version than `over` is there."""
-        key_id, sealed = await self._keychain.seal(json_text.dumps(secret), place_of(key))
+        key_id, sealed = await self._keychain.seal(json_text.dumps(secret), associated_data(key))
         row = StoredCredential(
             key=key, key_id=key_id, sealed=sealed, shown=json_text.dumps(shown).decode()
         )
@@ -72,11 +72,14 @@ class Vault:
         self._known.pop(key, None)
         return saved
 
-    async def all(self, server: str | None = None, *, kind: str = "login") -> list[Kept]:
+    async def all(
+        self, server: str | None = None, *, kind: str = "login"
+    ) -> list[DecryptedCredential]:
         """Credentials of a server or of all, those that cannot be read without their secret."""
         rows = await self._rows.credentials(server, kind=kind)
         return [
-            Kept(key=row.key, version=row.version, secret={}, shown=_shown(row)) for row in rows
+            DecryptedCredential(key=row.key, version=row.version, secret={}, shown=_shown(row))
+            for row in rows
         ]
 
     async def delete(self, **wanted: str) -> int:
@@ -84,7 +87,7 @@ class Vault:
         self.forget()
         return await self._rows.delete_credentials(**wanted)
 
-    async def take(self, key: CredentialKey) -> Kept | None:
+    async def take(self, key: CredentialKey) -> DecryptedCredential | None:
         """A credential that can be had once: it is removed; None: there is none any more."""
         kept = await self.get(key, fresh=True)
         self._known.pop(key, None)
@@ -97,17 +100,19 @@ class Vault:
         """Take the right to renew one; whether it was taken."""
         return await self._rows.lease_credential(key, by, until, now)
 
-    def hold(self, key: CredentialKey, secret: Json, before: Kept) -> None:
+    def hold(self, key: CredentialKey, secret: Json, before: DecryptedCredential) -> None:
         """Remember one that could not be written, so that it is not lost while this runs."""
-        self._known[key] = Kept(key=key, version=before.version, secret=secret, shown=before.shown)
+        self._known[key] = DecryptedCredential(
+            key=key, version=before.version, secret=secret, shown=before.shown
+        )
 
     def forget(self) -> None:
         """Read everything anew from now on."""
         self._known.clear()
 
-    async def _opened(self, row: StoredCredential) -> Kept:
-        text = await self._keychain.open(row.key_id, row.sealed, place_of(row.key))
-        return Kept(
+    async def _opened(self, row: StoredCredential) -> DecryptedCredential:
+        text = await self._keychain.open(row.key_id, row.sealed, associated_data(row.key))
+        return DecryptedCredential(
             key=row.key,
             version=row.version,
             secret=json_object(json_text.loads(text)),

@@ -8,12 +8,12 @@ from toolgate.errors import StoreError
 from toolgate.security.credentials.vault import Vault
 from toolgate.store import CredentialKey
 
-__all__ = ["LoginWatch"]
+__all__ = ["CredentialWatcher"]
 
 log = logging.getLogger(__name__)
 
 
-class LoginWatch:
+class CredentialWatcher:
     """Compares what is stored with what was there, when somebody says that it changed."""
 
     def __init__(self, vault: Vault, changed: Callable[[str, str], Awaitable[None]]) -> None:

@@ -1,19 +1,19 @@
 """What is looked at around a call: arguments, secrets, sizes, and whether a person has said yes."""
 
 from toolgate.security.guards.approvals import Approvals, Clearance, hash_of
-from toolgate.security.guards.call_guard import Guard, Guards, Tool
-from toolgate.security.guards.guard_chain import Passage, Passed
-from toolgate.security.guards.secret_detection import Secrets, secrets
+from toolgate.security.guards.call_guard import CallGuard, CallGuards, GuardedTool
+from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
+from toolgate.security.guards.secret_detection import SecretScanner, secret_scanner
 
 __all__ = [
     "Approvals",
+    "CallGuard",
+    "CallGuardChain",
+    "CallGuards",
     "Clearance",
-    "Guard",
-    "Guards",
-    "Passage",
-    "Passed",
-    "Secrets",
-    "Tool",
+    "GuardedCall",
+    "GuardedTool",
+    "SecretScanner",
     "hash_of",
-    "secrets",
+    "secret_scanner",
 ]

@@ -31,13 +31,13 @@ from toolgate.errors import (
     RpcError,
     UnknownApprovalError,
 )
-from toolgate.security.guards.call_guard import Guard, Tool
-from toolgate.security.guards.secret_detection import secrets
+from toolgate.security.guards.call_guard import CallGuard, GuardedTool
+from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import ApprovalSettings
 from toolgate.store import ApprovalFilter, ApprovalStore, StoredApproval
 from toolgate.types import Caller, Json, Peer, json_object
 
-__all__ = ["Approvals", "Clearance", "Note", "hash_of"]
+__all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
 
 _PURPOSE = "approval"
 _QUESTION = "approval"
@@ -47,7 +47,7 @@ _MOST_COMMENT = 1_000
 _ASKED_CHARS = 1_500
 
 
-class Note(Protocol):
+class ApprovalRecorder(Protocol):
     """Writes about approvals to the audit; gives the id of the record."""
 
     def __call__(
@@ -80,7 +80,7 @@ class Approvals:
         signer: Signer,
         *,
         settings: Callable[[], ApprovalSettings],
-        note: Note,
+        note: ApprovalRecorder,
     ) -> None:
         self._store = store
         self._signer = signer
@@ -97,7 +97,7 @@ class Approvals:
     # Calls
 
     async def seek(
-        self, caller: Caller, tool: Tool, guard: Guard, params: Json, peer: Peer | None
+        self, caller: Caller, tool: GuardedTool, guard: CallGuard, params: Json, peer: Peer | None
     ) -> Clearance | Json:
         """That a call may run, or the `input_required` result by which its client is asked.
 
@@ -293,7 +293,7 @@ class Approvals:
         return Clearance(approval=found, step=int(state.get("n") or 1), params=plain)
 
     async def _parked(
-        self, caller: Caller, tool: Tool, guard: Guard, arguments: Json, binding: str
+        self, caller: Caller, tool: GuardedTool, guard: CallGuard, arguments: Json, binding: str
     ) -> StoredApproval:
         rules = self._settings()
         approval_id = new_id()
@@ -419,7 +419,7 @@ def hash_of(arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _binding(caller: Caller, tool: Tool, approver: str, arguments: Json) -> str:
+def _binding(caller: Caller, tool: GuardedTool, approver: str, arguments: Json) -> str:
     who = (caller.project_id, caller.caller_id, approver)
     parts = (*who, tool.key, tool.digest, hash_of(arguments))
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
@@ -433,7 +433,7 @@ def _name(caller: Caller) -> str:
 
 def _shown(arguments: Json) -> str:
     """Arguments for people: without secrets, and not too long."""
-    masked: Any = secrets().mask_json(arguments, Counter())
+    masked: Any = secret_scanner().mask_json(arguments, Counter())
     text = json.dumps(masked, ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
 

@@ -12,11 +12,11 @@ import jsonschema_rs
 from toolgate.base import json_text
 from toolgate.databases.sql_guard import check_statement
 from toolgate.errors import GuardError, RpcError, SettingError
-from toolgate.security.guards.secret_detection import secrets
+from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import GuardTable
 from toolgate.types import Json, json_object
 
-__all__ = ["Guard", "Guards", "Tool"]
+__all__ = ["CallGuard", "CallGuards", "GuardedTool"]
 
 _DEEPEST = 100
 """Levels of arguments; jsonschema-rs ends the process at some tens of thousands."""
@@ -25,7 +25,7 @@ _LONGEST_SQL = 20_000
 """Characters; looking at more would hold up other calls."""
 
 
-class Tool(Protocol):
+class GuardedTool(Protocol):
     """What guards know of a tool."""
 
     @property
@@ -62,7 +62,7 @@ class _Compiled:
     schema: Any
     deny: Mapping[str, Sequence[tuple[str, Any]]]
 
-    def fits(self, project_id: str, tool: Tool, *, is_trusted: bool) -> bool:
+    def fits(self, project_id: str, tool: GuardedTool, *, is_trusted: bool) -> bool:
         table = self.table
         if table.projects and project_id not in table.projects:
             return False
@@ -82,7 +82,7 @@ class _Compiled:
         )
 
 
-class Guard:
+class CallGuard:
     """All guards of one call, put together."""
 
     def __init__(self, parts: Sequence[_Compiled]) -> None:
@@ -178,15 +178,15 @@ class Guard:
         if not self._masks["result"]:
             return params, {}
         counts: Counter[str] = Counter()
-        return cast("Json", secrets().mask_json(params, counts)), {}
+        return cast("Json", secret_scanner().mask_json(params, counts)), {}
 
     def error(self, error: RpcError) -> RpcError:
         """An error of the server, without the secrets that results may not have."""
         if not self._masks["result"]:
             return error
         counts: Counter[str] = Counter()
-        message = secrets().mask(error.message, counts)
-        return RpcError(error.rpc_code, message, secrets().mask_json(error.data, counts))
+        message = secret_scanner().mask(error.message, counts)
+        return RpcError(error.rpc_code, message, secret_scanner().mask_json(error.data, counts))
 
     def _check_size(self, where: str, key: str, value: Json) -> None:
         most = self._max_bytes[where]
@@ -242,7 +242,7 @@ class Guard:
         if not mode:
             return value, {}
         counts: Counter[str] = Counter()
-        masked = secrets().mask_json(value, counts)
+        masked = secret_scanner().mask_json(value, counts)
         if not counts:
             return value, {}
         kinds = ", ".join(sorted(counts))
@@ -267,7 +267,7 @@ _SIZES: Mapping[str, Callable[[GuardTable], int]] = {
 }
 
 
-class Guards:
+class CallGuards:
     """The guards of the configuration."""
 
     def __init__(
@@ -285,7 +285,7 @@ class Guards:
         self._is_trusted = is_trusted
         self._tables: tuple[GuardTable, ...] = ()
         self._parts: tuple[_Compiled, ...] = ()
-        self._known: dict[tuple[str, str, str, bool], Guard | None] = {}
+        self._known: dict[tuple[str, str, str, bool], CallGuard | None] = {}
         self.reload(tables)
 
     def reload(self, tables: Sequence[GuardTable]) -> None:
@@ -309,7 +309,7 @@ class Guards:
         for table in tables:
             _compiled(table)
 
-    def of(self, project_id: str, tool: Tool) -> Guard | None:
+    def of(self, project_id: str, tool: GuardedTool) -> CallGuard | None:
         """What holds for calls of a tool; None: nothing does."""
         if not self._parts:
             return None
@@ -323,15 +323,15 @@ class Guards:
             ]
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = self._known[mark] = Guard(parts) if parts else None
+            found = self._known[mark] = CallGuard(parts) if parts else None
             return found
 
-    def of_server(self, project_id: str, server: str) -> Guard | None:
+    def of_server(self, project_id: str, server: str) -> CallGuard | None:
         """What holds for resources and prompts of a server: guards that are about all of it."""
         if not self._parts:
             return None
         parts = [part for part in self._parts if part.fits_server(project_id, server)]
-        return Guard(parts) if parts else None
+        return CallGuard(parts) if parts else None
 
 
 def _compiled(table: GuardTable) -> _Compiled:

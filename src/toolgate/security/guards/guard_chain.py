@@ -8,23 +8,23 @@ import anyio.to_thread
 
 from toolgate.errors import RpcError
 from toolgate.security.guards.approvals import Approvals, Clearance
-from toolgate.security.guards.call_guard import Guard, Guards, Tool
+from toolgate.security.guards.call_guard import CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guarded_peer import GuardedPeer
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["Passage", "Passed"]
+__all__ = ["CallGuardChain", "GuardedCall"]
 
 _SMALL: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passed:
+class GuardedCall:
     """A call that may go on."""
 
     params: Json
     """As they go to the server."""
 
-    guard: Guard | None = None
+    guard: CallGuard | None = None
     """What looks at the result; None: nothing does."""
 
     clearance: Clearance | None = None
@@ -54,18 +54,18 @@ class Passed:
         return error if self.guard is None else self.guard.error(error)
 
 
-class Passage:
+class CallGuardChain:
     """The guards and the approvals of a gateway."""
 
-    def __init__(self, guards: Guards, approvals: Approvals) -> None:
+    def __init__(self, guards: CallGuards, approvals: Approvals) -> None:
         self.guards = guards
         """What the configuration says."""
         self.approvals = approvals
         """Calls that wait for a person."""
 
     async def begin(
-        self, caller: Caller, tool: Tool, params: Json, peer: Peer | None
-    ) -> Passed | Json:
+        self, caller: Caller, tool: GuardedTool, params: Json, peer: Peer | None
+    ) -> GuardedCall | Json:
         """A call that may go on, or the result by which its client is asked first.
 
         Raises:
@@ -74,8 +74,8 @@ class Passage:
         """
         guard = self.guards.of(caller.project_id, tool)
         if guard is None:
-            return Passed(params=params)
-        passed = Passed(params=params, guard=guard)
+            return GuardedCall(params=params)
+        passed = GuardedCall(params=params, guard=guard)
         if guard.approver:
             # Nobody is asked about a call that would not go on anyway.
             await _aside(guard.arguments, tool.key, json_object(params.get("arguments")))
@@ -93,9 +93,9 @@ class Passage:
             notes = {**more, **notes}
         return replace(passed, notes=notes)
 
-    def of_server(self, caller: Caller, server: str) -> Passed:
+    def of_server(self, caller: Caller, server: str) -> GuardedCall:
         """A request for a resource or a prompt of a server."""
-        return Passed(params={}, guard=self.guards.of_server(caller.project_id, server))
+        return GuardedCall(params={}, guard=self.guards.of_server(caller.project_id, server))
 
 
 async def _aside(

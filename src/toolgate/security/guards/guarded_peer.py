@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from toolgate.errors import CannotAskError, GuardError
-from toolgate.security.guards.call_guard import Guard
+from toolgate.security.guards.call_guard import CallGuard
 from toolgate.types import Era, Json, Peer
 
 __all__ = ["GuardedPeer"]
@@ -14,7 +14,7 @@ Look = Callable[[Callable[[str, Json], tuple[Json, Json]], str, Json], Awaitable
 class GuardedPeer:
     """A peer that is told no secret of a server, and tells the server none where it may not."""
 
-    def __init__(self, peer: Peer, guard: Guard, key: str, look: Look) -> None:
+    def __init__(self, peer: Peer, guard: CallGuard, key: str, look: Look) -> None:
         """Stand before a peer.
 
         Args:

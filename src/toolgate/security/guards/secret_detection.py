@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from toolgate.types import Json
 
-__all__ = ["Detector", "Found", "Secrets", "detectors", "secrets"]
+__all__ = ["SecretDetector", "SecretMatch", "SecretScanner", "secret_detectors", "secret_scanner"]
 
 _DATA = Path(__file__).with_name("secrets.toml")
 _LONGEST = 4 * 2**20
@@ -42,7 +42,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detector:
+class SecretDetector:
     """One kind of secret."""
 
     name: str
@@ -76,7 +76,7 @@ class Detector:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SecretMatch:
     """A secret in a text."""
 
     name: str
@@ -89,29 +89,29 @@ class Found:
     """Where the text goes on."""
 
 
-class Secrets:
+class SecretScanner:
     """Looks for secrets."""
 
-    def __init__(self, known: tuple[Detector, ...]) -> None:
-        self._by_word: dict[str, list[Detector]] = {}
+    def __init__(self, known: tuple[SecretDetector, ...]) -> None:
+        self._by_word: dict[str, list[SecretDetector]] = {}
         for detector in known:
             for word in detector.words:
                 self._by_word.setdefault(word, []).append(detector)
 
-    def find(self, text: str) -> list[Found]:
+    def find(self, text: str) -> list[SecretMatch]:
         """The secrets in a text, from left to right, none within another."""
         if len(text) > _LONGEST or len(text) < 8:
             return []
         folded = text.lower()
         # 80 searches for a word each take a tenth of one expression with 80 alternatives.
-        wanted: dict[str, Detector] = {}
+        wanted: dict[str, SecretDetector] = {}
         for word, known in self._by_word.items():
             if word in folded:
                 wanted |= {each.name: each for each in known}
         if not wanted:
             return []
         spans = [
-            Found(name=name, start=start, end=end)
+            SecretMatch(name=name, start=start, end=end)
             for name, detector in wanted.items()
             for start, end in detector.spans(text)
         ]
@@ -161,21 +161,21 @@ class Secrets:
 
 
 @cache
-def detectors() -> tuple[tuple[Detector, Mapping[str, list[str]]], ...]:
+def secret_detectors() -> tuple[tuple[SecretDetector, Mapping[str, list[str]]], ...]:
     """All detectors, with texts that they have to find (`samples`) and must not (`others`)."""
-    found: list[tuple[Detector, Mapping[str, list[str]]]] = []
+    found: list[tuple[SecretDetector, Mapping[str, list[str]]]] = []
     for row in cast("list[Json]", tomllib.loads(_DATA.read_text(encoding="utf-8"))["detector"]):
         samples = [text.replace("¦", "") for text in row.pop("samples")]
         texts = {"samples": samples, "others": row.pop("others")}
         row |= {"pattern": re.compile(row["pattern"]), "words": tuple(row["words"])}
-        found.append((Detector(**row), texts))
+        found.append((SecretDetector(**row), texts))
     return tuple(found)
 
 
 @cache
-def secrets() -> Secrets:
+def secret_scanner() -> SecretScanner:
     """The one that knows all detectors; read when it is first needed."""
-    return Secrets(tuple(detector for detector, _ in detectors()))
+    return SecretScanner(tuple(detector for detector, _ in secret_detectors()))
 
 
 def _is_named(name: str) -> bool:
@@ -193,13 +193,13 @@ def _entropy(text: str) -> float:
     return -sum(n / size * math.log2(n / size) for n in Counter(text).values()) if size else 0.0
 
 
-def _apart(spans: list[Found]) -> list[Found]:
+def _apart(spans: list[SecretMatch]) -> list[SecretMatch]:
     """Of secrets that overlap the one that begins first, and of these the longest."""
-    found: list[Found] = []
-    order: Callable[[Found], tuple[int, int]] = lambda one: (one.start, -one.end)  # noqa: E731
+    found: list[SecretMatch] = []
+    order: Callable[[SecretMatch], tuple[int, int]] = lambda one: (one.start, -one.end)  # noqa: E731
     for one in sorted(spans, key=order):
         if not found or one.start >= found[-1].end:
             found.append(one)
         elif one.end > found[-1].end:
-            found[-1] = Found(name=found[-1].name, start=found[-1].start, end=one.end)
+            found[-1] = SecretMatch(name=found[-1].name, start=found[-1].start, end=one.end)
     return found

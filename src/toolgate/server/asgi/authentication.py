@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from toolgate.base.ids import new_id
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import AccessError, CredentialError, ForbiddenError
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.host_check import header
 from toolgate.server.asgi.messages import Scope
 from toolgate.settings import Settings
@@ -58,7 +58,9 @@ def path_project(path: str) -> str | None:
     return None
 
 
-def shown_by(scope: Scope, meta: Json, *, client: str = "", is_relay: bool = False) -> Shown:
+def shown_by(
+    scope: Scope, meta: Json, *, client: str = "", is_relay: bool = False
+) -> PresentedCredentials:
     """What a request over HTTP says about who sends it.
 
     Args:
@@ -72,7 +74,7 @@ def shown_by(scope: Scope, meta: Json, *, client: str = "", is_relay: bool = Fal
         if name in _READ:
             found[name] = value.decode("latin-1")
     peer = scope.get("client")
-    return Shown(
+    return PresentedCredentials(
         authorization=None if is_relay else found.get(b"authorization"),
         meta_token=meta.get("token") or (found.get(b"x-toolgate-token") if is_relay else None),
         path_project=path_project(scope["path"]),

@@ -33,7 +33,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 import toolgate
 from toolgate.errors import AccessError, ToolgateError
 from toolgate.gateway.gateway import Change, Gateway
-from toolgate.security.access import Shown
+from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.authentication import CALLER, NOBODY, RELAYED
 from toolgate.server.asgi.json_parser import (
     INVALID_PARAMS,
@@ -305,7 +305,7 @@ class Front:
             caller: Caller = ctx.request.scope[SCOPE_CALLER]
             return replace(caller, client=client, conversation=caller.conversation or client)
         return await self._gateway.admission.admit(
-            Shown(
+            PresentedCredentials(
                 meta_token=meta.get("token") or self._token,
                 meta_project=meta.get("projectId") or self._project,
                 client=client,

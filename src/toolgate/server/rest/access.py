@@ -10,7 +10,7 @@ from typing import Any
 
 from toolgate.errors import ArgumentError
 from toolgate.gateway.gateway import Gateway
-from toolgate.security.access import AccessAdmin, NewToken, ProjectView, Rule
+from toolgate.security.access import AccessAdmin, AccessRule, NewToken, ProjectView
 from toolgate.security.authn import identity_of
 from toolgate.settings import GuardTable
 from toolgate.store import StoredToken
@@ -278,7 +278,7 @@ def _is_said(key: str, value: object) -> bool:
     return not value if key == "shared_servers" else bool(value)
 
 
-def _rule(rule: Rule) -> Json:
+def _rule(rule: AccessRule) -> Json:
     return {
         "id": rule.permission_id or None,
         "effect": rule.effect,

@@ -11,15 +11,15 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
 from toolgate.errors import CredentialError, ToolgateError
-from toolgate.security.access import Admission, Shown
+from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.security.credentials import (
     CALLBACK,
     DOCUMENT,
     LOGIN_COOKIE,
     PAGE,
     Logins,
+    describe_subject,
     is_browser_mark,
-    shown_subject,
 )
 from toolgate.server.asgi.host_check import header
 from toolgate.server.asgi.messages import (
@@ -73,7 +73,7 @@ class LoginPages:
                 send,
                 200,
                 f"Log in at {page.server}",
-                f"Toolgate is to use the server {page.server} for {shown_subject(page.subject)}."
+                f"Toolgate is to use the server {page.server} for {describe_subject(page.subject)}."
                 " Show that this is you: the token with which you use Toolgate.",
                 form=f"{scope.get('root_path', '')}/console/logins/begin?"
                 + urlencode({"ticket": ticket}),
@@ -85,7 +85,9 @@ class LoginPages:
             token = dict(parse_qsl(body.decode("latin-1"))).get("token", "")
             peer = scope.get("client")
             caller = await self._admission.admit(
-                Shown(authorization=f"Bearer {token}", address=str(peer[0]) if peer else "")
+                PresentedCredentials(
+                    authorization=f"Bearer {token}", address=str(peer[0]) if peer else ""
+                )
             )
         browser = _browser_of(scope) or secrets.token_urlsafe(32)
         begun = await self._logins.begin_at(caller, page, browser=browser)
@@ -114,7 +116,7 @@ class LoginPages:
             send,
             200,
             f"Logged in at {view.server}",
-            f"Toolgate can use {view.server} for {shown_subject(view.subject)} now."
+            f"Toolgate can use {view.server} for {describe_subject(view.subject)} now."
             " You can close this window.",
         )
 

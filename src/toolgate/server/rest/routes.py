@@ -15,7 +15,7 @@ import toolgate
 from toolgate.app.app import App
 from toolgate.audit import verify_audit
 from toolgate.base.logs import REQUEST_ID
-from toolgate.catalog.scanner import Held
+from toolgate.catalog.scanner import QuarantinedTool
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
@@ -539,7 +539,7 @@ class Rest:
         return [_in_format(known[key], form) for key in keys if key in known]
 
 
-def _held(tool: Held) -> Json:
+def _held(tool: QuarantinedTool) -> Json:
     """A held tool, with the lines of each difference."""
     return {
         "toolKey": tool.key,

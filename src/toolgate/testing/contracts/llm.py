@@ -44,11 +44,11 @@ from toolgate.models.llm import (
 from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import Json
 
-__all__ = ["ChatModelContract", "ChatService", "Said"]
+__all__ = ["ChatModelContract", "ChatService", "ScriptedReply"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ScriptedReply:
     """What a service says to one request, in no provider's words."""
 
     text: str = ""
@@ -97,7 +97,7 @@ class ChatService(Protocol):
     left: anyio.Event
     """Set when a client left before its answer was over."""
 
-    def say(self, *answers: Said) -> None:
+    def say(self, *answers: ScriptedReply) -> None:
         """Answer so from now on, in order."""
         ...
 
@@ -147,14 +147,14 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """What is streamed is what is said."""
-        service.say(Said(text="It is noon in Bonn, and sunny."))
+        service.say(ScriptedReply(text="It is noon in Bonn, and sunny."))
         deltas = [delta async for delta in model.stream(_asked())]
 
         texts = [delta.text for delta in deltas if isinstance(delta, Text)]
         assert "".join(texts) == "It is noon in Bonn, and sunny."
         assert len(texts) > 1
         assert deltas[-1] == Finish("stop")
-        reply = await _again(model, service, Said(text="Noon."))
+        reply = await _again(model, service, ScriptedReply(text="Noon."))
         assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (11, 3)
 
     @pytest.mark.parametrize("reason", ["length", "content_filter"])
@@ -162,14 +162,14 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService, reason: str
     ) -> None:
         """A cut answer is not a whole one."""
-        reply = await _again(model, service, Said(text="Half", finish=reason))
+        reply = await _again(model, service, ScriptedReply(text="Half", finish=reason))
         assert reply.finish_reason == reason
 
     async def test_two_calls_come_whole_with_their_own_ids(
         self, model: ChatModel, service: ChatService
     ) -> None:
         """Each begins once, has its arguments, and ends."""
-        service.say(Said(calls=(("clock", {"zone": "CET"}), ("clock", {"zone": "UTC"}))))
+        service.say(ScriptedReply(calls=(("clock", {"zone": "CET"}), ("clock", {"zone": "UTC"}))))
         deltas = [delta async for delta in model.stream(_asked(tools=[_TOOL]))]
 
         starts = [delta for delta in deltas if isinstance(delta, CallStart)]
@@ -189,7 +189,7 @@ class ChatModelContract:
         reply = await _again(
             model,
             service,
-            Said(text="Noon."),
+            ScriptedReply(text="Noon."),
             Message(role="system", content="Be brief."),
             Message(role="user", content="What time is it?"),
             Message(role="assistant", content="Let me look.", calls=(call,)),
@@ -205,23 +205,23 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """Some services refuse an empty list."""
-        await _again(model, service, Said(text="Noon."))
+        await _again(model, service, ScriptedReply(text="Noon."))
         assert "tools" not in service.requests[-1]
 
     @pytest.mark.parametrize(
         ("said", "error"),
         [
-            (Said(status=401, error="wrong key"), ModelAuthError),
-            (Said(status=429, retry_after=7), ModelRateError),
-            (Said(status=400, error="prompt is too long: 9 tokens"), ContextTooLongError),
-            (Said(status=400, error="no such parameter"), ModelRequestError),
-            (Said(status=500), ModelUnavailableError),
-            (Said(text="It is noon in Bonn", drop=True), ModelUnavailableError),
+            (ScriptedReply(status=401, error="wrong key"), ModelAuthError),
+            (ScriptedReply(status=429, retry_after=7), ModelRateError),
+            (ScriptedReply(status=400, error="prompt is too long: 9 tokens"), ContextTooLongError),
+            (ScriptedReply(status=400, error="no such parameter"), ModelRequestError),
+            (ScriptedReply(status=500), ModelUnavailableError),
+            (ScriptedReply(text="It is noon in Bonn", drop=True), ModelUnavailableError),
         ],
         ids=["key", "rate", "length", "request", "down", "drop"],
     )
     async def test_failures_are_told_apart(
-        self, model: ChatModel, service: ChatService, said: Said, error: type[ModelError]
+        self, model: ChatModel, service: ChatService, said: ScriptedReply, error: type[ModelError]
     ) -> None:
         """Whoever asks does something else about each."""
         service.say(said, said, said)
@@ -236,7 +236,7 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """Tokens that nobody reads cost money."""
-        service.say(Said(text="It is noon in Bonn", hang=True))
+        service.say(ScriptedReply(text="It is noon in Bonn", hang=True))
         stream: Any = model.stream(_asked())
         with anyio.fail_after(HANG_S):
             await anext(stream)
@@ -247,7 +247,7 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """A client that leaves cancels its turn."""
-        service.say(Said(text="It is noon in Bonn", hang=True))
+        service.say(ScriptedReply(text="It is noon in Bonn", hang=True))
         with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(complete, model, _asked())
@@ -256,6 +256,8 @@ class ChatModelContract:
             await service.left.wait()
 
 
-async def _again(model: ChatModel, service: ChatService, said: Said, *messages: Message) -> Any:
+async def _again(
+    model: ChatModel, service: ChatService, said: ScriptedReply, *messages: Message
+) -> Any:
     service.say(said)
     return await complete(model, _asked(*messages))

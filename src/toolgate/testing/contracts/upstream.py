@@ -39,9 +39,9 @@ from toolgate.upstream import Wire
 __all__ = [
     "EndServer",
     "MakeWire",
-    "Recorder",
     "TextWireContract",
     "WireContract",
+    "WireRecorder",
     "call",
     "greet",
     "happened",
@@ -57,7 +57,7 @@ HEADERS = {"mcp-protocol-version": LEGACY_VERSION}
 MAX_MESSAGE_BYTES = 40 * 2**20
 
 
-class Recorder:
+class WireRecorder:
     """Takes what a wire hands over, in order; serves as events and as sink."""
 
     def __init__(self) -> None:
@@ -147,12 +147,12 @@ class WireContract:
         return crash
 
     @pytest.fixture
-    def recorder(self) -> Recorder:
+    def recorder(self) -> WireRecorder:
         """Takes what the wire hands over."""
-        return Recorder()
+        return WireRecorder()
 
     @pytest.fixture
-    async def wire(self, make_wire: MakeWire, recorder: Recorder) -> AsyncGenerator[Wire]:
+    async def wire(self, make_wire: MakeWire, recorder: WireRecorder) -> AsyncGenerator[Wire]:
         """An open wire after the handshake."""
         wire = make_wire()
         with anyio.fail_after(HANG_S):
@@ -205,7 +205,7 @@ class WireContract:
         assert answer["content"][0]["text"] == "quick"
 
     async def test_progress_comes_in_order_and_before_the_result(
-        self, wire: Wire, recorder: Recorder
+        self, wire: Wire, recorder: WireRecorder
     ) -> None:
         """A front whose stream ends with the result would lose what comes later."""
         with anyio.fail_after(HANG_S):
@@ -214,7 +214,7 @@ class WireContract:
         assert recorder.seen == [("progress", number) for number in range(1, 21)]
 
     async def test_progress_is_asked_for_only_when_wanted(
-        self, wire: Wire, recorder: Recorder
+        self, wire: Wire, recorder: WireRecorder
     ) -> None:
         """Without a token a server must send none."""
         with anyio.fail_after(HANG_S):
@@ -223,7 +223,7 @@ class WireContract:
         assert recorder.seen == []
 
     async def test_logs_come_in_order_and_before_the_result(
-        self, wire: Wire, recorder: Recorder
+        self, wire: Wire, recorder: WireRecorder
     ) -> None:
         """To the sink where the wire can tell the call, else to the events."""
         with anyio.fail_after(HANG_S):
@@ -234,7 +234,7 @@ class WireContract:
         ]
 
     async def test_a_question_in_the_middle_of_a_call_gets_its_answer(
-        self, wire: Wire, recorder: Recorder
+        self, wire: Wire, recorder: WireRecorder
     ) -> None:
         """Elicitation, sampling and roots of the handshake era."""
         recorder.answers["roots/list"] = {"roots": [{"uri": "file:///a"}]}
@@ -248,7 +248,7 @@ class WireContract:
         }
 
     async def test_a_question_that_cannot_be_answered_gets_an_error(
-        self, wire: Wire, recorder: Recorder
+        self, wire: Wire, recorder: WireRecorder
     ) -> None:
         """-32601 says that the client does not know the method; own errors keep their code."""
         recorder.answers["roots/list"] = RpcError(-31111, "not now", {"later": True})
@@ -273,7 +273,7 @@ class WireContract:
         assert (error.rpc_code, error.message, error.data) == (-31999, "no", {"why": [1]})
 
     async def test_a_notification_that_belongs_to_no_call_reaches_the_events(
-        self, wire: Wire, recorder: Recorder
+        self, wire: Wire, recorder: WireRecorder
     ) -> None:
         """Such as a changed list of tools."""
         with anyio.fail_after(HANG_S):
@@ -328,7 +328,7 @@ class WireContract:
         assert answer["content"][0]["text"] == text
 
     async def test_where_no_server_is_the_error_says_so(
-        self, unreachable_wire: Wire, recorder: Recorder
+        self, unreachable_wire: Wire, recorder: WireRecorder
     ) -> None:
         """When it is opened, or with the first request where opening sends nothing."""
 
@@ -376,7 +376,7 @@ class WireContract:
         assert reason.endswith(".")
 
     async def test_closing_ends_who_waits_and_leaves_no_task(
-        self, make_wire: MakeWire, recorder: Recorder
+        self, make_wire: MakeWire, recorder: WireRecorder
     ) -> None:
         """Also when it is closed twice, and with questions and calls under way."""
         before = asyncio.all_tasks()

@@ -58,18 +58,18 @@ _METHOD_NOT_FOUND = -32601
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Actor:
+class _CallScope:
     caller: Caller
     peer: Peer | None
 
 
-_actor: ContextVar[_Actor | None] = ContextVar("toolgate_actor", default=None)
+_actor: ContextVar[_CallScope | None] = ContextVar("toolgate_actor", default=None)
 
 
 @contextmanager
 def acting_for(caller: Caller, peer: Peer | None = None) -> Generator[None]:
     """Let tools that are called inside see for whom they run."""
-    token = _actor.set(_Actor(caller=caller, peer=peer))
+    token = _actor.set(_CallScope(caller=caller, peer=peer))
     try:
         yield
     finally:
@@ -220,7 +220,7 @@ def is_context(hint: object) -> bool:
 
 def context_of_call(sink: CallSink | None, services: ToolServices | None = None) -> ToolContext:
     """What a tool may use in the call that is being made."""
-    actor = _actor.get() or _Actor(caller=Caller(), peer=None)
+    actor = _actor.get() or _CallScope(caller=Caller(), peer=None)
     return ToolContext(caller=actor.caller, peer=actor.peer, sink=sink, services=services)
 
 

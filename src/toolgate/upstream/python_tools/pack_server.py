@@ -34,7 +34,7 @@ __all__ = [
     "LocalPrompt",
     "LocalResource",
     "LocalServer",
-    "RenewedWire",
+    "ReloadableWire",
     "context_in",
 ]
 
@@ -166,7 +166,7 @@ class LocalServer:
             load: Gives the parts, whenever a connection is opened or they are exchanged.
         """
         self.load = load
-        self.wires: set[RenewedWire] = set()
+        self.wires: set[ReloadableWire] = set()
         """Connections to it."""
 
     async def renew(self) -> None:
@@ -296,7 +296,7 @@ class LocalWire(FunctionWire):
                 return await super()._answer(method, params, sink, progress=progress)
 
 
-class RenewedWire:
+class ReloadableWire:
     """A wire to parts that may be exchanged.
 
     The gateway is told that the lists are different. Until it asks for them, calls go to the parts

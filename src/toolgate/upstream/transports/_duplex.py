@@ -21,7 +21,7 @@ from toolgate.upstream.base import CallSink, WireEvents
 from toolgate.upstream.json_text import write_json
 from toolgate.upstream.transports._jsonrpc import (
     NEVER_CANCELLED,
-    Damaged,
+    DamagedMessage,
     answer_question,
     cancellation,
     may_be_answer,
@@ -31,9 +31,9 @@ from toolgate.upstream.transports._jsonrpc import (
     sniff_call_id,
     with_token,
 )
-from toolgate.upstream.transports._message_lines import Overlong
+from toolgate.upstream.transports._message_lines import OverlongMessage
 
-__all__ = ["Call", "DuplexWire"]
+__all__ = ["DuplexWire", "PendingRequest"]
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ MOST_QUESTIONS = 100
 """Questions of a server that are worked on at a time; more are refused."""
 
 
-class Call:
+class PendingRequest:
     """A request that waits for its answer."""
 
     def __init__(self, method: str, sink: CallSink | None) -> None:
@@ -109,7 +109,7 @@ class DuplexWire(ABC):
         self._max_message_bytes = max_message_bytes
         self._events: WireEvents | None = None
         self._ids = count(1)
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, PendingRequest] = {}
         self._questions: dict[str | int, asyncio.Task[None]] = {}
         self._end_reason: str | None = None
         self._expired = False
@@ -146,7 +146,7 @@ class DuplexWire(ABC):
         call_id = next(self._ids)
         note_sent(call_id)
         text = request_bytes(call_id, method, with_token(params, call_id) if progress else params)
-        call = self._calls[call_id] = Call(method, sink)
+        call = self._calls[call_id] = PendingRequest(method, sink)
         try:
             await self._send_call(text, call, headers)
             return await call.outcome()
@@ -173,7 +173,9 @@ class DuplexWire(ABC):
         return self._end_reason
 
     @abstractmethod
-    async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
+    async def _send_call(
+        self, text: bytes, call: PendingRequest, headers: Mapping[str, str]
+    ) -> None:
         """Send a request and set `call.sent` once the server may have any of it.
 
         Raises:
@@ -221,12 +223,12 @@ class DuplexWire(ABC):
         elif isinstance(message, list):  # a batch, which the revision 2025-03-26 allowed
             for part in cast("list[object]", message):
                 await self._take(part)
-        elif isinstance(message, Damaged):
+        elif isinstance(message, DamagedMessage):
             self._take_damaged(message)
         else:
             self._stray += 1
 
-    def _take_overlong(self, message: Overlong) -> None:
+    def _take_overlong(self, message: OverlongMessage) -> None:
         """Fail the request that an overlong message answers, as soon as that can be seen."""
         call_id = sniff_call_id(message.head, message.tail or b"")
         error = InvalidAnswerError(
@@ -241,7 +243,7 @@ class DuplexWire(ABC):
                 if call.sent:
                     call.fail(error)
 
-    def _take_damaged(self, message: Damaged) -> None:
+    def _take_damaged(self, message: DamagedMessage) -> None:
         self._stray += 1
         call = self._calls.get(message.call_id) if message.call_id is not None else None
         if call is not None and call.sent:

@@ -20,7 +20,7 @@ from toolgate.errors import (
     ToolgateError,
     UnreachableError,
 )
-from toolgate.security.outbound import CONNECT_S, why_not
+from toolgate.security.outbound import CONNECT_S, describe_failure
 from toolgate.types import json_object
 from toolgate.upstream.base import Credential
 from toolgate.upstream.transports._jsonrpc import excerpt, read_message, result_of
@@ -211,7 +211,7 @@ class Endpoint:
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise ConnectionLostError(
-                f"No connection to {self}: {why_not(error)}.",
+                f"No connection to {self}: {describe_failure(error)}.",
                 sent=False,
                 hint="Check that the server runs and that url is right.",
             ) from error

@@ -10,12 +10,12 @@ from anyio import to_thread
 
 from toolgate.errors import CannotAskError, InvalidAnswerError, RpcError, ToolgateError
 from toolgate.types import Json, json_object
-from toolgate.upstream.json_text import BadText, read_json, write_json
+from toolgate.upstream.json_text import InvalidJsonError, read_json, write_json
 
 __all__ = [
     "NEVER_CANCELLED",
     "AskHandler",
-    "Damaged",
+    "DamagedMessage",
     "answer_question",
     "cancellation",
     "excerpt",
@@ -51,7 +51,7 @@ _LOOKS_LIKE_RPC = re.compile(rb'"jsonrpc"\s*:\s*"2\.0"')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Damaged:
+class DamagedMessage:
     """A message that cannot be used, with what could be saved of it."""
 
     reason: str
@@ -96,16 +96,16 @@ def with_token(params: Json, token: int) -> Json:
 
 
 def read_message(text: bytes) -> object:
-    """The message, any JSON value, or `Damaged`; never raises."""
+    """The message, any JSON value, or `DamagedMessage`; never raises."""
     try:
         return read_json(text)
-    except BadText as fault:
+    except InvalidJsonError as fault:
         call_id = sniff_call_id(text, text)
         saved = json_object(fault.value)
         if call_id is None and "method" not in saved and type(saved.get("id")) is int:
             call_id = cast("int", saved["id"])
         is_rpc = bool(saved) or _LOOKS_LIKE_RPC.search(text, 0, 4096) is not None
-        return Damaged(reason=fault.reason, call_id=call_id, is_rpc=is_rpc)
+        return DamagedMessage(reason=fault.reason, call_id=call_id, is_rpc=is_rpc)
 
 
 async def read_big_message(text: bytes) -> object:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineFramer", "Overlong"]
+__all__ = ["HEAD_BYTES", "TAIL_BYTES", "LineFramer", "OverlongMessage"]
 
 HEAD_BYTES = 4096
 """How much of the start of an overlong message is kept, to see whose it is."""
@@ -13,7 +13,7 @@ TAIL_BYTES = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overlong:
+class OverlongMessage:
     """A message over the limit: told once when the limit is passed, once more at its end."""
 
     head: bytes
@@ -33,7 +33,7 @@ class LineFramer:
         self._head: bytes | None = None  # of the overlong line that is being skipped
         self._tail = b""
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | OverlongMessage]:
         """The lines that this chunk completes, in order."""
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
@@ -41,7 +41,7 @@ class LineFramer:
             yield self._finish()
         yield from self._add(rest)
 
-    def _add(self, piece: bytes) -> Iterator[Overlong]:
+    def _add(self, piece: bytes) -> Iterator[OverlongMessage]:
         if self._head is not None:
             self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
             return
@@ -52,11 +52,11 @@ class LineFramer:
             whole = b"".join(self._parts)
             self._head, self._tail = whole[:HEAD_BYTES], whole[-TAIL_BYTES:]
             self._parts = []
-            yield Overlong(head=self._head)
+            yield OverlongMessage(head=self._head)
 
-    def _finish(self) -> bytes | Overlong:
+    def _finish(self) -> bytes | OverlongMessage:
         parts, head, tail = self._parts, self._head, self._tail
         self._parts, self._size, self._head, self._tail = [], 0, None, b""
         if head is not None:
-            return Overlong(head=head, tail=tail)
+            return OverlongMessage(head=head, tail=tail)
         return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -6,7 +6,7 @@ The format: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsi
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolgate.upstream.transports._message_lines import HEAD_BYTES, LineFramer, Overlong
+from toolgate.upstream.transports._message_lines import HEAD_BYTES, LineFramer, OverlongMessage
 
 __all__ = ["EventParser", "ServerEvent"]
 
@@ -54,7 +54,7 @@ class EventParser:
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         for line in self._framer.feed(chunk):
-            if isinstance(line, Overlong):
+            if isinstance(line, OverlongMessage):
                 self._skip(line)
             elif line:
                 self._read(line)
@@ -94,7 +94,7 @@ class EventParser:
         else:
             self._data.append(value)
 
-    def _skip(self, line: Overlong) -> None:
+    def _skip(self, line: OverlongMessage) -> None:
         if line.tail is None and line.head.startswith(b"data:"):
             self._is_overlong = True
             self._data = [*self._data, line.head.removeprefix(b"data:").removeprefix(b" ")]

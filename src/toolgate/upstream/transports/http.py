@@ -36,7 +36,7 @@ from toolgate.upstream.transports._http_requests import (
 )
 from toolgate.upstream.transports._jsonrpc import (
     NEVER_CANCELLED,
-    Damaged,
+    DamagedMessage,
     answer_question,
     cancellation,
     excerpt,
@@ -414,7 +414,7 @@ class HttpWire:
             for part in cast("list[object]", message):
                 answer = await self._take(part, exchange) or answer
             return answer
-        if isinstance(message, Damaged):
+        if isinstance(message, DamagedMessage):
             if exchange is not None and (message.is_rpc or message.call_id is not None):
                 raise InvalidAnswerError(
                     f"The server sent an answer that {message.reason}.",

@@ -36,9 +36,9 @@ from toolgate.types import Json
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 from toolgate.upstream.json_text import write_json
 from toolgate.upstream.python_tools.functions import FunctionWire, tools_of
-from toolgate.upstream.python_tools.pack_server import LocalServer, RenewedWire
-from toolgate.upstream.transports._duplex import Call, DuplexWire
-from toolgate.upstream.transports._jsonrpc import Damaged, excerpt, read_message
+from toolgate.upstream.python_tools.pack_server import LocalServer, ReloadableWire
+from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
+from toolgate.upstream.transports._jsonrpc import DamagedMessage, excerpt, read_message
 
 __all__ = ["InprocessWire", "Options", "build"]
 
@@ -107,7 +107,7 @@ class InprocessWire:
         if isinstance(target, str):
             target = await anyio.to_thread.run_sync(_load, target)
         if isinstance(target, LocalServer):
-            self._wire = RenewedWire(target, self._wire_to)
+            self._wire = ReloadableWire(target, self._wire_to)
         else:
             self._wire = self._wire_to(target)
         try:
@@ -239,7 +239,12 @@ class _ServerWire(DuplexWire):
     async def _serve(self, streams: MessageStream) -> None:
         await self._server.run(*streams, self._server.create_initialization_options())
 
-    async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:  # noqa: ARG002 -- contract
+    async def _send_call(
+        self,
+        text: bytes,
+        call: PendingRequest,
+        headers: Mapping[str, str],  # noqa: ARG002 -- contract
+    ) -> None:
         call.sent = True
         await self._put(text)
 
@@ -290,7 +295,7 @@ def _plain(item: SessionMessage) -> object:
     try:
         return read_message(write_json(fields))
     except ToolgateError:
-        return Damaged(
+        return DamagedMessage(
             reason="cannot be written as JSON",
             call_id=call_id if isinstance(call_id, int) else None,
             is_rpc=True,

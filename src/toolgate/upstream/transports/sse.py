@@ -17,7 +17,7 @@ from yarl import URL
 from toolgate.errors import ConnectionLostError, ToolgateError, UnreachableError
 from toolgate.security.outbound import client_context
 from toolgate.upstream.base import Credential, WireEvents
-from toolgate.upstream.transports._duplex import Call, DuplexWire
+from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._http_requests import (
     Endpoint,
     check_address,
@@ -30,7 +30,7 @@ from toolgate.upstream.transports._http_requests import (
     refusal,
 )
 from toolgate.upstream.transports._jsonrpc import read_big_message
-from toolgate.upstream.transports._message_lines import Overlong
+from toolgate.upstream.transports._message_lines import OverlongMessage
 from toolgate.upstream.transports._sse_events import EventParser, ServerEvent
 
 __all__ = ["Options", "SseWire", "build"]
@@ -168,8 +168,8 @@ class SseWire(DuplexWire):
 
     async def _hear(self, event: ServerEvent) -> None:
         if event.is_overlong:
-            self._take_overlong(Overlong(head=event.data))
-            self._take_overlong(Overlong(head=event.data, tail=b""))
+            self._take_overlong(OverlongMessage(head=event.data))
+            self._take_overlong(OverlongMessage(head=event.data, tail=b""))
         elif event.name == "endpoint":
             self._set_target(event.data.decode(errors="replace").strip())
         elif event.name == "message" and event.data:
@@ -191,11 +191,15 @@ class SseWire(DuplexWire):
             return
         self._target.set_result(self._endpoint(str(url)))
 
-    async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
+    async def _send_call(
+        self, text: bytes, call: PendingRequest, headers: Mapping[str, str]
+    ) -> None:
         # In a task of its own: some servers answer on the stream before they end the POST.
         self._spawn(self._post_call(text, call, headers))
 
-    async def _post_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:
+    async def _post_call(
+        self, text: bytes, call: PendingRequest, headers: Mapping[str, str]
+    ) -> None:
         call.sent = True
         try:
             await self._post(text, headers)

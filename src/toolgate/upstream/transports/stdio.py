@@ -20,9 +20,9 @@ import anyio
 from toolgate.errors import OptionError
 from toolgate.upstream.base import Credential, WireEvents
 from toolgate.upstream.transports._child_process import READ_BYTES, Child
-from toolgate.upstream.transports._duplex import Call, DuplexWire
+from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._jsonrpc import read_big_message
-from toolgate.upstream.transports._message_lines import LineFramer, Overlong
+from toolgate.upstream.transports._message_lines import LineFramer, OverlongMessage
 from toolgate.upstream.transports._orphan_guard import OrphanGuard
 
 __all__ = ["Options", "StdioWire", "build"]
@@ -153,7 +153,12 @@ class StdioWire(DuplexWire):
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
 
-    async def _send_call(self, text: bytes, call: Call, headers: Mapping[str, str]) -> None:  # noqa: ARG002 -- contract
+    async def _send_call(
+        self,
+        text: bytes,
+        call: PendingRequest,
+        headers: Mapping[str, str],  # noqa: ARG002 -- contract
+    ) -> None:
         child = await self._writable_child()
         call.sent = True
         child.write(text)
@@ -206,7 +211,7 @@ class StdioWire(DuplexWire):
             if self._end_reason is not None:
                 continue
             for line in framer.feed(chunk):
-                if isinstance(line, Overlong):
+                if isinstance(line, OverlongMessage):
                     self._take_overlong(line)
                 elif line.lstrip()[:1] in {b"{", b"["}:
                     await self._take(await read_big_message(line))

@@ -20,7 +20,7 @@ from benchmarks._report import Report, parser_of, print_measured
 from toolgate.cli.evaluation._measure import Labelled, Question, judge, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
-from toolgate.search.relevance.usage_votes import Experience
+from toolgate.search.relevance.usage_votes import UsageHistory
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from toolgate.search.usage.learning import Learned
 
@@ -86,7 +86,7 @@ async def _with_log(
     vectors = await embedder.embed(texts, "query")
     folds: list[Learned] = []
     for fold in range(FOLDS):
-        known = Experience(embedder.dim, half_life_s=1e9)
+        known = UsageHistory(embedder.dim, half_life_s=1e9)
         others = {(fold + step) % FOLDS for step in range(1, logged + 1)}
         for at, question in enumerate(labelled.questions):
             if at % FOLDS in others:

@@ -24,9 +24,9 @@ from toolgate.cli.evaluation._measure import Labelled, judge, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.answer.groups import grouped
-from toolgate.search.cutoff import Judged, Line
-from toolgate.search.relevance.usage_votes import Experience, UsageWeights
-from toolgate.search.semantic.near_duplicates import near_equal
+from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.usage_votes import UsageHistory, UsageWeights
+from toolgate.search.semantic.near_duplicates import find_near_duplicates
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.search.usage.learning import Learned
 
@@ -53,7 +53,7 @@ async def asked(search: HybridSearch, text: str, **more: Any) -> Any:
 def log_of(
     vectors: Sequence[Any], labelled: Labelled, places: Sequence[int], model: str
 ) -> Learned:
-    experience = Experience(len(vectors[0]), half_life_s=60 * DAY_S, most=100_000)
+    experience = UsageHistory(len(vectors[0]), half_life_s=60 * DAY_S, most=100_000)
     for at in places:
         vector = vectors[at].astype("<f2").tobytes()
         for group in labelled.questions[at].groups:
@@ -65,7 +65,7 @@ async def folds(labelled: Labelled, usage: UsageWeights) -> dict[str, Any]:
     """R@1 and R@5 without a log, with a log of a fifth, and of four fifths."""
     search = await index(labelled, usage)
     plain = [await asked(search, question.text) for question in labelled.questions]
-    vectors = [answer.asked[0].vector for answer in plain]
+    vectors = [answer.queries[0].vector for answer in plain]
     model = plain[0].model
     groups = [question.groups for question in labelled.questions]
     number = [at % FOLDS for at in range(len(groups))]
@@ -107,7 +107,7 @@ async def recent(labelled: Labelled, weight: float) -> dict[str, float]:
 async def company(labelled: Labelled) -> dict[str, float]:
     """Needed tools that an answer of five names: hits, with alternatives, with batches."""
     search = await index(labelled, UsageWeights())
-    near = near_equal(labelled.tools, search.vectors())
+    near = find_near_duplicates(labelled.tools, search.vectors())
     rows: dict[str, list[float]] = {"hits": [], "alternatives": [], "batches": []}
     for fold in range(FOLDS):
         pairs: dict[str, Counter[str]] = {}
@@ -143,7 +143,7 @@ async def company(labelled: Labelled) -> dict[str, float]:
 async def line(labelled: Labelled, strange: Labelled) -> dict[str, Any]:
     """False alarms and notices before and after marks on the other half of the requests."""
     search = await index(labelled, UsageWeights())
-    judged: list[Judged] = []
+    judged: list[JudgedSearch] = []
     rest: list[tuple[str, bool]] = []
     for fits, questions in ((True, labelled.questions), (False, strange.questions)):
         for at, question in enumerate(questions[:400]):
@@ -151,13 +151,15 @@ async def line(labelled: Labelled, strange: Labelled) -> dict[str, Any]:
                 rest.append((question.text, fits))
                 continue
             answer = await asked(search, question.text)
-            margin = answer.asked[0].margin if answer.asked else None
+            margin = answer.queries[0].margin if answer.queries else None
             if margin is not None:
-                judged.append(Judged(margin=margin, fitted=fits, weight=1.0, model=answer.model))
-    found: dict[str, Any] = {"shift": {"margin": Line(judged).shift(judged[0].model)}}
-    for name, learned in (("before", None), ("after", Learned({}, 0.0, Line(judged)))):
+                judged.append(
+                    JudgedSearch(margin=margin, fitted=fits, weight=1.0, model=answer.model)
+                )
+    found: dict[str, Any] = {"shift": {"margin": PersonalCutoff(judged).shift(judged[0].model)}}
+    for name, learned in (("before", None), ("after", Learned({}, 0.0, PersonalCutoff(judged)))):
         answers = [(fits, await asked(search, text, learned=learned)) for text, fits in rest]
-        weak = [(fits, not answer.asked[0].fits) for fits, answer in answers if answer.asked]
+        weak = [(fits, not answer.queries[0].fits) for fits, answer in answers if answer.queries]
         found[name] = {
             "false alarms": round(fmean(w for fits, w in weak if fits), 4),
             "notices": round(fmean(w for fits, w in weak if not fits), 4),
@@ -175,7 +177,7 @@ async def routed(labelled: Labelled) -> list[dict[str, Any]]:
     for most in (1, 2, 4, 8):
         kept, shares, recalls = [], [], []
         for question, answer in zip(labelled.questions, plain, strict=True):
-            near = groups.nearest(answer.asked[0].vector, most)
+            near = groups.nearest(answer.queries[0].vector, most)
             keys = frozenset().union(*(groups.keys[name] for name in near))
             mask = np.fromiter((key in keys for key in search.keys), np.bool_)
             few = await asked(search, question.text, mask=mask)

@@ -44,7 +44,7 @@ from toolgate.catalog.snapshot import build_entries
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.embedders.bundled import BundledEmbedder
-from toolgate.search import Arm, Arms, SearchableTool, SearchRequest, ToolIndex
+from toolgate.search import Experiment, SearchableTool, SearchRequest, ToolIndex, Variant
 from toolgate.search.lexical.clauses import clauses_of
 from toolgate.search.semantic.first_stage import FIRST_LOOK_FROM
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
@@ -345,7 +345,7 @@ async def _measure_in(
     strategy = build(options, embedder=BundledEmbedder(), vectors=kept, index_file=file)
     catalog = _Fixed(Fleet(_no_wire, EraBridge(Signer(bytes(32)))), None, project_id="default")
     catalog.put(entries)
-    index = ToolIndex(Arms(main=Arm(name="hybrid", strategy=strategy)))
+    index = ToolIndex(Experiment(main=Variant(name="hybrid", strategy=strategy)))
     for each in (gateway, gateway.visible, gateway._listing):
         each._catalog, each._access, each._index = catalog, _Mask(), index
     snapshot = catalog.snapshot
@@ -355,16 +355,18 @@ async def _measure_in(
         embedder=_Silent(),
         index_file=file,
     )
-    await ToolIndex(Arms(main=Arm(name="words", strategy=words))).bring_to(1, snapshot.tools)
+    await ToolIndex(Experiment(main=Variant(name="words", strategy=words))).update_to(
+        1, snapshot.tools
+    )
     words_s = time.process_time() - began
     await words.aclose()
     del words
     gc.collect()
     began = time.process_time()
-    await gateway._index.bring_to(snapshot.version, snapshot.tools)
+    await gateway._index.update_to(snapshot.version, snapshot.tools)
     await strategy.ready()
     vectors_s = 0.0 if kept.is_whole else time.process_time() - began
-    await strategy.settled()  # what goes on beside is no part of a search
+    await strategy.wait_until_saved()  # what goes on beside is no part of a search
     await strategy.aclose()
     kept.write()
     kept.close()
@@ -373,7 +375,7 @@ async def _measure_in(
     caller = Caller()
     for text in (*requests.single[:20], *requests.several[:4]):
         await gateway.discover(caller, DiscoverRequest(queries=(f"{text} now",)))
-    await gateway._relations.settled(600.0)
+    await gateway._relations.wait_until_computed(600.0)
     single = await _timed(gateway, caller, requests.single)
     several = await _timed(gateway, caller, requests.several)
     loop_ms = _loop_ms()
@@ -476,7 +478,7 @@ async def _change(gateway: Gateway, catalog: _Fixed, caller: Caller, number: int
     servers[name] = build_entries(name, tools=tools)
     began = time.process_time()
     catalog.put(servers)
-    await gateway._index.bring_to(catalog.snapshot.version, catalog.snapshot.tools)
+    await gateway._index.update_to(catalog.snapshot.version, catalog.snapshot.tools)
     spent = (time.process_time() - began) * 1000
     found = await gateway.discover(
         caller, DiscoverRequest(queries=(f"{name}:{tools[0]['name']}", "renewed"))
@@ -492,7 +494,9 @@ async def _restarted(
     began = time.process_time()
     kept = _Folder(folder / f"vectors-{size}.npz")
     again = build(options, embedder=BundledEmbedder(), vectors=kept, index_file=file)
-    await ToolIndex(Arms(main=Arm(name="hybrid", strategy=again))).bring_to(1, snapshot.tools)
+    await ToolIndex(Experiment(main=Variant(name="hybrid", strategy=again))).update_to(
+        1, snapshot.tools
+    )
     await again.ready()
     spent = time.process_time() - began
     await again.aclose()

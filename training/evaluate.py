@@ -18,7 +18,7 @@ import numpy as np
 import Stemmer
 from numpy.typing import NDArray
 
-from toolgate.models.embedders._vector_table import Table, read_table
+from toolgate.models.embedders._vector_table import VectorTable, read_table
 from training.corpus import parameters, rows, spoken, tool_text
 
 COUNTS = (1, 5, 10)
@@ -61,7 +61,7 @@ def load(folder: Path, most: int) -> tuple[list[dict[str, Any]], list[dict[str, 
 
 
 def ranks(
-    table: Table, tools: Sequence[dict[str, Any]], requests: Sequence[dict[str, Any]]
+    table: VectorTable, tools: Sequence[dict[str, Any]], requests: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, NDArray[np.float64]], float]:
     """R@1, R@5 and R@10 by way of ranking, and the median milliseconds of a request's vector."""
     vectors = np.stack([table.vector(tool_text(tool)) for tool in tools])

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from toolgate.models.embedders._subwords import Pieces
+from toolgate.models.embedders._subwords import WordPieces
 from toolgate.models.embedders._vector_table import PAIR_STEP
 from training.vocabulary import Vocabulary
 
@@ -115,7 +115,7 @@ def learn(
     torch.manual_seed(recipe.seed)
     torch.set_num_threads(recipe.threads)
     dice = np.random.default_rng(recipe.seed)
-    pieces = Pieces(vocabulary.pieces)
+    pieces = WordPieces(vocabulary.pieces)
     bags = Bags.of(pieces, texts)
     pairs = bags.frequent_pairs(recipe.pairs)
     projection = _principal(targets, recipe.dim, dice)
@@ -188,7 +188,7 @@ class Bags:
     """Where each text starts, and the end of the last."""
 
     @classmethod
-    def of(cls, pieces: Pieces, texts: Sequence[str]) -> "Bags":
+    def of(cls, pieces: WordPieces, texts: Sequence[str]) -> "Bags":
         """The pieces of these texts; a text without any gets the unknown piece."""
         found = [pieces(text)[:128] or [0] for text in texts]
         lengths = np.array([len(numbers) for numbers in found])
@@ -281,7 +281,7 @@ def _in_runs(
 
 
 def _request_bags(
-    pieces: Pieces, requests: Sequence[tuple[str, str, str]]
+    pieces: WordPieces, requests: Sequence[tuple[str, str, str]]
 ) -> tuple[NDArray[np.int64], tuple[Bags, Bags]]:
     tools = np.unique([tool for tool, _, _ in requests], return_inverse=True)[1]
     asked = Bags.of(pieces, [request for _, request, _ in requests])

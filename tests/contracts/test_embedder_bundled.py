@@ -10,7 +10,7 @@ import pytest
 from toolgate.base import plugins
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders import Embedder
-from toolgate.models.embedders._subwords import Pieces
+from toolgate.models.embedders._subwords import WordPieces
 from toolgate.models.embedders._vector_table import read_table
 from toolgate.models.embedders.bundled import MODEL, BundledEmbedder, Options, build
 from toolgate.testing.contracts.embedder import EmbedderContract
@@ -167,12 +167,12 @@ def test_words_are_cut_into_pieces(text: str, pieces: str) -> None:
             "##issue",
         ],
     ]
-    cut = Pieces(known)
+    cut = WordPieces(known)
 
     assert " ".join(known[number] for number in cut(text)) == pieces
 
 
 def test_a_text_has_256_pieces_at_most() -> None:
-    cut = Pieces(["[UNK]", "a"])
+    cut = WordPieces(["[UNK]", "a"])
 
     assert len(cut("a " * 5_000)) == 256

@@ -15,7 +15,7 @@ from toolgate.app.app import App
 from toolgate.audit import compare_searches
 from toolgate.errors import UnknownPluginError
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.search import Arm, Arms
+from toolgate.search import Experiment, Variant
 from toolgate.search.strategies.off import NoSearch
 from toolgate.server.rest.optimization import optimization
 from toolgate.settings import SearchSettings, Settings
@@ -101,11 +101,15 @@ async def test_a_conversation_without_search_has_the_real_tools(share: int) -> N
 
 def test_a_larger_share_only_adds_conversations() -> None:
     """A stable hash: who has the new search keeps it."""
-    main, control = (Arm(name=name, strategy=NoSearch()) for name in ("hybrid", "bm25"))
+    main, control = (Variant(name=name, strategy=NoSearch()) for name in ("hybrid", "bm25"))
     before: set[str] = set()
     for share in (0, 1, 10, 50, 90, 100):
-        arms = Arms(main=main, control=control, share_percent=share)
-        now = {f"c{at}" for at in range(2_000) if arms.of(("p", "who", f"c{at}")) is main}
+        experiment = Experiment(main=main, control=control, share_percent=share)
+        now = {
+            f"c{at}"
+            for at in range(2_000)
+            if experiment.variant_for(("p", "who", f"c{at}")) is main
+        }
 
         assert before <= now
         assert abs(len(now) / 20 - share) < 4
@@ -114,10 +118,11 @@ def test_a_larger_share_only_adds_conversations() -> None:
 
 def test_conversations_of_others_are_other_conversations() -> None:
     """The same name of a session says nothing across callers and projects."""
-    main, control = (Arm(name=name, strategy=NoSearch()) for name in ("hybrid", "bm25"))
-    arms = Arms(main=main, control=control, share_percent=50)
+    main, control = (Variant(name=name, strategy=NoSearch()) for name in ("hybrid", "bm25"))
+    experiment = Experiment(main=main, control=control, share_percent=50)
     same = [
-        arms.of((f"p{at}", "who", "thread")) is arms.of(("p", f"who{at}", "thread"))
+        experiment.variant_for((f"p{at}", "who", "thread"))
+        is experiment.variant_for(("p", f"who{at}", "thread"))
         for at in range(200)
     ]
 

@@ -107,7 +107,7 @@ def test_the_text_is_grouped_by_server_and_says_how_to_go_on() -> None:
 
     assert answer.text == TEXT
     assert answer.tokens == estimate_tokens(TEXT) == 159
-    assert answer.shown == tuple(result.tool_key for result in answer.results)
+    assert answer.shown_keys == tuple(result.tool_key for result in answer.results)
 
 
 def test_the_json_has_the_keys_of_the_source_document() -> None:
@@ -173,8 +173,10 @@ def test_parts_are_dropped_in_their_order() -> None:
 def test_left_out_results_are_counted() -> None:
     answer = composed(70)
 
-    assert len(answer.shown) < len(answer.results) == 4
-    assert f"Note: {4 - len(answer.shown)} more found, left out to stay within 70" in answer.text
+    assert len(answer.shown_keys) < len(answer.results) == 4
+    assert (
+        f"Note: {4 - len(answer.shown_keys)} more found, left out to stay within 70" in answer.text
+    )
 
 
 def test_no_hit_is_an_answer_with_its_reason() -> None:

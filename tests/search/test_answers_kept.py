@@ -10,7 +10,7 @@ import pytest
 from tests.limits import EMBEDDING_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
-from toolgate.search.answer.answer_cache import KeptAnswers
+from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.testing.contracts.search import sample_tools
 
@@ -81,7 +81,7 @@ async def test_steps_on_lines_of_their_own_are_not_answered_as_one_sentence() ->
 )
 async def test_any_other_request_is_searched(change: Callable[[Any], dict[str, Any]]) -> None:
     strategy = await made(replace(PATIENT, usage=replace(PATIENT.usage, weight=0)))
-    key = KeptAnswers(kept=1, kept_s=1).key_of
+    key = AnswerCache(max_entries=1, ttl_s=1).key_of
     other = replace(WEATHER, **change(strategy.keys))
 
     assert key(WEATHER) is not None
@@ -130,16 +130,16 @@ async def test_an_answer_by_words_alone_is_not_kept() -> None:
 
 def test_answers_are_kept_for_their_time_and_the_last_ones_only() -> None:
     now = [0.0]
-    kept = KeptAnswers(kept=2, kept_s=300, now=lambda: now[0])
+    kept = AnswerCache(max_entries=2, ttl_s=300, clock=lambda: now[0])
     state, answer = object(), SearchAnswer(hits=())
     for key in ("a", "b", "c"):
-        kept.keep(state, key, answer)
+        kept.put(state, key, answer)
 
-    assert [kept.find(state, key) is not None for key in ("a", "b", "c")] == [False, True, True]
-    assert kept.find(object(), "c") is None
+    assert [kept.get(state, key) is not None for key in ("a", "b", "c")] == [False, True, True]
+    assert kept.get(object(), "c") is None
     now[0] = 300.0
-    assert kept.find(state, "c") is None
+    assert kept.get(state, "c") is None
 
 
 def test_none_is_kept_when_none_is_wanted() -> None:
-    assert KeptAnswers(kept=0, kept_s=300).key_of(WEATHER) is None
+    assert AnswerCache(max_entries=0, ttl_s=300).key_of(WEATHER) is None

@@ -11,7 +11,7 @@ import pytest
 from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.gateway.meta_tools import DiscoverRequest
-from toolgate.models.embedders import Embedder, Proven, TextKind, Vectors
+from toolgate.models.embedders import Embedder, TextKind, Vectors, VerifiedEmbedder
 from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
 from toolgate.models.embedders.bundled import Options as BundledOptions
 from toolgate.models.embedders.bundled import build as bundled
@@ -171,7 +171,7 @@ class Wrong(HashingEmbedder):
 
 async def test_an_embedder_that_fails_its_test_leaves_the_search_to_words() -> None:
     strategy = await made(
-        Proven(Wrong()), Options(embedding_wait_s=0.05, embed_timeout_s=EMBEDDING_S)
+        VerifiedEmbedder(Wrong()), Options(embedding_wait_s=0.05, embed_timeout_s=EMBEDDING_S)
     )
 
     answer = await strategy.search(WEATHER)
@@ -189,7 +189,7 @@ async def test_a_truncated_model_leaves_the_search_to_words(tmp_path: Path, shar
     whole = MODEL.read_bytes()
     path = tmp_path / "model.npz"
     path.write_bytes(whole[: int(share * len(whole))])
-    strategy = await made(Proven(BundledEmbedder(path)))
+    strategy = await made(VerifiedEmbedder(BundledEmbedder(path)))
 
     answer = await strategy.search(WEATHER)
     await strategy.aclose()

@@ -21,7 +21,7 @@ from tests.search.test_hybrid import Broken
 from toolgate.errors import OptionError
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy, catalog_search_schema
 from toolgate.search.strategies._catalog_search_json import read_answer
-from toolgate.search.strategies._http_service import Breaker, ServiceError
+from toolgate.search.strategies._http_service import CircuitBreaker, ServiceError
 from toolgate.search.strategies.bm25 import Options as Bm25Options
 from toolgate.search.strategies.bm25 import build as build_bm25
 from toolgate.search.strategies.cloud import CloudSearch, Options, build
@@ -360,12 +360,12 @@ async def test_after_several_failures_the_service_is_left_alone_and_then_tried_a
         assert len(service.asked) == 2
         assert said[:2] == ["cloud: status 500"] * 2
         assert set(said[2:]) == {"cloud: it failed several times and is left alone for a while"}
-        assert search.is_left_alone
+        assert search.is_suspended
 
 
 def test_the_breaker_lets_one_request_through_after_its_rest() -> None:
     now = 0.0
-    breaker = Breaker(failures=2, cooldown_s=10, clock=lambda: now)
+    breaker = CircuitBreaker(failures=2, cooldown_s=10, clock=lambda: now)
     asked: list[bool] = []
     for _ in range(2):
         asked.append(breaker.allows())

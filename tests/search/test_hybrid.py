@@ -326,7 +326,7 @@ async def test_what_was_remembered_of_a_request_is_counted() -> None:
     for _ in range(3):
         await kept.search(WEATHER)
 
-    counted = strategy.metrics.shown()
+    counted = strategy.metrics.as_json()
     assert (counted["vectors_asked"], counted["vectors_remembered"]) == (3, 2)
     assert counted["answers_kept"] == 0
-    assert kept.metrics.shown()["answers_kept"] == 2
+    assert kept.metrics.as_json()["answers_kept"] == 2

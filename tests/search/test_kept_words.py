@@ -10,8 +10,14 @@ import pytest
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchableTool, SearchRequest, lexical_cache
 from toolgate.search.lexical import index
-from toolgate.search.lexical.index import LexicalState, WordWeights, asked_of, build_state, covered
-from toolgate.search.lexical_cache import KeptWords
+from toolgate.search.lexical.index import (
+    LexicalState,
+    WordWeights,
+    build_state,
+    coverage,
+    parse_query,
+)
+from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 
 WEIGHTS = WordWeights()
@@ -63,14 +69,14 @@ def small_indexes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def kept(path: Path, tools: Sequence[SearchableTool]) -> LexicalState:
     state = build_state(LexicalState(), tuple(tools), WEIGHTS)
-    words = KeptWords(path, WEIGHTS)
+    words = LexicalCache(path, WEIGHTS)
     words.changed(state)
     await words.aclose()
     return state
 
 
 def scored(state: LexicalState, text: str) -> dict[str, float]:
-    scores = covered(state, asked_of(state, text))
+    scores = coverage(state, parse_query(state, text))
     places = range(len(state.keys)) if state.places is None else state.places.tolist()
     return {key: float(scores[at]) for key, at in zip(state.keys, places, strict=True)}
 
@@ -90,7 +96,7 @@ async def test_a_start_reads_the_texts_of_new_tools_alone(
     now.append(CountedTool(70, reads))
     reads.keys.clear()
 
-    found = await KeptWords(tmp_path / "store.db", WEIGHTS).read(tuple(now))
+    found = await LexicalCache(tmp_path / "store.db", WEIGHTS).read(tuple(now))
 
     assert found is not None
     assert set(reads.keys) == {now[20].key, now[-1].key}
@@ -110,7 +116,7 @@ async def test_a_whole_catalog_comes_back_as_it_was(tmp_path: Path) -> None:
     before = await kept(tmp_path / "store.db", tools)
     reads.keys.clear()
 
-    found = await KeptWords(tmp_path / "store.db", WEIGHTS).read(tuple(tools))
+    found = await LexicalCache(tmp_path / "store.db", WEIGHTS).read(tuple(tools))
 
     assert found is not None
     assert not reads.keys
@@ -144,7 +150,7 @@ async def test_a_file_that_is_of_no_use_is_as_if_it_were_not_there(
         case _:
             tools = [replace(tool, digest="other") for tool in map(_plain, tools)]
 
-    assert await KeptWords(tmp_path / "store.db", WEIGHTS).read(tuple(tools)) is None
+    assert await LexicalCache(tmp_path / "store.db", WEIGHTS).read(tuple(tools)) is None
 
 
 def _plain(tool: SearchableTool) -> SearchableTool:
@@ -156,7 +162,7 @@ async def test_other_weights_have_another_file(tmp_path: Path) -> None:
     tools = tuple(catalog(60, Reads()))
     await kept(tmp_path / "store.db", tools)
 
-    assert await KeptWords(tmp_path / "store.db", replace(WEIGHTS, b=0.5)).read(tools) is None
+    assert await LexicalCache(tmp_path / "store.db", replace(WEIGHTS, b=0.5)).read(tools) is None
 
 
 @pytest.mark.anyio
@@ -211,7 +217,7 @@ async def test_texts_are_added_to_a_file_of_words_alone(tmp_path: Path) -> None:
         await search.update(tools)
         await search.aclose()
 
-    found = await KeptWords(tmp_path / "store.db", WEIGHTS).read(tuple(tools))
+    found = await LexicalCache(tmp_path / "store.db", WEIGHTS).read(tuple(tools))
 
     assert found is not None
     assert found.has_texts

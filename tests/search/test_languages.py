@@ -8,7 +8,7 @@ import pytest
 from tests.search.languages import DATA, NAMES, Found, found, labelled, others, over_english
 from toolgate.cli.evaluation._measure import read_labelled
 from toolgate.search.lexical.clauses import readable_share
-from toolgate.search.lexical.stop_words import small_words
+from toolgate.search.lexical.stop_words import stop_words_of
 from toolgate.search.tokenizer import fold
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +60,7 @@ def test_requests_in_english_are_never_taken_for_another_language(name: str) -> 
     questions = read_labelled(DATA / name).questions
 
     assert not [
-        asked.text for asked in questions if asked.text.isascii() and small_words(asked.text)
+        asked.text for asked in questions if asked.text.isascii() and stop_words_of(asked.text)
     ]
 
 
@@ -80,7 +80,7 @@ def test_requests_in_english_are_never_taken_for_another_language(name: str) -> 
 def test_small_words_are_those_of_the_language_of_the_request(text: str, small: str) -> None:
     found_here = {fold(word) for word in text.replace(",", " ").replace("?", " ").split()}
 
-    assert found_here & small_words(text) == set(small.split())
+    assert found_here & stop_words_of(text) == set(small.split())
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,15 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.base.ids import utc_text
 from toolgate.errors import OptionError, StoreError
-from toolgate.search import AskedQuery, Hit, Learning
-from toolgate.search.cutoff import HIGHEST, LOWEST, Judged, Line
-from toolgate.search.relevance.usage_votes import Experience, UsageWeights, explored, lifted
-from toolgate.search.usage.writer import UseWriter
+from toolgate.search import Hit, Learning, SearchedQuery
+from toolgate.search.cutoff import HIGHEST, LOWEST, JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.usage_votes import (
+    UsageHistory,
+    UsageWeights,
+    apply_usage,
+    mix_in_unboosted,
+)
+from toolgate.search.usage.writer import UsageLogWriter
 from toolgate.settings import UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine.sqlite_file import MEMORY
@@ -38,8 +43,8 @@ def packed(*values: float) -> bytes:
     return unit(*values).astype("<f2").tobytes()
 
 
-def known(most: int = 4_000) -> Experience:
-    return Experience(8, half_life_s=60 * DAY_S, most=most)
+def known(most: int = 4_000) -> UsageHistory:
+    return UsageHistory(8, half_life_s=60 * DAY_S, most=most)
 
 
 # Votes
@@ -82,7 +87,7 @@ def test_what_was_marked_wrong_votes_against() -> None:
     experience.add(packed(1), "a:x", -2.0, 1.0)
 
     votes = experience.votes(unit(1), WEIGHTS, 1.0)
-    scores, lift = lifted(np.array([0.4, 0.3], np.float32), {0: votes.shares["a:x"]}, WEIGHTS)
+    scores, lift = apply_usage(np.array([0.4, 0.3], np.float32), {0: votes.shares["a:x"]}, WEIGHTS)
 
     assert votes.shares["a:x"] == pytest.approx(-1, abs=0.01)
     assert 0 < scores[0] < scores[1]
@@ -116,11 +121,11 @@ def test_a_vector_that_is_none_is_left_out(vector: bytes) -> None:
 def test_some_places_stay_with_the_ranking_without_the_log() -> None:
     ranked, plain = [9, 8, 7, 6, 5], [1, 2, 3, 9, 8]
 
-    assert explored(ranked, plain, 0.4) == [9, 8, 7, 1, 2]
-    assert explored(ranked, plain, 0) == ranked
-    assert explored(plain, plain, 0.4) == plain
-    assert explored([], [], 0.4) == []
-    assert explored(ranked, plain, 1) == plain
+    assert mix_in_unboosted(ranked, plain, 0.4) == [9, 8, 7, 1, 2]
+    assert mix_in_unboosted(ranked, plain, 0) == ranked
+    assert mix_in_unboosted(plain, plain, 0.4) == plain
+    assert mix_in_unboosted([], [], 0.4) == []
+    assert mix_in_unboosted(ranked, plain, 1) == plain
 
 
 @pytest.mark.parametrize(
@@ -134,33 +139,33 @@ def test_weights_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
 # The line
 
 
-def judged(margin: float, fitted: bool, weight: float = 1.0, model: str = "m") -> Judged:
-    return Judged(margin=margin, fitted=fitted, weight=weight, model=model)
+def judged(margin: float, fitted: bool, weight: float = 1.0, model: str = "m") -> JudgedSearch:
+    return JudgedSearch(margin=margin, fitted=fitted, weight=weight, model=model)
 
 
 def test_a_weak_tool_that_was_used_lowers_the_line_under_it() -> None:
-    assert Line([judged(-0.03, True)]).shift("m") == -0.03
-    assert Line([judged(-0.03, True)] * 9).shift("other") == 0
+    assert PersonalCutoff([judged(-0.03, True)]).shift("m") == -0.03
+    assert PersonalCutoff([judged(-0.03, True)] * 9).shift("other") == 0
 
 
 def test_a_single_wrong_mark_does_not_raise_the_line_and_several_do() -> None:
-    assert Line([judged(0.005, False)]).shift("m") == 0
-    assert Line([judged(0.005, False)] * 4).shift("m") == 0.01
+    assert PersonalCutoff([judged(0.005, False)]).shift("m") == 0
+    assert PersonalCutoff([judged(0.005, False)] * 4).shift("m") == 0.01
 
 
 def test_the_line_stays_within_its_bounds_and_goes_back_without_news() -> None:
     low = [judged(-0.5, True)] * 100 + [judged(-0.075, True)] * 100
-    assert Line(low).shift("m") == LOWEST
-    assert Line([judged(0.035, False)] * 500).shift("m") == HIGHEST
-    assert Line([judged(0.035, False, weight=0.001)] * 500).shift("m") == 0
-    assert Line().shift("m") == 0
+    assert PersonalCutoff(low).shift("m") == LOWEST
+    assert PersonalCutoff([judged(0.035, False)] * 500).shift("m") == HIGHEST
+    assert PersonalCutoff([judged(0.035, False, weight=0.001)] * 500).shift("m") == 0
+    assert PersonalCutoff().shift("m") == 0
 
 
 def test_fitting_tools_keep_the_line_from_rising_over_them() -> None:
     """Our decision: a false alarm costs five times what a missed notice costs."""
     mixed = [judged(0.015, False)] * 20 + [judged(0.012, True)] * 5
 
-    assert Line(mixed).shift("m") <= 0.01
+    assert PersonalCutoff(mixed).shift("m") <= 0.01
 
 
 # The service
@@ -198,8 +203,10 @@ def clock() -> Clock:
     return Clock()
 
 
-def asked(query: str, *values: float, margin: float | None = 0.1, fits: bool = True) -> AskedQuery:
-    return AskedQuery(query=query, vector=unit(*values), margin=margin, fits=fits)
+def asked(
+    query: str, *values: float, margin: float | None = 0.1, fits: bool = True
+) -> SearchedQuery:
+    return SearchedQuery(query=query, vector=unit(*values), margin=margin, fits=fits)
 
 
 def hit(key: str, query: str = "q") -> Hit:
@@ -324,8 +331,8 @@ async def test_tools_used_together_again_and_again_are_offered_together(
         clock.pass_s(3_600)
         learner.note_call(caller, "a:z", ok=True)
 
-    assert learner.together("default", ["a:x", "a:z"]) == {"a:x": ["a:y"]}
-    assert learner.together("other", ["a:x"]) == {}
+    assert learner.used_together("default", ["a:x", "a:z"]) == {"a:x": ["a:y"]}
+    assert learner.used_together("other", ["a:x"]) == {}
     await learner.aclose()
 
 
@@ -384,7 +391,7 @@ def use(number: int) -> StoredUse:
 async def test_a_full_disk_stops_nothing_and_loses_little() -> None:
     sick = Sick(MEMORY)
     await sick.open()
-    writer = UseWriter(sick, max_pending=10)
+    writer = UsageLogWriter(sick, max_pending=10)
 
     for number in range(12):
         writer.put(use(number))

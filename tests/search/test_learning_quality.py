@@ -9,8 +9,8 @@ from tests.limits import EMBEDDING_S
 from toolgate.cli.evaluation._measure import judge, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
-from toolgate.search.cutoff import Judged, Line
-from toolgate.search.relevance.usage_votes import Experience
+from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.usage_votes import UsageHistory
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.search.usage.learning import Learned
 
@@ -39,11 +39,11 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
     .05 is demanded."""
     search = await searching("mcpverse")
     questions = read_labelled(DATA / "mcpverse").questions[:140]
-    experience = Experience(256, half_life_s=86_400.0)
+    experience = UsageHistory(256, half_life_s=86_400.0)
     model = ""
     for question in questions[::2]:
         answer = await ask(search, question.text)
-        vector, model = answer.asked[0].vector, answer.model
+        vector, model = answer.queries[0].vector, answer.model
         assert vector is not None
         for group in question.groups:
             experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW)
@@ -68,11 +68,11 @@ async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
     )
     await search.update([*asked.tools, *logged.tools])
     await search.ready()
-    experience = Experience(256, half_life_s=86_400.0)
+    experience = UsageHistory(256, half_life_s=86_400.0)
     model = ""
     for question in logged.questions:
         answer = await ask(search, question.text)
-        vector, model = answer.asked[0].vector, answer.model
+        vector, model = answer.queries[0].vector, answer.model
         assert vector is not None
         for group in question.groups:
             experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW)
@@ -93,16 +93,18 @@ async def test_marks_raise_no_false_alarms() -> None:
     search = await searching("mcpverse")
     fitting = read_labelled(DATA / "mcpverse").questions[:60]
     strange = read_labelled(DATA / "metatool_multi").questions[:60]
-    judged: list[Judged] = []
+    judged: list[JudgedSearch] = []
     for questions, fits in ((fitting[::2], True), (strange[::2], False)):
         for question in questions:
             answer = await ask(search, question.text)
-            margin = answer.asked[0].margin
+            margin = answer.queries[0].margin
             if margin is not None:
-                judged.append(Judged(margin=margin, fitted=fits, weight=1.0, model=answer.model))
-    learned = Learned({}, NOW, Line(judged))
+                judged.append(
+                    JudgedSearch(margin=margin, fitted=fits, weight=1.0, model=answer.model)
+                )
+    learned = Learned({}, NOW, PersonalCutoff(judged))
 
-    before = [(await ask(search, each.text)).asked[0].fits for each in fitting[1::2]]
-    after = [(await ask(search, each.text, learned)).asked[0].fits for each in fitting[1::2]]
+    before = [(await ask(search, each.text)).queries[0].fits for each in fitting[1::2]]
+    after = [(await ask(search, each.text, learned)).queries[0].fits for each in fitting[1::2]]
 
     assert after.count(False) <= before.count(False)

@@ -39,7 +39,9 @@ class Hindered(HashingEmbedder):
 
 
 def made(embedder: HashingEmbedder, clock: Clock, *, kept: int = 1_000) -> QueryVectors:
-    return QueryVectors(embedder, timeout_s=0.05, cooldown_s=10, kept=kept, kept_s=300, now=clock)
+    return QueryVectors(
+        embedder, timeout_s=0.05, cooldown_s=10, max_entries=kept, ttl_s=300, clock=clock
+    )
 
 
 class AtOnce(Hindered):
@@ -51,7 +53,7 @@ class AtOnce(Hindered):
 
 async def test_texts_that_are_computed_at_once_have_no_deadline() -> None:
     embedder = AtOnce()
-    asked = QueryVectors(embedder, timeout_s=0.0, cooldown_s=10, kept=10)
+    asked = QueryVectors(embedder, timeout_s=0.0, cooldown_s=10, max_entries=10)
 
     found = await asked.vectors_of(["the weather", "the news"])
     assert found is not None

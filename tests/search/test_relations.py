@@ -6,7 +6,7 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.search import Relations, SearchableTool
 from toolgate.search.answer.groups import grouped
-from toolgate.search.semantic.near_duplicates import near_equal
+from toolgate.search.semantic.near_duplicates import find_near_duplicates
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ CATALOG = [
 
 
 def test_tools_of_two_servers_with_one_name_and_text_are_near_equal() -> None:
-    assert near_equal(CATALOG) == {
+    assert find_near_duplicates(CATALOG) == {
         "outlook:send_mail": ("gmail:sendMail",),
         "gmail:sendMail": ("outlook:send_mail",),
     }
@@ -36,9 +36,9 @@ def test_tools_of_two_servers_with_one_name_and_text_are_near_equal() -> None:
 def test_tools_of_one_server_and_opposites_are_not() -> None:
     same = [tool("a:read_file", LETTER), tool("a:read-file", LETTER)]
 
-    assert near_equal(same) == {}
-    assert "notes:add_label" not in near_equal(CATALOG)
-    assert near_equal([]) == {}
+    assert find_near_duplicates(same) == {}
+    assert "notes:add_label" not in find_near_duplicates(CATALOG)
+    assert find_near_duplicates([]) == {}
 
 
 def test_named_groups_take_servers_and_patterns() -> None:
@@ -83,14 +83,14 @@ async def test_relations_are_computed_beside_searches_and_again_after_a_change()
     named: dict[str, tuple[str, ...]] = {}
     relations = Relations(lambda: named)
 
-    relations.look(1, CATALOG, object())
+    relations.refresh(1, CATALOG, object())
     with anyio.fail_after(HANG_S):
-        await relations.settled()
+        await relations.wait_until_computed()
     assert set(relations.alternatives) == {"outlook:send_mail", "gmail:sendMail"}
 
     named["letters"] = ("gmail",)
-    relations.look(1, CATALOG, object())
+    relations.refresh(1, CATALOG, object())
     with anyio.fail_after(HANG_S):
-        await relations.settled()
+        await relations.wait_until_computed()
     assert set(relations.groups.keys) >= {"letters"}
     await relations.aclose()

@@ -16,10 +16,10 @@ from toolgate.search.lexical import index as _lexical
 from toolgate.search.lexical.index import (
     LexicalState,
     WordWeights,
-    asked_of,
     build_state,
-    covered,
+    coverage,
     matched_words,
+    parse_query,
 )
 from toolgate.search.semantic import first_stage, server_scores, tool_vectors
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
@@ -85,7 +85,7 @@ def with_the_same_averages(
     assert state.index is not None
     usual = state.index.usual
     with monkeypatch.context() as patch:
-        patch.setattr(_lexical, "usual_lengths", lambda *_: usual)
+        patch.setattr(_lexical, "mean_lengths", lambda *_: usual)
         return build_state(LexicalState(), tools, WEIGHTS)
 
 
@@ -105,16 +105,16 @@ def test_an_index_changed_by_segments_scores_as_one_made_anew(
         state = build_state(state, tuple(tools), WEIGHTS)
     fresh = with_the_same_averages(state, tuple(states[-1]), monkeypatch)
 
-    scores = covered(state, asked_of(state, query))
-    wanted = covered(fresh, asked_of(fresh, query))
+    scores = coverage(state, parse_query(state, query))
+    wanted = coverage(fresh, parse_query(fresh, query))
 
     by_position = scores if state.places is None else scores[state.places]
     assert state.keys == fresh.keys
     assert np.array_equal(by_position, wanted)
     assert scores.sum() == pytest.approx(wanted.sum()), "a tool that is gone scores nothing"
     places = list(range(len(fresh.keys))) if state.places is None else state.places.tolist()
-    assert matched_words(state, places, asked_of(state, query)) == matched_words(
-        fresh, list(range(len(fresh.keys))), asked_of(fresh, query)
+    assert matched_words(state, places, parse_query(state, query)) == matched_words(
+        fresh, list(range(len(fresh.keys))), parse_query(fresh, query)
     )
     for position, each in enumerate(states[-1]):
         assert (0, places[position]) in state.called(each.key)
@@ -131,7 +131,8 @@ def test_small_indexes_are_put_together_anew_at_each_change() -> None:
     assert len(state.index.segments) == 1
     assert state.index.usual == fresh.index.usual
     assert np.array_equal(
-        covered(state, asked_of(state, "gamma file")), covered(fresh, asked_of(fresh, "gamma file"))
+        coverage(state, parse_query(state, "gamma file")),
+        coverage(fresh, parse_query(fresh, "gamma file")),
     )
 
 

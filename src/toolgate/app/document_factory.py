@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from toolgate.base.plugins import available, make
 from toolgate.errors import SettingError
-from toolgate.models.embedders import Embedder, Proven
+from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.search import end
 from toolgate.settings import DocumentModelTable, DocumentSettings, data_dir
 from toolgate.store import SqlAccess, kind_of
@@ -59,7 +59,7 @@ class DocumentFactory:
             options=table.options,
             options_at=f"documents.models.{name}.options",
         )
-        made = Proven(make("embedder", Embedder, spec, {}))
+        made = VerifiedEmbedder(make("embedder", Embedder, spec, {}))
         if known is not None:
             self._old.append(known[1])
         self._embedders[name] = (table, made)

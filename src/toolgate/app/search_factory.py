@@ -7,8 +7,8 @@ from pathlib import Path
 from zlib import crc32
 
 from toolgate.base.plugins import make
-from toolgate.models.embedders import Embedder, Proven
-from toolgate.search import Arm, Arms, SearchStrategy, ToolIndex, end
+from toolgate.models.embedders import Embedder, VerifiedEmbedder
+from toolgate.search import Experiment, SearchStrategy, ToolIndex, Variant, end
 from toolgate.settings import SearchSettings, Settings, data_dir
 from toolgate.store import SqlAccess, Store, kind_of
 from toolgate.store.vectors import VectorStore
@@ -76,7 +76,7 @@ class Prepared:
     strategies: "Strategies"
     """What built them."""
 
-    arms: Arms
+    arms: Experiment
     """Which search a conversation gets."""
 
     async def aclose(self) -> None:
@@ -132,7 +132,7 @@ class Strategies:
             name=name, setting=setting, options=options, options_at=f"search.options.{name}"
         )
 
-    def arms(self, settings: Settings) -> Arms:
+    def arms(self, settings: Settings) -> Experiment:
         """The search of each conversation, as `optimization` and `experiment_percent` say.
 
         Raises:
@@ -143,19 +143,21 @@ class Strategies:
         selector = settings.search.selector
         main = control = None
         if settings.optimization in names:
-            main = Arm(
+            main = Variant(
                 name=settings.optimization,
                 strategy=self.make(settings.optimization, selector=selector, keeps=True),
             )
         if settings.control in names:
-            control = Arm(name=settings.control, strategy=self.make(settings.control, keeps=True))
+            control = Variant(
+                name=settings.control, strategy=self.make(settings.control, keeps=True)
+            )
         known = {arm.name for arm in (main, control) if arm is not None}
         others = [
-            Arm(name=name, strategy=self.make(name, selector=selector, setting="a project"))
+            Variant(name=name, strategy=self.make(name, selector=selector, setting="a project"))
             for name in settings.project_optimizations
             if name not in known
         ]
-        return Arms(main=main, control=control, share_percent=share, others=others)
+        return Experiment(main=main, control=control, share_percent=share, others=others)
 
     def embedder(self) -> Embedder:
         """What gives texts their vectors.
@@ -170,7 +172,7 @@ class Strategies:
                 options=self._settings.embedder_options,
                 options_at="search.embedder_options",
             )
-            self._embedder = Proven(make("embedder", Embedder, spec, {}))
+            self._embedder = VerifiedEmbedder(make("embedder", Embedder, spec, {}))
         return self._embedder
 
     def vectors(self) -> VectorStore | None:

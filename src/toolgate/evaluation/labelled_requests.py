@@ -10,13 +10,13 @@ from toolgate.errors import ArgumentError
 from toolgate.store import Store, StoredSnapshot, UsageEntry, UsageFilter
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Marks", "read_marks"]
+__all__ = ["LabelledRequests", "read_labelled_requests"]
 
 _SEARCHES_MOST = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
+class LabelledRequests:
     """Requests with the tools that they need, in the format that `toolgate eval tools` reads."""
 
     tools: Sequence[Json]
@@ -35,7 +35,7 @@ class Marks:
         return file.getvalue()
 
 
-async def read_marks(store: Store, project_id: str) -> Marks:
+async def read_labelled_requests(store: Store, project_id: str) -> LabelledRequests:
     """Searches of a project whose tools were executed with success or marked right.
 
     Raises:
@@ -55,7 +55,7 @@ async def read_marks(store: Store, project_id: str) -> Marks:
             if kept or not logged
             else "Set audit.keep_queries = true; requests from then on can be used.",
         )
-    return Marks(tools=tools, queries=queries)
+    return LabelledRequests(tools=tools, queries=queries)
 
 
 def _queries(logged: Iterable[UsageEntry], keys: set[str]) -> Iterator[Json]:

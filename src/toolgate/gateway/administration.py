@@ -255,7 +255,7 @@ class Management:
     async def _rank_stage(self, caller: Caller, entry: CatalogEntry, query: str) -> Json:
         """At which place a request finds a tool."""
         snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
+        await self._index.update_to(snapshot.version, snapshot.tools)
         strategy = self._menu.arm(caller).strategy
         mask = self._visible.mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
         wanted = SearchRequest(
@@ -310,7 +310,7 @@ class Management:
         self._catalog.server(name)
         async with self._receipts.change(caller, "server_remove", {"server": name}):
             await self._registry.remove(caller.project_id, name)
-        for _, search in self._index.keepers:
+        for _, search in self._index.vector_indexes:
             try:
                 await search.forget(name)
             except StoreError as error:  # a clean-up finds them later
@@ -530,9 +530,9 @@ class Management:
     async def index_status(self, caller: Caller) -> Json:
         """How the vectors of the tools stand, for each search that has some."""
         snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
+        await self._index.update_to(snapshot.version, snapshot.tools)
         found: list[Json] = []
-        for name, search in self._index.keepers:
+        for name, search in self._index.vector_indexes:
             status = await search.index_status()
             servers = [
                 row
@@ -542,10 +542,10 @@ class Management:
             found.append({"search": name, **status, "servers": servers})
         services: dict[str, bool] = {}
         for name, service in self._index.services:
-            services[name] = services.get(name, False) or service.is_left_alone
+            services[name] = services.get(name, False) or service.is_suspended
         return {
             "searches": found,
-            "searched_by": [arm.name for arm in self._index.arms.all],
+            "searched_by": [arm.name for arm in self._index.experiment.all],
             "services": [
                 {"search": name, "is_left_alone": alone} for name, alone in services.items()
             ],
@@ -564,7 +564,7 @@ class Management:
         if server is not None:
             self._catalog.server(server)
         began, snapshot = perf_counter(), self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
+        await self._index.update_to(snapshot.version, snapshot.tools)
         wanted = None if server is None else [server]
         counts = [await search.refresh(wanted) for search in self._searches_with_vectors()]
         detail: Json = {"index": "refresh", "server": server}
@@ -583,7 +583,7 @@ class Management:
         self._visible.must_manage(caller)
         began = perf_counter()
         snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
+        await self._index.update_to(snapshot.version, snapshot.tools)
         counts = [await search.forget(server) for search in self._searches_with_vectors()]
         if not any(counts) and server not in snapshot.servers:
             self._catalog.server(server)
@@ -592,10 +592,10 @@ class Management:
         return max(counts)
 
     def _searches_with_vectors(self) -> list[VectorIndex]:
-        found = [search for _, search in self._index.keepers]
+        found = [search for _, search in self._index.vector_indexes]
         if not found:
             raise SettingError(
-                f"The search {self._index.arms.all[0].name!r} has no vectors.",
+                f"The search {self._index.experiment.all[0].name!r} has no vectors.",
                 hint='Set optimization = "hybrid" to search by meaning too.',
             )
         return found

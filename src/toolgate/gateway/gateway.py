@@ -77,13 +77,13 @@ from toolgate.intents.rules import CALL_FIRST
 from toolgate.intents.service import Advice, Enrichment, Guide, Knowledge, ToolNames
 from toolgate.prompts import Prompts
 from toolgate.search import (
-    AskedQuery,
     Description,
     Discovery,
     Hit,
     Learning,
     Relations,
     SearchAnswer,
+    SearchedQuery,
     SearchRequest,
     ToolIndex,
     compose,
@@ -574,11 +574,11 @@ class Gateway:
         if request.servers:
             with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
                 self.visible.check_servers(caller, request.servers, snapshot)
-        await self._index.bring_to(snapshot.version, snapshot.tools)
+        await self._index.update_to(snapshot.version, snapshot.tools)
         arm = self._listing.arm(caller)
         strategy = arm.strategy
         notices: list[str] = []
-        self._relations.look(snapshot.version, self._index.tools, strategy)
+        self._relations.refresh(snapshot.version, self._index.tools, strategy)
         down = self._catalog.down()
         group = None
         if request.group:
@@ -684,7 +684,7 @@ class Gateway:
             return None
         group = self._relations.groups.find(name)
         if group is None:
-            await self._relations.settled()
+            await self._relations.wait_until_computed()
             group = self._relations.groups.find(name)
         if group is not None and self._sees_any(caller, group):
             return group
@@ -722,7 +722,7 @@ class Gateway:
         }
 
     def _used_with(self, caller: Caller, answer: SearchAnswer) -> Mapping[str, Sequence[str]]:
-        found = self._learning.together(caller.project_id, [hit.key for hit in answer.hits])
+        found = self._learning.used_together(caller.project_id, [hit.key for hit in answer.hits])
         return {key: self._usable(caller, others) for key, others in found.items()}
 
     def _learn(
@@ -735,17 +735,17 @@ class Gateway:
         beside |= {
             f"{name}:{tool}" for name, tools in found.siblings.items() for tool in tools[:_NAMED]
         }
-        asked = answer.asked or tuple(AskedQuery(query=query) for query in request.queries)
+        asked = answer.queries or tuple(SearchedQuery(query=query) for query in request.queries)
         hits = [hit for hit in answer.hits if hit.key in shown]
         self._learning.note_search(caller, asked, answer.model, hits, beside)
 
     async def groups(self, caller: Caller) -> list[Json]:
         """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
         snapshot = self._catalog.snapshot
-        await self._index.bring_to(snapshot.version, snapshot.tools)
+        await self._index.update_to(snapshot.version, snapshot.tools)
         strategy = self._listing.arm(caller).strategy
-        self._relations.look(snapshot.version, self._index.tools, strategy)
-        await self._relations.settled()
+        self._relations.refresh(snapshot.version, self._index.tools, strategy)
+        await self._relations.wait_until_computed()
         found: list[Json] = []
         for name, keys in self._relations.groups.keys.items():
             entries = [
@@ -1231,7 +1231,7 @@ class Gateway:
         if kind == "tools":
             self._look_for_pinned()
             snapshot = self._catalog.snapshot
-            self._spawn(self._index.bring_to(snapshot.version, snapshot.tools))
+            self._spawn(self._index.update_to(snapshot.version, snapshot.tools))
             showed, self._showed_all = self._showed_all, self._listing.lists_all()
             if showed is False and not self._showed_all and not self._listing.pinned():
                 return  # the meta-tools are what they were

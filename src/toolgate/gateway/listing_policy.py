@@ -5,7 +5,7 @@ from collections.abc import Callable
 from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules
 from toolgate.gateway.meta_tools import DEFINITIONS
 from toolgate.intents.service import Guide
-from toolgate.search import Arm, ToolIndex
+from toolgate.search import ToolIndex, Variant
 from toolgate.settings import ProjectTable, Settings
 from toolgate.types import DEFAULT_PROJECT, Caller
 
@@ -60,10 +60,10 @@ class ListingPolicy:
             return self.arm(caller).name == "off"
         return self._settings().optimizations == frozenset({"off"})
 
-    def arm(self, caller: Caller) -> Arm:
+    def arm(self, caller: Caller) -> Variant:
         """The search of a caller: that of its project, else of its conversation."""
         asked = self._project(caller.project_id).optimization
-        return self._index.arms.of(caller.thread, asked)
+        return self._index.experiment.variant_for(caller.thread, asked)
 
     def is_mixed(self) -> bool:
         """Whether the search is off for a part of the conversations."""

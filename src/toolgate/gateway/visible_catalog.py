@@ -299,7 +299,7 @@ class VisibleCatalog:
             for name in sorted(self._catalog.never_listed())
             if self._access.decide(caller, "reach", name).allowed
         )
-        if self._index.is_at(snapshot.version) and len(keys) == len(snapshot.tools):
+        if self._index.has_version(snapshot.version) and len(keys) == len(snapshot.tools):
             if not hidden:
                 return allowed
             shown = np.ones(len(keys), np.bool_) if allowed is None else allowed.copy()

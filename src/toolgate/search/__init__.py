@@ -1,19 +1,19 @@
 """Finding the tools that a request needs. Strategies by file name."""
 
-from toolgate.search.answer.answer import Discovery, Found, compose
+from toolgate.search.answer.answer import Discovery, DiscoveryResult, compose
 from toolgate.search.answer.descriptions import Description, describe_tools
 from toolgate.search.answer.relations import Relations
 from toolgate.search.answer.signature import shape, signature
 from toolgate.search.base import (
     WEIGHTS,
-    AskedQuery,
     Hit,
     SearchableTool,
     SearchAnswer,
+    SearchedQuery,
     SearchRequest,
     SearchStrategy,
 )
-from toolgate.search.experiment import Arm, Arms
+from toolgate.search.experiment import Experiment, Variant
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.strategies._catalog_search_json import (
@@ -27,12 +27,10 @@ from toolgate.search.usage.learning import Learning, LearningStatus
 
 __all__ = [
     "WEIGHTS",
-    "Arm",
-    "Arms",
-    "AskedQuery",
     "Description",
     "Discovery",
-    "Found",
+    "DiscoveryResult",
+    "Experiment",
     "Hit",
     "Indexable",
     "IndexedTexts",
@@ -43,7 +41,9 @@ __all__ = [
     "SearchRequest",
     "SearchStrategy",
     "SearchableTool",
+    "SearchedQuery",
     "ToolIndex",
+    "Variant",
     "VectorIndex",
     "answer_body",
     "catalog_search_schema",

@@ -7,19 +7,19 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.cutoff import Line
-from toolgate.search.relevance.usage_votes import UsageWeights, Votes
+from toolgate.search.cutoff import PersonalCutoff
+from toolgate.search.relevance.usage_votes import UsageVotes, UsageWeights
 from toolgate.types import DEFAULT_PROJECT, Json
 
 __all__ = [
     "WEIGHTS",
-    "AskedQuery",
-    "Experienced",
     "Hit",
+    "LearnedUsage",
     "SearchAnswer",
     "SearchRequest",
     "SearchStrategy",
     "SearchableTool",
+    "SearchedQuery",
 ]
 
 
@@ -88,7 +88,7 @@ class SearchRequest:
     """Other weights for this request alone, by names of `WEIGHTS`; a strategy that weighs nothing
     leaves them out. Callers name no others, and keep them within 0 and 1."""
 
-    learned: "Experienced | None" = field(default=None, compare=False, repr=False)
+    learned: "LearnedUsage | None" = field(default=None, compare=False, repr=False)
     """What may be known of earlier use in the project; None: nothing."""
 
 
@@ -112,21 +112,21 @@ class Hit:
     """What found it: `exact`, `lexical`, `vector`, `cloud`, `llm`, `usage`, `core`, `fallback`."""
 
 
-class Experienced(Protocol):
+class LearnedUsage(Protocol):
     """What a strategy may know of earlier use in the project of a request."""
 
-    def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> Votes:
+    def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
         """What earlier requests say to one with this vector of the embedder `model`."""
         ...
 
     @property
-    def line(self) -> Line:
+    def line(self) -> PersonalCutoff:
         """Where the caller draws the line of "nothing fits"."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedQuery:
+class SearchedQuery:
     """A query as a strategy read it, for what is learned from use."""
 
     query: str
@@ -161,11 +161,11 @@ class SearchAnswer:
     fallback: str = ""
     """Why a simpler search answered than the one that was asked, in a few words; else empty."""
 
-    asked: tuple[AskedQuery, ...] = field(default=(), compare=False, repr=False)
+    queries: tuple[SearchedQuery, ...] = field(default=(), compare=False, repr=False)
     """The queries as they were read, for what is learned from use."""
 
     model: str = field(default="", compare=False, repr=False)
-    """Identity of the embedder that gave the vectors in `asked`; empty without one."""
+    """Identity of the embedder that gave the vectors in `queries`; empty without one."""
 
 
 @runtime_checkable

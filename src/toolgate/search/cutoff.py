@@ -8,7 +8,7 @@ several marks to raise it, and without news it goes back to where it was.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Judged", "Line"]
+__all__ = ["JudgedSearch", "PersonalCutoff"]
 
 LOWEST, HIGHEST = -0.08, 0.04
 """How far the line may move, as a cosine."""
@@ -22,7 +22,7 @@ _STAY = 1.0
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedSearch:
     """A search of which it is known whether its answer fitted."""
 
     margin: float
@@ -39,10 +39,10 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Line:
+class PersonalCutoff:
     """Where one person draws the line in one project."""
 
-    judged: Sequence[Judged] = ()
+    judged: Sequence[JudgedSearch] = ()
     """What is known."""
 
     def shift(self, model: str) -> float:

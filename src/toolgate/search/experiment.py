@@ -6,13 +6,13 @@ from hashlib import blake2b
 
 from toolgate.search.base import SearchableTool, SearchStrategy
 
-__all__ = ["Arm", "Arms"]
+__all__ = ["Experiment", "Variant"]
 
 _PARTS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class Variant:
     """A search that conversations get."""
 
     name: str
@@ -22,7 +22,7 @@ class Arm:
     """What searches."""
 
 
-class Arms:
+class Experiment:
     """The search of each conversation, the same one for as long as the share stays.
 
     A larger share only adds conversations: those that have the main search keep it.
@@ -31,10 +31,10 @@ class Arms:
     def __init__(
         self,
         *,
-        main: Arm | None,
-        control: Arm | None = None,
+        main: Variant | None,
+        control: Variant | None = None,
         share_percent: float = 100.0,
-        others: Sequence[Arm] = (),
+        others: Sequence[Variant] = (),
     ) -> None:
         """One of `main` and `control` may be None when no conversation gets it.
 
@@ -53,12 +53,12 @@ class Arms:
         self._others = tuple(others)
 
     @property
-    def all(self) -> tuple[Arm, ...]:
+    def all(self) -> tuple[Variant, ...]:
         """Those that conversations get."""
         own = tuple(arm for arm in (self.main, self.control) if arm is not None)
         return own + self._others
 
-    def of(self, conversation: Sequence[str], asked: str = "") -> Arm:
+    def variant_for(self, conversation: Sequence[str], asked: str = "") -> Variant:
         """The search of a conversation, which is named by all parts together.
 
         Args:

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from toolgate.base import json_text
 from toolgate.search.base import SearchableTool
-from toolgate.search.lexical.index import LexicalState, Names, WordWeights, restored
+from toolgate.search.lexical.index import LexicalState, NameIndex, WordWeights, restored
 from toolgate.search.lexical.postings import Patterns, Segment, WordIndex
 from toolgate.search.semantic.tool_vectors import TextHashes, ToolVectors
 from toolgate.search.tokenizer import terms, words
 
-__all__ = ["KeptWords", "Restored"]
+__all__ = ["LexicalCache", "RestoredIndex"]
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _APART = "\0"
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredIndex:
     """An index of which most was in the file."""
 
     words: LexicalState
@@ -65,7 +65,7 @@ class Restored:
     """Whether their texts were there too."""
 
 
-class KeptWords:
+class LexicalCache:
     """Keeps the largest part of an index in a file. Belongs to one event loop.
 
     Small changes are not written: the next start reads those tools again.
@@ -83,7 +83,7 @@ class KeptWords:
         self._task: asyncio.Task[None] | None = None
         self._written_at = -_BETWEEN_S
 
-    async def read(self, tools: tuple[SearchableTool, ...]) -> Restored | None:
+    async def read(self, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
         """The index of these tools; None: the file is of no use for them."""
         if self._path is None or len(tools) < _LEAST or not self._path.exists():
             return None
@@ -143,7 +143,7 @@ class KeptWords:
             self._has_texts = vectors is not None
         self._written_at = monotonic()
 
-    def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> Restored | None:
+    def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
         with np.load(path, allow_pickle=False) as parts:
             if parts["about"].tobytes() != self._about:
                 return None
@@ -159,7 +159,7 @@ class KeptWords:
         else:  # those of tools that are gone have their places too
             texts[: len(hashes)] = hashes
         has_texts = bool(hashes[places[kept]].any(axis=1).all())
-        return Restored(state, texts, len(kept) >= _NEAR * len(tools), has_texts)
+        return RestoredIndex(state, texts, len(kept) >= _NEAR * len(tools), has_texts)
 
 
 def _about(weights: WordWeights) -> bytes:
@@ -198,7 +198,7 @@ def _state_of(parts: Mapping[str, NDArray[Any]]) -> LexicalState:
     patterns = Patterns(parts["patterns"].tolist())
     lengths = parts["lengths"]
     segment = Segment(0, lengths, *(parts[name] for name in _POSTINGS))
-    names = Names(*(parts[name] for name in _NAMES))
+    names = NameIndex(*(parts[name] for name in _NAMES))
     return LexicalState(
         size=lengths.shape[1],
         servers=parts["servers"],

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import Stemmer
 
-__all__ = ["IGNORED", "fold", "is_noise", "said_words", "split_identifier", "terms", "words"]
+__all__ = ["IGNORED", "fold", "is_noise", "split_identifier", "terms", "words", "words_of_request"]
 
 IGNORED = frozenset(
     """
@@ -103,7 +103,7 @@ def words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def said_words(request: str) -> tuple[str, ...]:
+def words_of_request(request: str) -> tuple[str, ...]:
     """The same of a request; remembered, for several parts of a search read it."""
     return tuple(words(request))
 

@@ -8,10 +8,10 @@ from typing import Protocol
 from toolgate.base import json_text
 from toolgate.base.process_memory import uncollected
 from toolgate.search.base import SearchableTool
-from toolgate.search.experiment import Arms
+from toolgate.search.experiment import Experiment
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
-from toolgate.search.strategies._http_service import AsksService
+from toolgate.search.strategies._http_service import ServiceBacked
 from toolgate.types import json_object
 
 __all__ = ["Indexable", "ToolIndex"]
@@ -49,8 +49,8 @@ class Indexable(Protocol):
 class ToolIndex:
     """Keeps the searches up to date with the versions of a catalog."""
 
-    def __init__(self, arms: Arms) -> None:
-        self.arms = arms
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
         """Which search a conversation gets."""
         self._version = -1
         self._changing = False
@@ -63,11 +63,11 @@ class ToolIndex:
         """The tools that are searched, in the order of the mask."""
         return self._read
 
-    def is_at(self, version: int) -> bool:
+    def has_version(self, version: int) -> bool:
         """Whether the searches have the tools of this version, in its order, and no others."""
         return version == self._version and not self._changing
 
-    async def bring_to(self, version: int, tools: Sequence[Indexable]) -> None:
+    async def update_to(self, version: int, tools: Sequence[Indexable]) -> None:
         """Index these tools unless a version at least as new is indexed already."""
         if version <= self._version:
             return
@@ -77,15 +77,15 @@ class ToolIndex:
             given, read = await asyncio.to_thread(self._searchable, tuple(tools))
             self._given, self._read = given, read
             self._changing = True
-            await self.arms.update(read)
+            await self.experiment.update(read)
             self._version = version
             self._changing = False
 
     @property
-    def keepers(self) -> list[tuple[str, VectorIndex]]:
+    def vector_indexes(self) -> list[tuple[str, VectorIndex]]:
         """The searches whose vectors can be looked after, with their names in the settings."""
         found: list[tuple[str, VectorIndex]] = []
-        for arm in self.arms.all:
+        for arm in self.experiment.all:
             search: object = arm.strategy
             while search is not None and not isinstance(search, VectorIndex):
                 search = getattr(search, "inner", None)  # one that asks another
@@ -94,22 +94,22 @@ class ToolIndex:
         return found
 
     @property
-    def services(self) -> list[tuple[str, AsksService]]:
+    def services(self) -> list[tuple[str, ServiceBacked]]:
         """What asks services in the searches, with the names of these in the settings."""
-        found: list[tuple[str, AsksService]] = []
-        for arm in self.arms.all:
+        found: list[tuple[str, ServiceBacked]] = []
+        for arm in self.experiment.all:
             search: object = arm.strategy
             while search is not None:
-                if isinstance(search, AsksService):
+                if isinstance(search, ServiceBacked):
                     found.append((arm.name, search))
                 search = getattr(search, "inner", None)
         return found
 
-    async def use(self, arms: Arms) -> None:
+    async def use(self, experiment: Experiment) -> None:
         """Search with others from now on, over the same tools."""
         async with self._updating:
-            await arms.update(self._read)
-            self.arms = arms
+            await experiment.update(self._read)
+            self.experiment = experiment
 
     def _searchable(
         self, tools: tuple[Indexable, ...]

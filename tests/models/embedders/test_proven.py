@@ -11,7 +11,7 @@ from tests.models.embedders.tiny import make_folder
 from tests.search.hashing import DIM, HashingEmbedder
 from toolgate.base import plugins
 from toolgate.errors import EmbedderError
-from toolgate.models.embedders import Embedder, Proven, TextKind, Vectors
+from toolgate.models.embedders import Embedder, TextKind, Vectors, VerifiedEmbedder
 from toolgate.models.embedders import bundled as bundled_module
 from toolgate.models.embedders._checked import NEAR
 from toolgate.models.embedders._vector_table import read_table
@@ -31,7 +31,7 @@ class TestTheContractHoldsBehindTheTest(EmbedderContract):
 
     @pytest.fixture
     def make_embedder(self) -> Callable[[], Embedder]:
-        return lambda: Proven(bundled(BundledOptions()))
+        return lambda: VerifiedEmbedder(bundled(BundledOptions()))
 
 
 class Wrong(HashingEmbedder):
@@ -72,7 +72,7 @@ class Wrong(HashingEmbedder):
     ],
 )
 async def test_vectors_that_cannot_be_right_are_refused(way: str, said: str) -> None:
-    embedder = Proven(Wrong(way))
+    embedder = VerifiedEmbedder(Wrong(way))
 
     with pytest.raises(EmbedderError) as caught:
         await embedder.embed(["weather"], "query")
@@ -83,7 +83,7 @@ async def test_vectors_that_cannot_be_right_are_refused(way: str, said: str) -> 
 
 async def test_an_embedder_is_tested_once_and_again_after_it_failed() -> None:
     inner = Wrong("long")
-    embedder = Proven(inner)
+    embedder = VerifiedEmbedder(inner)
     with pytest.raises(EmbedderError):
         await embedder.embed(["weather"], "query")
     inner.way = ""
@@ -100,7 +100,7 @@ async def test_the_bundled_model_and_an_onnx_one_pass(tmp_path: Path) -> None:
         bundled(BundledOptions()),
         onnx(OnnxOptions(folder=str(make_folder(tmp_path / "model")))),
     ):
-        assert (await Proven(embedder).embed(["weather"], "query")).any()
+        assert (await VerifiedEmbedder(embedder).embed(["weather"], "query")).any()
 
 
 def test_the_record_is_that_of_the_bundled_model() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolgate.models.embedders import _vector_table, computes_at_once
-from toolgate.models.embedders._vector_table import Table, read_table
+from toolgate.models.embedders._vector_table import VectorTable, read_table
 from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
 
 TEXTS = [
@@ -21,11 +21,11 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
+def table() -> VectorTable:
     return read_table(MODEL)
 
 
-def test_a_text_has_the_same_vector_alone_and_among_many(table: Table) -> None:
+def test_a_text_has_the_same_vector_alone_and_among_many(table: VectorTable) -> None:
     together = table.vectors(TEXTS)
 
     for text, row in zip(TEXTS, together, strict=True):
@@ -34,7 +34,7 @@ def test_a_text_has_the_same_vector_alone_and_among_many(table: Table) -> None:
 
 
 def test_rows_that_were_forgotten_are_read_again(
-    table: Table, monkeypatch: pytest.MonkeyPatch
+    table: VectorTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_vector_table, "_REMEMBERED", 5)
     fresh = read_table(MODEL)
@@ -43,7 +43,7 @@ def test_rows_that_were_forgotten_are_read_again(
         assert (fresh.vector(text) == table.vector(text)).all()
 
 
-def test_every_pair_of_the_table_is_found(table: Table) -> None:
+def test_every_pair_of_the_table_is_found(table: VectorTable) -> None:
     with np.load(MODEL) as parts:
         pairs, n_pieces = parts["pairs"], len(parts["vocabulary"].tobytes().split(b"\n"))
 

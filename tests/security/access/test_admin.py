@@ -154,18 +154,18 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         await admin.save_project(ME, "web", settings={"optimization": "hybrid"}, new=True)
         in_web = Caller(project_id="web")
         with anyio.fail_after(HANG_S):
-            while gateway._showing.arm(in_web).name != "hybrid":
+            while gateway._listing.arm(in_web).name != "hybrid":
                 await anyio.sleep(0.01)
-        assert gateway._showing.arm(ME).name == "bm25"
+        assert gateway._listing.arm(ME).name == "bm25"
         found = await gateway.discover(in_web, DiscoverRequest(queries=("echo",)))
         assert [one.tool_key for one in found.results] == ["a:echo"]
         with pytest.raises(ArgumentError, match="optimization of a project is 'magic'"):
             await admin.save_project(ME, "web", settings={"optimization": "magic"})
         await admin.save_project(ME, "web", settings={"optimization": ""})
         with anyio.fail_after(HANG_S):
-            while len(app.search_factory.index.arms.all) > 1:
+            while len(app.search_factory.index.experiment.all) > 1:
                 await anyio.sleep(0.01)
-        assert gateway._showing.arm(in_web).name == "bm25"
+        assert gateway._listing.arm(in_web).name == "bm25"
 
 
 async def test_explain_says_that_a_tool_is_held_back_or_misspelt_or_off() -> None:

@@ -44,7 +44,7 @@ async def test_answers_are_those_of_an_index_in_memory(url: str) -> None:
         there = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
         for strategy in (memory, there):
             await strategy.update(sample_tools())
-            await strategy.settled()
+            await strategy.wait_until_saved()
 
         for request in REQUESTS:
             expected = [hit.key for hit in (await memory.search(request)).hits]
@@ -61,13 +61,13 @@ async def test_a_restart_embeds_nothing_and_loads_nothing(url: str) -> None:
     async with opened(url) as store:
         first = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
         await first.update(sample_tools())
-        await first.settled()
+        await first.wait_until_saved()
         await first.aclose()
 
         embedder = HashingEmbedder()
         second = build(ELSEWHERE, embedder=embedder, vectors=vectors_at(url, store))
         await second.update(sample_tools())
-        await second.settled()
+        await second.wait_until_saved()
 
         assert embedder.documents == []
         assert second.backlog == 0
@@ -80,11 +80,11 @@ async def test_a_catalog_that_shrinks_comes_back_into_memory(url: str) -> None:
     async with opened(url) as store:
         strategy = build(ELSEWHERE, embedder=embedder, vectors=vectors_at(url, store))
         await strategy.update(sample_tools())
-        await strategy.settled()
+        await strategy.wait_until_saved()
         embedder.documents.clear()
 
         await strategy.update(sample_tools()[:3])
-        await strategy.settled()
+        await strategy.wait_until_saved()
 
         assert not strategy._state.is_elsewhere
         assert strategy.backlog == 0
@@ -97,7 +97,7 @@ async def test_words_answer_when_the_database_does_not(url: str) -> None:
         place = Failing(vectors_at(url, store))
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
-        await strategy.settled()
+        await strategy.wait_until_saved()
         place.names.add("nearest")
 
         answer = await strategy.search(WEATHER)
@@ -121,7 +121,7 @@ async def test_only_allowed_tools_are_found_however_far_they_are(url: str) -> No
     async with opened(url) as store:
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
         await strategy.update([*tools, odd])
-        await strategy.settled()
+        await strategy.wait_until_saved()
         mask = np.zeros(901, np.bool_)
         mask[900] = True
 
@@ -147,7 +147,7 @@ async def test_what_cannot_be_kept_is_searched_by_words_until_it_can(
 
         place.names.clear()
         with anyio.fail_after(HANG_S):
-            await strategy.settled()
+            await strategy.wait_until_saved()
 
         assert strategy.backlog == 0
         await strategy.aclose()

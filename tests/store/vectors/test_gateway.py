@@ -50,7 +50,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return url_of(request.param, request)
 
 
-async def settled(app: App) -> dict[str, Any]:
+async def wait_until_saved(app: App) -> dict[str, Any]:
     """The status of the index, once nothing goes on."""
     with anyio.fail_after(HANG_S):
         while True:
@@ -63,9 +63,9 @@ async def settled(app: App) -> dict[str, Any]:
 async def test_a_second_gateway_embeds_nothing(url: str) -> None:
     """Two replicas on one PostgreSQL share their vectors; so do two processes on one file."""
     async with memory_app(upstreams(), HYBRID, store_url=url) as first:
-        before = await settled(first)
+        before = await wait_until_saved(first)
         async with memory_app(upstreams(), HYBRID, store_url=url) as second:
-            after = await settled(second)
+            after = await wait_until_saved(second)
             found = await second.gateway.discover(ME, DiscoverRequest(queries=("tomorrow's rain",)))
 
     assert before["counted"]["embedding"]["document"]["texts"] == 3
@@ -79,23 +79,23 @@ async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
         for name in ("one", "two"):
             await app.gateway.manage.add_server(ME, name, SMALL)
         await app.gateway.wait_ready(HANG_S)
-        assert (await settled(app))["kept"]["vectors"] == 6
+        assert (await wait_until_saved(app))["kept"]["vectors"] == 6
 
         await app.gateway.manage.remove_server(ME, "one")
 
-        status = await settled(app)
+        status = await wait_until_saved(app)
         assert (status["tools"], status["kept"]["tools"], status["kept"]["vectors"]) == (3, 3, 3)
 
         await app.gateway.manage.add_server(ME, "one", SMALL)
         await app.gateway.wait_ready(HANG_S)
-        assert (await settled(app))["kept"]["vectors"] == 6
+        assert (await wait_until_saved(app))["kept"]["vectors"] == 6
 
 
 async def test_who_may_not_change_servers_may_not_change_the_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with memory_app(upstreams(), HYBRID) as app:
-        await settled(app)
+        await wait_until_saved(app)
         decide = app.gateway._access.decide
 
         def refuse(caller: Caller, action: Any, target: str) -> Any:
@@ -130,6 +130,6 @@ async def test_vectors_may_stay_in_memory() -> None:
     """`search.vectors = "off"`."""
     settings = Settings(optimization="hybrid", search=SearchSettings(vectors="off"))
     async with memory_app(upstreams(), settings) as app:
-        status = await settled(app)
+        status = await wait_until_saved(app)
 
     assert (status["vectors"], status["kept"]["is_there"]) == (3, False)

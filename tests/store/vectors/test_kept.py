@@ -52,7 +52,7 @@ async def searching(
     async with opened(url) as store:
         strategy = build(PATIENT, embedder=embedder, vectors=vectors_at(url, store))
         await strategy.update(sample_tools() if tools is None else tools)
-        await strategy.settled()
+        await strategy.wait_until_saved()
         try:
             yield strategy, embedder
         finally:
@@ -157,7 +157,7 @@ async def test_links_follow_the_tools(url: str) -> None:
 
         tools = [tool for tool in sample_tools() if tool.key != "files:read_file"]
         await strategy.update(tools)
-        await strategy.settled()
+        await strategy.wait_until_saved()
 
         assert "read_file" not in (await vectors.links(DEFAULT_PROJECT))["files"]
         assert "files read file:" in str(
@@ -177,13 +177,13 @@ async def test_a_forgotten_server_is_computed_again_by_the_next_start_or_a_refre
         assert (await strategy.search(WEATHER)).hits == before
         # Nothing of it is written along with others.
         await strategy.update([*sample_tools(), replace(sample_tools()[0], key="n:n", server="n")])
-        await strategy.settled()
+        await strategy.wait_until_saved()
         async with opened(url) as store:
             assert "weather" not in await vectors_at(url, store).links(DEFAULT_PROJECT)
 
         embedder.documents.clear()
         assert await strategy.refresh(["weather"]) > 0
-        await strategy.settled()
+        await strategy.wait_until_saved()
         async with opened(url) as store:
             assert "weather" in await vectors_at(url, store).links(DEFAULT_PROJECT)
         assert all(text.startswith("weather") for text in embedder.documents)
@@ -197,7 +197,7 @@ async def test_a_refresh_of_all_computes_every_vector_anew(url: str) -> None:
         embedder.documents.clear()
 
         assert await strategy.refresh(None) == len(sample_tools())
-        await strategy.settled()
+        await strategy.wait_until_saved()
 
         assert sorted(embedder.documents) == first
         assert strategy.backlog == 0
@@ -266,7 +266,7 @@ async def test_what_could_not_be_written_is_written_when_that_works_again(
             while place.calls < 3:
                 await anyio.lowlevel.checkpoint()
             place.names.clear()
-            await strategy.settled()
+            await strategy.wait_until_saved()
         await strategy.aclose()
 
     async with searching(url) as (_, embedder):

@@ -10,7 +10,7 @@ from toolgate.chat.base import DOCUMENTS, SQL
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest
-from toolgate.search import Found
+from toolgate.search import DiscoveryResult
 from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["ENOUGH", "META", "Offer", "Offers", "family_of", "find_tools", "offer_of"]
@@ -233,7 +233,7 @@ def _of_families(gateway: Gateway, caller: Caller) -> list[CatalogEntry]:
     ]
 
 
-def _fitting(results: Iterable[Found]) -> tuple[list[str], bool]:
+def _fitting(results: Iterable[DiscoveryResult]) -> tuple[list[str], bool]:
     """Best first until they are likely to hold what is needed; nothing where nothing fits."""
     keys: list[str] = []
     summed = 0.0

@@ -2,7 +2,7 @@
 
 from toolgate.base.ids import utc_now
 from toolgate.cli.evaluation._measure import Labelled, question_of, tool_of
-from toolgate.evaluation.labelled_requests import read_marks
+from toolgate.evaluation.labelled_requests import read_labelled_requests
 from toolgate.settings import Settings, default_store_url
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT
@@ -26,7 +26,7 @@ async def read_mine(settings: Settings, *, most: int = 0) -> Labelled:
     store = make_store(settings.store.url or default_store_url())
     await store.open()
     try:
-        marks = await read_marks(store, DEFAULT_PROJECT)
+        marks = await read_labelled_requests(store, DEFAULT_PROJECT)
     finally:
         await store.close()
     queries = marks.queries[:most] if most else marks.queries

@@ -194,7 +194,7 @@ async def _replay(settings: Settings, queries: list[str]) -> dict[str, _Answer]:
             request = DiscoverRequest(queries=tuple(query.split("\n")), include_core=False)
             answer = await opened.gateway.discover(Caller(), request)
             found[query] = _Answer(
-                keys=answer.shown,
+                keys=answer.shown_keys,
                 tokens=answer.tokens,
                 duration_ms=(perf_counter() - began) * 1000,
             )

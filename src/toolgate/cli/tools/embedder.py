@@ -13,7 +13,7 @@ from toolgate.base.plugins import make
 from toolgate.cli.client._gateway_client import load_settings
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import print_json, print_text, waiting
-from toolgate.models.embedders import Embedder, Proven
+from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.settings import Settings
 from toolgate.types import Json, PluginSpec
 
@@ -106,7 +106,7 @@ async def tried(loaded: Settings) -> Json:
         options_at="search.embedder_options",
         setting="search.embedder",
     )
-    embedder = Proven(make("embedder", Embedder, spec, {}))
+    embedder = VerifiedEmbedder(make("embedder", Embedder, spec, {}))
     texts = [f"Send message number {number} to the team." for number in range(20)]
     try:
         began = perf_counter()

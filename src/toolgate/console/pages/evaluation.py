@@ -10,7 +10,7 @@ from starlette.responses import Response
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import StoreError
-from toolgate.evaluation.labelled_requests import read_marks
+from toolgate.evaluation.labelled_requests import read_labelled_requests
 from toolgate.evaluation.results import Evaluation, evaluations_file, read_evaluations
 
 __all__ = ["ROUTES"]
@@ -75,7 +75,7 @@ def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
 async def _marks(visit: Visit) -> Response:
     """The requests whose tools worked or were marked right, to measure with."""
     visit.gateway.visible.must_manage(visit.caller)
-    marks = await read_marks(visit.app.store, visit.caller.project_id)
+    marks = await read_labelled_requests(visit.app.store, visit.caller.project_id)
     return Response(
         await anyio.to_thread.run_sync(marks.zipped, "marks"),
         media_type="application/zip",

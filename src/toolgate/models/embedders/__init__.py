@@ -1,6 +1,6 @@
 """Texts to vectors. Embedders by file name."""
 
-from toolgate.models.embedders._checked import Proven
+from toolgate.models.embedders._checked import VerifiedEmbedder
 from toolgate.models.embedders.base import (
     Embedder,
     Reads,
@@ -10,4 +10,12 @@ from toolgate.models.embedders.base import (
     embedded,
 )
 
-__all__ = ["Embedder", "Proven", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded"]
+__all__ = [
+    "Embedder",
+    "Reads",
+    "TextKind",
+    "Vectors",
+    "VerifiedEmbedder",
+    "computes_at_once",
+    "embedded",
+]

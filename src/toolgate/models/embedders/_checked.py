@@ -15,7 +15,7 @@ from toolgate.models.embedders.base import (
     embedded,
 )
 
-__all__ = ["FAR", "NEAR", "Proven"]
+__all__ = ["FAR", "NEAR", "VerifiedEmbedder"]
 
 NEAR = ("Send an e-mail to a colleague.", "Send a colleague a mail message.")
 """Two texts that mean the same."""
@@ -28,7 +28,7 @@ _APART = 0.02
 """Least difference between the cosines of what is near and what is far."""
 
 
-class Proven:
+class VerifiedEmbedder:
     """An embedder that is asked for three known texts before the first others.
 
     A wrong file under the right name, a service that answers with another model's vectors or with

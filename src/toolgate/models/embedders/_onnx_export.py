@@ -150,7 +150,7 @@ def export(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
+class _ExportPlan:
     """What the source says about itself."""
 
     weights: Path
@@ -161,7 +161,7 @@ class _Plan:
     document_prefix: str
 
 
-def _plan(source: Path) -> _Plan:
+def _plan(source: Path) -> _ExportPlan:
     """Read the files that describe the source.
 
     Raises:
@@ -186,7 +186,7 @@ def _plan(source: Path) -> _Plan:
     prompts = json_object(
         json_object(_json(source / "config_sentence_transformers.json")).get("prompts")
     )
-    return _Plan(
+    return _ExportPlan(
         weights=weights,
         tokenizer=weights / "tokenizer.json",
         pooling=_pooling(source, pooling),
@@ -291,7 +291,7 @@ def _write(torch: Any, model: Any, path: Path) -> None:
     )
 
 
-def _original(torch: Any, transformers: Any, model: Any, plan: _Plan) -> NDArray[np.float32]:
+def _original(torch: Any, transformers: Any, model: Any, plan: _ExportPlan) -> NDArray[np.float32]:
     """Vectors of the samples by the model as it was."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(plan.weights), local_files_only=True)
     rows: Sequence[NDArray[np.float32]] = []

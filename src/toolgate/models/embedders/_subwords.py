@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["LONGEST", "Pieces"]
+__all__ = ["LONGEST", "WordPieces"]
 
 LONGEST = 256
 """Pieces of a text that count."""
@@ -31,7 +31,7 @@ _BEFORE_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MARK = re.compile("[\u0300-\u036f]")
 
 
-class Pieces:
+class WordPieces:
     """Cuts texts into numbered pieces: no case, no accents, identifiers in words."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:

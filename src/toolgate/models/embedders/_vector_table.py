@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.errors import EmbedderError
-from toolgate.models.embedders._subwords import Pieces
+from toolgate.models.embedders._subwords import WordPieces
 
-__all__ = ["PAIR_STEP", "Rows", "Table", "read_table"]
+__all__ = ["PAIR_STEP", "TableRows", "VectorTable", "read_table"]
 
 PAIR_STEP = 32_768
 """More than there are pieces, so that a pair is one number."""
@@ -51,7 +51,7 @@ _REMEMBERED = 4_096
 """Rows that are remembered before all are forgotten: less than two megabytes."""
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """The codes of a table, wherever they are."""
 
     @property
@@ -64,7 +64,7 @@ class Rows(Protocol):
         ...
 
 
-class Table:
+class VectorTable:
     """Vectors of texts, computed from the rows of a table."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Table:
         *,
         name: str,
         vocabulary: Sequence[str],
-        codes: Rows,
+        codes: TableRows,
         scale: NDArray[np.float16],
         pairs: NDArray[np.int32],
     ) -> None:
@@ -80,7 +80,7 @@ class Table:
         self.name = name
         n_rows, n_bytes = codes.shape
         self.dim = 2 * n_bytes
-        self._pieces = Pieces(vocabulary)
+        self._pieces = WordPieces(vocabulary)
         self._codes = codes
         self._scale = scale.astype(np.float32)
         firsts, seconds = np.divmod(pairs, PAIR_STEP)
@@ -152,7 +152,7 @@ def _halves(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return found
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> VectorTable:
     """The table in a file.
 
     Raises:
@@ -160,7 +160,7 @@ def read_table(path: Path) -> Table:
     """
     try:
         with np.load(path, allow_pickle=False) as parts:
-            table = Table(
+            table = VectorTable(
                 name=parts["name"].tobytes().decode(),
                 vocabulary=parts["vocabulary"].tobytes().decode().split("\n"),
                 codes=_FileRows(path, "codes.npy"),

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders._checked import NEAR
-from toolgate.models.embedders._vector_table import Table, read_table
+from toolgate.models.embedders._vector_table import VectorTable, read_table
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
 
 __all__ = ["BundledEmbedder", "Options", "build"]
@@ -52,7 +52,7 @@ class BundledEmbedder:
     def __init__(self, path: Path = MODEL) -> None:
         """Take another file of the same kind instead, to try a table before it is shipped."""
         self._path = path
-        self._known: Table | None = None
+        self._known: VectorTable | None = None
 
     @property
     def identity(self) -> str:
@@ -81,7 +81,7 @@ class BundledEmbedder:
         return few and (self._known is not None or self._path in _tables)
 
     @property
-    def _table(self) -> Table:
+    def _table(self) -> VectorTable:
         if self._known is None:
             self._known = _shared(self._path)
         return self._known
@@ -90,11 +90,11 @@ class BundledEmbedder:
         return self._table.vectors(texts)
 
 
-_tables: dict[Path, Table] = {}
+_tables: dict[Path, VectorTable] = {}
 _reading = threading.Lock()
 
 
-def _shared(path: Path) -> Table:
+def _shared(path: Path) -> VectorTable:
     table = _tables.get(path)
     if table is None:
         with _reading:
@@ -103,7 +103,7 @@ def _shared(path: Path) -> Table:
     return table
 
 
-def _proved(table: Table) -> Table:
+def _proved(table: VectorTable) -> VectorTable:
     """The table, once it gives what it gave where it was made; tables without a record pass."""
     try:
         record = json.loads(RECORD.read_text(encoding="utf-8"))

@@ -20,9 +20,9 @@ from toolgate.search.answer.signature import shape, signature
 from toolgate.search.base import Hit, SearchAnswer
 from toolgate.types import Json, json_object
 
-__all__ = ["Discovery", "Found", "compose"]
+__all__ = ["Discovery", "DiscoveryResult", "compose"]
 
-FormT = TypeVar("FormT", "_Text", Json)
+FormT = TypeVar("FormT", "_SizedText", Json)
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
@@ -39,7 +39,7 @@ _SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
 """Output shapes that server libraries put around every text."""
 
 
-class Found(NamedTuple):
+class DiscoveryResult(NamedTuple):
     """A tool in a discovery answer, as it may be shown; each answer makes several."""
 
     tool_key: str
@@ -104,7 +104,7 @@ class Found(NamedTuple):
 class Discovery:
     """The answer of a discovery."""
 
-    results: tuple[Found, ...]
+    results: tuple[DiscoveryResult, ...]
     """Best first, those included that the budget leaves out of the text."""
 
     siblings: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -119,7 +119,7 @@ class Discovery:
     tokens: int = 0
     """Estimated tokens of `text`."""
 
-    shown: tuple[str, ...] = ()
+    shown_keys: tuple[str, ...] = ()
     """Keys of the tools in `text`, in its order."""
 
     budget_tokens: int = 1000
@@ -181,7 +181,7 @@ def compose(
             hit, by its key.
         as_text: Whether `text` is wanted; without it there are no tokens.
     """
-    found: list[Found] = []
+    found: list[DiscoveryResult] = []
     for hit in answer.hits:
         try:
             definition = definitions(hit.key)
@@ -208,9 +208,9 @@ def compose(
     )
 
     if not as_text:
-        return replace(draft, shown=tuple(result.tool_key for result in results))
+        return replace(draft, shown_keys=tuple(result.tool_key for result in results))
 
-    def render(discovery: Discovery, level: _Level) -> _Text:
+    def render(discovery: Discovery, level: _DetailLevel) -> _SizedText:
         return _as_text(discovery, level, meta_tools)
 
     written, shown = _fit(draft, render, lambda text: text.tokens)
@@ -218,14 +218,14 @@ def compose(
         draft,
         text=written.text,
         tokens=written.tokens,
-        shown=tuple(result.tool_key for result in results[:shown]),
+        shown_keys=tuple(result.tool_key for result in results[:shown]),
     )
 
 
-def _found(hit: Hit, definition: bytes, down: Collection[str]) -> Found:
+def _found(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
     server, _, name = hit.key.partition(":")
     card = _card_of(definition)
-    return Found(
+    return DiscoveryResult(
         tool_key=hit.key,
         tool_name=name,
         server_name=server,
@@ -286,16 +286,16 @@ def _card(definition: bytes) -> _Card:
 
 
 def _with_company(
-    results: Sequence[Found],
+    results: Sequence[DiscoveryResult],
     definitions: Callable[[str], bytes],
     alternatives: Mapping[str, Sequence[str]],
     used_with: Mapping[str, Sequence[str]],
-) -> tuple[Found, ...]:
+) -> tuple[DiscoveryResult, ...]:
     """The results with what belongs to them; each companion once, and none that is a result."""
     if not alternatives and not used_with:
         return tuple(results)
     told = {one.tool_key for one in results}
-    full: list[Found] = []
+    full: list[DiscoveryResult] = []
     for one in results:
         company: list[tuple[str, str]] = []
         for key in used_with.get(one.tool_key, ()):
@@ -312,12 +312,12 @@ def _with_company(
     return tuple(full)
 
 
-def _grouped(found: Sequence[Found]) -> tuple[Found, ...]:
+def _grouped(found: Sequence[DiscoveryResult]) -> tuple[DiscoveryResult, ...]:
     """By server, in the order of the servers' best hits; pinned ones and those that are down last.
 
     What is pinned stands behind all that was found, or it would push that out of the budget.
     """
-    groups: dict[tuple[bool, bool, str], list[Found]] = {}
+    groups: dict[tuple[bool, bool, str], list[DiscoveryResult]] = {}
     for one in found:
         groups.setdefault((one.down, one.source == "core", one.server_name), []).append(one)
     ordered = sorted(groups.items(), key=lambda group: group[0][:2])
@@ -325,7 +325,7 @@ def _grouped(found: Sequence[Found]) -> tuple[Found, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Level:
+class _DetailLevel:
     """How much of everything is shown."""
 
     results: int
@@ -341,7 +341,7 @@ class _Level:
     """Characters of a notice."""
 
 
-def _levels(full: _Level) -> list[_Level]:
+def _levels(full: _DetailLevel) -> list[_DetailLevel]:
     """What follows when all is too much, each step no larger than the one before.
 
     Output shapes go first, then siblings, descriptions, explanations, parameters, at last the
@@ -366,12 +366,12 @@ def _levels(full: _Level) -> list[_Level]:
 
 def _fit(
     discovery: Discovery,
-    render: Callable[[Discovery, _Level], FormT],
+    render: Callable[[Discovery, _DetailLevel], FormT],
     measure: Callable[[FormT], int],
 ) -> tuple[FormT, int]:
     """The richest form within the budget, and how many results it has."""
     budget = discovery.budget_tokens
-    full = _Level(results=len(discovery.results))
+    full = _DetailLevel(results=len(discovery.results))
     form = render(discovery, full)
     if measure(form) <= budget:
         return form, full.results
@@ -383,10 +383,10 @@ def _fit(
         return form, level.results
     # Not even one name fits: a server may send names of any length.
     sorry = "The best hit has a name that does not fit into the token budget of this answer."
-    return render(replace(discovery, results=(), notices=(sorry,)), _Level(results=0)), 0
+    return render(replace(discovery, results=(), notices=(sorry,)), _DetailLevel(results=0)), 0
 
 
-def _left_out(discovery: Discovery, level: _Level) -> list[str]:
+def _left_out(discovery: Discovery, level: _DetailLevel) -> list[str]:
     """The notices at a level, with one for the results that it leaves out."""
     notices = [text for notice in discovery.notices if (text := cut(notice, level.notices))]
     left = len(discovery.results) - level.results
@@ -399,14 +399,14 @@ def _left_out(discovery: Discovery, level: _Level) -> list[str]:
 # ------------------------------------------------------------------ text
 
 
-class _Text(NamedTuple):
+class _SizedText(NamedTuple):
     """A text that says its own estimated size."""
 
     text: str
     tokens: int
 
 
-def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -> _Text:
+def _as_text(discovery: Discovery, level: _DetailLevel, meta_tools: Collection[str]) -> _SizedText:
     shown = discovery.results[: level.results]
     lines: list[str] = []
     ends = {one.server_name: place for place, one in enumerate(shown)}
@@ -420,7 +420,7 @@ def _as_text(discovery: Discovery, level: _Level, meta_tools: Collection[str]) -
     return _sized("\n".join([*lines, *_how_to(shown, meta_tools)]))
 
 
-def _entry(one: Found, level: _Level) -> list[str]:
+def _entry(one: DiscoveryResult, level: _DetailLevel) -> list[str]:
     marks = ["pinned" if one.source == "core" else f"{one.relevance:.2f}"]
     marks += ["weak"] if one.weak else []
     marks += ["read-only"] if one.annotations.get("readOnlyHint") is True else []
@@ -462,7 +462,7 @@ def _key(key: str) -> str:
     return key if _SAFE_KEY.fullmatch(key) and key == clean(key) else json.dumps(key)
 
 
-def _how_to(shown: Sequence[Found], meta_tools: Collection[str]) -> list[str]:
+def _how_to(shown: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> list[str]:
     if not shown:
         return []
     ways: list[str] = []
@@ -473,19 +473,19 @@ def _how_to(shown: Sequence[Found], meta_tools: Collection[str]) -> list[str]:
     return [" ".join(ways)] if ways else []
 
 
-def _sized(text: str) -> _Text:
+def _sized(text: str) -> _SizedText:
     """The text with its own estimated size at the end."""
     raw = text.encode("utf-8", "replace")
     size = estimate_tokens(raw)
     while (whole := estimate_tokens(raw + b"\n~%d tokens" % size)) != size:
         size = whole
-    return _Text(f"{text}\n~{size} tokens", size)
+    return _SizedText(f"{text}\n~{size} tokens", size)
 
 
 # ------------------------------------------------------------------ JSON
 
 
-def _as_json(discovery: Discovery, level: _Level) -> Json:
+def _as_json(discovery: Discovery, level: _DetailLevel) -> Json:
     shown = discovery.results[: level.results]
     body: Json = {"results": [_result(one, level) for one in shown]}
     if level.siblings and shown:
@@ -505,7 +505,7 @@ def _as_json(discovery: Discovery, level: _Level) -> Json:
     return body
 
 
-def _result(one: Found, level: _Level) -> Json:
+def _result(one: DiscoveryResult, level: _DetailLevel) -> Json:
     result: Json = {
         "toolKey": one.tool_key,
         "toolName": one.tool_name,

@@ -15,17 +15,19 @@ import numpy as np
 
 from toolgate.search.base import SearchAnswer, SearchRequest
 
-__all__ = ["KeptAnswers"]
+__all__ = ["AnswerCache"]
 
 
-class KeptAnswers:
+class AnswerCache:
     """The last answers of one search."""
 
-    def __init__(self, *, kept: int, kept_s: float, now: Callable[[], float] = monotonic) -> None:
-        """Keep `kept` answers, each for `kept_s` seconds."""
-        self._kept = kept
-        self._kept_s = kept_s
-        self._now = now
+    def __init__(
+        self, *, max_entries: int, ttl_s: float, clock: Callable[[], float] = monotonic
+    ) -> None:
+        """Keep `max_entries` answers, each for `ttl_s` seconds."""
+        self._max_entries = max_entries
+        self._ttl_s = ttl_s
+        self._clock = clock
         self._state: object = None
         self._answers: OrderedDict[Hashable, tuple[float, SearchAnswer]] = OrderedDict()
 
@@ -33,7 +35,7 @@ class KeptAnswers:
         """What an answer to it depends on beside the index; None: it is not to be kept."""
         learned = request.learned
         version = 0 if learned is None else getattr(learned, "version", None)
-        if version is None or not self._kept:
+        if version is None or not self._max_entries:
             return None
         mask = request.mask
         return (
@@ -51,26 +53,26 @@ class KeptAnswers:
             else (len(mask), hashlib.blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()),
         )
 
-    def find(self, state: object, key: Hashable | None) -> SearchAnswer | None:
+    def get(self, state: object, key: Hashable | None) -> SearchAnswer | None:
         """The answer that was kept for it in this state of the index."""
         if key is None or state is not self._state:
             return None
         found = self._answers.get(key)
-        if found is None or self._now() >= found[0]:
+        if found is None or self._clock() >= found[0]:
             return None
         self._answers.move_to_end(key)
         return found[1]
 
-    def keep(self, state: object, key: Hashable | None, answer: SearchAnswer) -> None:
+    def put(self, state: object, key: Hashable | None, answer: SearchAnswer) -> None:
         """Remember an answer; those of other states are forgotten."""
         if key is None:
             return
         if state is not self._state:
             self._state = state
             self._answers.clear()
-        self._answers[key] = self._now() + self._kept_s, replace(answer, duration_ms=0.0)
+        self._answers[key] = self._clock() + self._ttl_s, replace(answer, duration_ms=0.0)
         self._answers.move_to_end(key)
-        while len(self._answers) > self._kept:
+        while len(self._answers) > self._max_entries:
             self._answers.popitem(last=False)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from toolgate.search.answer.groups import Groups, grouped
 from toolgate.search.base import SearchableTool
-from toolgate.search.semantic.near_duplicates import near_equal
+from toolgate.search.semantic.near_duplicates import find_near_duplicates
 
 __all__ = ["Relations"]
 
@@ -52,7 +52,7 @@ class Relations:
         self.groups = Groups()
         """The capability groups."""
 
-    def look(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
+    def refresh(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
         """Compute anew in the background when the catalog, its vectors or the names changed.
 
         In a large catalog that changes often not each time: `_REST`.
@@ -74,7 +74,7 @@ class Relations:
             rows = None
         self._task = asyncio.create_task(self._compute(tools, rows, dict(named)))
 
-    async def settled(self, timeout_s: float = 5.0) -> None:
+    async def wait_until_computed(self, timeout_s: float = 5.0) -> None:
         """Wait for what is being computed, for a while."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=timeout_s)
@@ -116,5 +116,5 @@ def _computed(
     """Groups, near-equal tools, and the processor seconds that they took."""
     began, few = thread_time(), len(tools) <= _MOST
     groups = grouped(tools, rows, named, derive=few)
-    alternatives: Mapping[str, tuple[str, ...]] = near_equal(tools, rows) if few else {}
+    alternatives: Mapping[str, tuple[str, ...]] = find_near_duplicates(tools, rows) if few else {}
     return groups, alternatives, thread_time() - began

@@ -2,7 +2,7 @@
 
 import re
 
-from toolgate.search.lexical.stop_words import small_words
+from toolgate.search.lexical.stop_words import stop_words_of
 
 __all__ = ["clauses_of", "readable_share"]
 
@@ -52,7 +52,7 @@ def readable_share(text: str) -> float:
     if not text.isascii():
         letters = [letter for letter in text if letter.isalpha()]
         share = sum(map(_is_latin, letters)) / len(letters) if letters else 1.0
-    return share * _FOREIGN if share and small_words(text) else share
+    return share * _FOREIGN if share and stop_words_of(text) else share
 
 
 def _is_latin(letter: str) -> bool:

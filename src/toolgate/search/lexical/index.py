@@ -20,51 +20,51 @@ from toolgate.base.ranges import check_ranges
 from toolgate.search.base import Hit, SearchableTool, SearchRequest
 from toolgate.search.lexical.postings import (
     FIELDS,
-    Counts,
     Patterns,
     Segment,
+    TermCounts,
     Weights,
     WordIndex,
+    build_segment,
+    mean_lengths,
     places_of,
     read_counts,
-    sealed,
     terms_of,
-    usual_lengths,
     with_places,
 )
-from toolgate.search.lexical.stop_words import small_words
+from toolgate.search.lexical.stop_words import stop_words_of
 from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
 from toolgate.search.tokenizer import (
     IGNORED,
     fold,
     is_noise,
-    said_words,
     split_identifier,
     terms,
     words,
+    words_of_request,
 )
 
 __all__ = [
     "QUERIES",
     "QUERY_CHARS",
-    "Asked",
     "LexicalState",
-    "Matched",
+    "ParsedQuery",
+    "WordMatch",
     "WordWeights",
     "allowed_by",
-    "asked_of",
-    "best_of",
+    "best_positions",
     "build_state",
-    "covered",
-    "dealt",
-    "exact",
+    "coverage",
+    "exact_matches",
     "explanation_of",
+    "interleave_hits",
     "is_current",
     "matched_words",
-    "missing_words",
-    "nothing",
-    "quoted_in",
-    "quoting",
+    "missing_words_notice",
+    "no_match_notice",
+    "parse_query",
+    "positions_with_quotes",
+    "quoted_strings",
     "restored",
 ]
 
@@ -131,7 +131,7 @@ class WordWeights:
         check_ranges(self, {**weights, "k1": (0, 10), "b": (0, 1)})
 
     def of_fields(self) -> "FieldWeights":
-        """The same as `sealed` takes them."""
+        """The same as `build_segment` takes them."""
         weights = (
             self.name_weight,
             self.title_weight,
@@ -175,7 +175,7 @@ class LexicalState:
     """Number of each place's server in `server_names`."""
     server_names: dict[str, int] = field(default_factory=dict[str, int])
     """By folded name; later states share it and add to it."""
-    names: "tuple[Names, ...]" = ()
+    names: "tuple[NameIndex, ...]" = ()
     """What people call the tools."""
     vocabulary: dict[str, int] = field(default_factory=dict[str, int])
     """Numbers of terms; later states share it and add to it."""
@@ -194,7 +194,7 @@ class LexicalState:
 
 
 @dataclass(frozen=True)
-class Names:
+class NameIndex:
     """What tools are called, as sorted hashes: a dictionary would be larger than all the rest.
 
     Checksums, the same in each process; two names with the same one are told apart by the tools.
@@ -219,24 +219,24 @@ class Names:
         )
 
 
-def _names_of(tools: Iterable[SearchableTool], first: int) -> Names:
+def _names_of(tools: Iterable[SearchableTool], first: int) -> NameIndex:
     hashes = [[_checksum(way) for way in _ways(tool)] for tool in tools]
     table = np.array(hashes, np.uint32).reshape(-1, _WAYS)
     ranks = np.tile(np.arange(_WAYS, dtype=np.uint8), len(table))
     places = np.repeat(np.arange(first, first + len(table), dtype=np.int32), _WAYS)
-    return _sorted(Names(table.reshape(-1), ranks, places))
+    return _sorted(NameIndex(table.reshape(-1), ranks, places))
 
 
 def _checksum(way: str) -> int:
     return crc32(way.encode(errors="surrogatepass"))
 
 
-def _sorted(names: Names) -> Names:
+def _sorted(names: NameIndex) -> NameIndex:
     by_hash = np.argsort(names.hashes, kind="stable")
-    return Names(names.hashes[by_hash], names.ranks[by_hash], names.places[by_hash])
+    return NameIndex(names.hashes[by_hash], names.ranks[by_hash], names.places[by_hash])
 
 
-class Asked(NamedTuple):
+class ParsedQuery(NamedTuple):
     """The words of one request, as the index knows them."""
 
     found: dict[int, str]
@@ -295,7 +295,7 @@ def restored(
     last = replace(kept, tools=listed)
     if not len(gone) and not fresh and bool((np.diff(places) == 1).all()):
         return replace(last, given=tools, keys=tuple(tool.key for tool in tools))
-    change = _Change(places, fresh, gone, 0, 0)
+    change = _IndexChange(places, fresh, gone, 0, 0)
     if len(tools) > SEGMENTED_FROM:
         away = kept.index.segments[0].terms_at(gone)
         state = _appended(last, tools, change, weights, away)
@@ -309,7 +309,7 @@ _NOBODY = SearchableTool(key="", server="", name="")
 
 
 @dataclass(frozen=True)
-class _Change:
+class _IndexChange:
     """What is different from the state before."""
 
     places: NDArray[np.int32]
@@ -329,7 +329,7 @@ class _Change:
         return [last.tools[place] for place in places]
 
 
-def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _Change:
+def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _IndexChange:
     """Most of a catalog stays: what is before and after all that changed is only compared."""
     old, before = last.given, _places(last)
     head = shared_head(old, tools)
@@ -345,7 +345,7 @@ def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _Change:
             del known[tools[at].key]
     gone = np.sort(before[list(known.values())].astype(np.int64))
     fresh = tuple(tools[at] for at in np.flatnonzero(places < 0).tolist())
-    return _Change(places, fresh, gone, head, tail)
+    return _IndexChange(places, fresh, gone, head, tail)
 
 
 def _places(state: LexicalState) -> NDArray[np.int32]:
@@ -354,8 +354,8 @@ def _places(state: LexicalState) -> NDArray[np.int32]:
 
 def _read(
     vocabulary: dict[str, int], patterns: Patterns, tools: Sequence[SearchableTool], first: int
-) -> Counts:
-    reader = _Reader(vocabulary)
+) -> TermCounts:
+    reader = _TermReader(vocabulary)
     return read_counts(map(reader.read, tools), patterns, first, len(tools))
 
 
@@ -374,14 +374,17 @@ def _numbered(
 
 
 def _rebuilt(
-    last: LexicalState, tools: tuple[SearchableTool, ...], change: _Change, weights: WordWeights
+    last: LexicalState,
+    tools: tuple[SearchableTool, ...],
+    change: _IndexChange,
+    weights: WordWeights,
 ) -> LexicalState:
     """All in one segment, places as positions; what was read before is not read again."""
     vocabulary = last.vocabulary
     patterns = last.index.patterns if last.index else Patterns()
     fresh_at = np.flatnonzero(change.places < 0).astype(np.int32)
-    counts: list[Counts] = []
-    names: list[Names] = []
+    counts: list[TermCounts] = []
+    names: list[NameIndex] = []
     moved = np.full(last.size + 1, -1, np.int32)
     kept = change.places >= 0
     moved[change.places[kept]] = np.flatnonzero(kept)
@@ -394,16 +397,16 @@ def _rebuilt(
         read = _read(vocabulary, patterns, change.fresh, 0)
         called = _names_of(change.fresh, 0)
         counts.append(_placed(read, fresh_at, len(tools)))
-        names.append(Names(called.hashes, called.ranks, fresh_at[called.places]))
+        names.append(NameIndex(called.hashes, called.ranks, fresh_at[called.places]))
         servers[fresh_at] = _numbered(last.server_names, change.fresh, len(change.fresh))
     lengths = np.zeros((FIELDS, len(tools)), np.uint16)
     for part in counts:
         lengths += part.lengths
     keys = np.concatenate([part.keys for part in counts])
-    usual = usual_lengths([lengths])
+    usual = mean_lengths([lengths])
     del counts
-    segment = sealed(
-        [Counts(keys, lengths)],
+    segment = build_segment(
+        [TermCounts(keys, lengths)],
         first=0,
         n_terms=len(vocabulary),
         patterns=patterns,
@@ -423,9 +426,9 @@ def _rebuilt(
     )
 
 
-def _joined(names: Sequence[Names]) -> Names:
+def _joined(names: Sequence[NameIndex]) -> NameIndex:
     return _sorted(
-        Names(
+        NameIndex(
             np.concatenate([part.hashes for part in names]),
             np.concatenate([part.ranks for part in names]),
             np.concatenate([part.places for part in names]),
@@ -433,7 +436,7 @@ def _joined(names: Sequence[Names]) -> Names:
     )
 
 
-def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> Counts:
+def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> TermCounts:
     """A segment's counts under new places; those of tools that are gone are left out."""
     keys = segment.keys()
     new = moved[segment.places]
@@ -441,26 +444,26 @@ def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> Counts:
     lengths = np.zeros((FIELDS, size), np.uint16)
     there = moved[segment.first : segment.first + segment.lengths.shape[1]]
     lengths[:, there[there >= 0]] = segment.lengths[:, there >= 0]
-    return Counts(with_places(keys[stays], new[stays]), lengths)
+    return TermCounts(with_places(keys[stays], new[stays]), lengths)
 
 
-def _renamed(names: Names, moved: NDArray[np.int32]) -> Names:
+def _renamed(names: NameIndex, moved: NDArray[np.int32]) -> NameIndex:
     new = moved[names.places]
     stays = new >= 0
-    return Names(names.hashes[stays], names.ranks[stays], new[stays])
+    return NameIndex(names.hashes[stays], names.ranks[stays], new[stays])
 
 
-def _placed(read: Counts, places: NDArray[np.int32], size: int) -> Counts:
+def _placed(read: TermCounts, places: NDArray[np.int32], size: int) -> TermCounts:
     """Counts of tools that were numbered from 0, at their places."""
     lengths = np.zeros((FIELDS, size), np.uint16)
     lengths[:, places] = read.lengths
-    return Counts(with_places(read.keys, places[places_of(read.keys)]), lengths)
+    return TermCounts(with_places(read.keys, places[places_of(read.keys)]), lengths)
 
 
 def _appended(
     last: LexicalState,
     tools: tuple[SearchableTool, ...],
-    change: _Change,
+    change: _IndexChange,
     weights: WordWeights,
     away: NDArray[np.int64],
 ) -> LexicalState | None:
@@ -479,16 +482,16 @@ def _appended(
     patterns, vocabulary = index.patterns, last.vocabulary
     gone_df = np.bincount(away, minlength=len(vocabulary))
     gone_df[: len(index.gone_df)] += index.gone_df
-    counts = [Counts(part.keys(), part.lengths) for part in index.segments[1:]]
+    counts = [TermCounts(part.keys(), part.lengths) for part in index.segments[1:]]
     if change.fresh:
         counts.append(_read(vocabulary, patterns, change.fresh, last.size))
     gone = np.union1d(index.gone, change.gone)
-    usual = usual_lengths([base.lengths, *(part.lengths for part in counts)], gone)
+    usual = mean_lengths([base.lengths, *(part.lengths for part in counts)], gone)
     if any(abs(new - old) > _DRIFT_MOST * old for new, old in zip(usual, index.usual, strict=True)):
         return None
     segments: tuple[Segment, ...] = (base,)
     if counts:
-        delta = sealed(
+        delta = build_segment(
             counts,
             first=n_base,
             n_terms=len(vocabulary),
@@ -532,12 +535,12 @@ def _appended(
     )
 
 
-def asked_of(state: LexicalState, text: str) -> Asked:
+def parse_query(state: LexicalState, text: str) -> ParsedQuery:
     """The words of a request that count."""
     found: dict[int, str] = {}
     unknown: dict[str, str] = {}
-    common, small = False, small_words(text)
-    every = said_words(text)
+    common, small = False, stop_words_of(text)
+    every = words_of_request(text)
     rarity = (state.index.df if state.index else _NO_DF).data
     number_of = state.vocabulary.get
     terms_known = len(rarity)
@@ -556,7 +559,7 @@ def asked_of(state: LexicalState, text: str) -> Asked:
                     unknown.setdefault(term, word)
     telling_any = bool(found or unknown)
     most = state.index.most(list(found), len(unknown)) if state.index and found else 0.0
-    return Asked(found, tuple(unknown.values()), common and not telling_any, len(every), most)
+    return ParsedQuery(found, tuple(unknown.values()), common and not telling_any, len(every), most)
 
 
 @lru_cache(maxsize=_WORDS_REMEMBERED)
@@ -572,7 +575,7 @@ def _telling(word: str) -> tuple[tuple[str, ...], bool]:
 _NO_DF = np.zeros(0, np.int64)
 
 
-def covered(state: LexicalState, asked: Asked) -> NDArray[np.float32]:
+def coverage(state: LexicalState, asked: ParsedQuery) -> NDArray[np.float32]:
     """Share of the request that each place covers, in [0, 1)."""
     if state.index is None or not asked.found:
         return np.zeros(state.size, np.float32)
@@ -581,11 +584,11 @@ def covered(state: LexicalState, asked: Asked) -> NDArray[np.float32]:
     return scores
 
 
-class _Reader:
+class _TermReader:
     """Turns the words of tools into numbers."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
-        every, telling = _Numbers(vocabulary, prose=False), _Numbers(vocabulary, prose=True)
+        every, telling = _TermNumbers(vocabulary, prose=False), _TermNumbers(vocabulary, prose=True)
         self._fields = [
             ((telling if name in _PROSE else every).__getitem__, _CUT.get(name, 1_000))
             for name in _FIELDS
@@ -599,7 +602,7 @@ class _Reader:
         ]
 
 
-class _Numbers(dict[str, tuple[int, ...]]):
+class _TermNumbers(dict[str, tuple[int, ...]]):
     """The numbers of the terms of each word that was asked for."""
 
     def __init__(self, vocabulary: dict[str, int], *, prose: bool) -> None:
@@ -666,14 +669,14 @@ _AROUND = f"{_QUOTES}.,;:!?()[]"
 _QUOTED = re.compile(r"""["“”„«»`]([^"“”„«»`]{2,100})["“”„«»`]|(?<!\w)'([^']{2,100})'(?!\w)""")
 
 
-def quoted_in(query: str) -> list[str]:
+def quoted_strings(query: str) -> list[str]:
     """The quoted strings of a request, folded."""
     if query.isascii() and not ('"' in query or "'" in query or "`" in query):
         return []
     return [fold(one or other) for one, other in _QUOTED.findall(query)]
 
 
-def exact(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
+def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
     """Tools that the request calls by name, with the rank of the way; lower is more exact."""
     bare = query.strip(_QUOTES)
     whole = [fold(bare), _plain(bare)] if len(bare) <= 200 else []
@@ -691,14 +694,14 @@ def exact(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, i
     return found
 
 
-def quoting(
+def positions_with_quotes(
     state: LexicalState,
     scores: NDArray[np.float32],
     query: str,
     quoted: Sequence[str],
     places: NDArray[np.int64] | None = None,
 ) -> list[int]:
-    """Of the best tools, those whose texts have all the quoted strings; as `best_of` gives them.
+    """Positions of those of the best tools whose texts have all the quoted strings.
 
     One quoted word counts in short requests alone: in long ones it is mostly a value for a tool.
     """
@@ -706,7 +709,7 @@ def quoting(
         quoted = [one for one in quoted if " " in one]
     if not quoted:
         return []
-    candidates = best_of(state, scores, _PHRASE_CANDIDATES, places)
+    candidates = best_positions(state, scores, _PHRASE_CANDIDATES, places)
     where = candidates if places is None else places[candidates].tolist()
     texts = {
         at: fold(" ".join(_texts(state.tools[place])))
@@ -756,7 +759,7 @@ def allowed_by(
     return within, int(np.count_nonzero(within)), notices
 
 
-def best_of(
+def best_positions(
     state: LexicalState,
     scores: NDArray[np.float32],
     limit: int,
@@ -768,7 +771,7 @@ def best_of(
     """
     if limit <= 0:
         return []
-    found = highest(scores, limit)
+    found = highest_scores(scores, limit)
     lost = -scores[found]
     order = lost.argsort(kind="stable")
     ranked: list[int] = found[order].tolist()
@@ -781,7 +784,7 @@ def best_of(
     return ranked[:limit]
 
 
-def highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+def highest_scores(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
     """Where the highest scores above 0 are, and all that are equal to the least of these."""
     rows = len(scores) // _LANES
     if rows > 4 * limit:
@@ -805,7 +808,7 @@ def _least_of(scores: NDArray[np.float32], limit: int) -> float:
     return float(cut[-limit])
 
 
-def dealt(
+def interleave_hits(
     lists: Sequence[Sequence[Hit]], limit: int, *, then: Sequence[Sequence[Hit]] = ()
 ) -> list[Hit]:
     """The hits of several requests by turns, each tool once with its best relevance.
@@ -827,7 +830,9 @@ def dealt(
     return list(found.values())
 
 
-def missing_words(state: LexicalState, asked: Asked, allowed: NDArray[np.bool_] | None) -> str:
+def missing_words_notice(
+    state: LexicalState, asked: ParsedQuery, allowed: NDArray[np.bool_] | None
+) -> str:
     """Which words of a short request no visible tool has; long requests tell a story."""
     if state.index is None or len(asked.found) + len(asked.unknown) > _SHORT:
         return ""
@@ -837,7 +842,7 @@ def missing_words(state: LexicalState, asked: Asked, allowed: NDArray[np.bool_] 
     return f"Weak match: no tool here mentions {missing}." if missing else ""
 
 
-def nothing(asked: Asked) -> str:
+def no_match_notice(asked: ParsedQuery) -> str:
     """Why there is no hit at all."""
     if asked.found or asked.unknown:
         return (
@@ -853,7 +858,7 @@ _Name: TypeAlias = tuple[str, tuple[str, ...]]
 """A name, or a word of one, with its terms."""
 
 
-class Matched(NamedTuple):
+class WordMatch(NamedTuple):
     """What a tool has of a request."""
 
     words: dict[str, list[str]]
@@ -862,25 +867,27 @@ class Matched(NamedTuple):
     """Of what the request's words say, the rare ones most, in [0, 1]."""
 
 
-_UNMATCHED = Matched({}, 0.0)
+_UNMATCHED = WordMatch({}, 0.0)
 
 
-def matched_words(state: LexicalState, places: Sequence[int], asked: Asked) -> list[Matched]:
+def matched_words(
+    state: LexicalState, places: Sequence[int], asked: ParsedQuery
+) -> list[WordMatch]:
     """What each tool has of the request."""
     if state.index is None:
         return [_UNMATCHED for _ in places]
     fields = state.index.fields_of(asked.found, places)
     rarity = state.index.idf.data
-    found: list[Matched] = []
+    found: list[WordMatch] = []
     for at, said in zip(places, fields, strict=True):
         has = set(chain.from_iterable(said.values()))
         share = sum(map(rarity.__getitem__, has)) / asked.most if has else 0.0
-        found.append(Matched(_by_name(state, at, said, asked), share) if has else _UNMATCHED)
+        found.append(WordMatch(_by_name(state, at, said, asked), share) if has else _UNMATCHED)
     return found
 
 
 def _by_name(
-    state: LexicalState, place: int, fields: dict[int, list[int]], asked: Asked
+    state: LexicalState, place: int, fields: dict[int, list[int]], asked: ParsedQuery
 ) -> dict[str, list[str]]:
     tool = state.tools[place]
     matched: dict[str, list[str]] = {}

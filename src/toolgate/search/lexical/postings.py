@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 __all__ = [
     "FIELDS",
-    "Counts",
     "Patterns",
     "Segment",
+    "TermCounts",
     "Weights",
     "WordIndex",
+    "build_segment",
+    "mean_lengths",
     "places_of",
     "read_counts",
-    "sealed",
     "terms_of",
-    "usual_lengths",
     "with_places",
 ]
 
@@ -99,7 +99,7 @@ def _packed(counts: tuple[int, ...]) -> int:
 
 
 @dataclass(frozen=True)
-class Counts:
+class TermCounts:
     """The words of some tools as they were read."""
 
     keys: NDArray[np.uint64]
@@ -111,7 +111,7 @@ class Counts:
 
 def read_counts(
     tools: Iterable[Sequence[Iterable[int]]], patterns: Patterns, first: int, n_tools: int
-) -> Counts:
+) -> TermCounts:
     """The counts of tools whose fields are given as numbers of terms.
 
     Args:
@@ -133,7 +133,7 @@ def read_counts(
             numbers, ends = array("q"), array("q")
             done = at
     keys.append(_counted(numbers, ends, patterns, first + done, lengths[:, done:at]))
-    return Counts(np.concatenate(keys), lengths)
+    return TermCounts(np.concatenate(keys), lengths)
 
 
 def _counted(
@@ -213,7 +213,7 @@ class Segment:
         return np.searchsorted(self.begins, postings, "right") - 1
 
     def keys(self) -> NDArray[np.uint64]:
-        """Its postings as `Counts` has them."""
+        """Its postings as `TermCounts` has them."""
         found = np.repeat(np.arange(self.terms, dtype=np.uint64), np.diff(self.begins))
         found <<= np.uint64(_TERM_SHIFT)
         found |= self.places.astype(np.uint64) << np.uint64(_PLACE_SHIFT)
@@ -221,7 +221,7 @@ class Segment:
         return found
 
 
-def usual_lengths(
+def mean_lengths(
     lengths: Sequence[NDArray[np.uint16]], gone: NDArray[np.int64] | None = None
 ) -> Weights:
     """Mean length of each field over the tools that have it, 0 where none has.
@@ -260,8 +260,8 @@ def with_places(keys: NDArray[np.uint64], places: NDArray[np.int32]) -> NDArray[
     return bare | (places.astype(np.uint64) << np.uint64(_PLACE_SHIFT))
 
 
-def sealed(
-    counts: Sequence[Counts],
+def build_segment(
+    counts: Sequence[TermCounts],
     *,
     first: int,
     n_terms: int,

@@ -9,9 +9,9 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
-from toolgate.search.tokenizer import IGNORED, fold, said_words
+from toolgate.search.tokenizer import IGNORED, fold, words_of_request
 
-__all__ = ["small_words"]
+__all__ = ["stop_words_of"]
 
 _LISTS = {
     code: frozenset(map(fold, small.split()))
@@ -28,14 +28,14 @@ _NONE: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=64)
-def small_words(text: str) -> frozenset[str]:
+def stop_words_of(text: str) -> frozenset[str]:
     """The small words of the language of a text, folded; empty: English, or none that is known.
 
     A language has to show two of its small words, and more than twice as many as English: requests
     in English name songs and streets. Languages that show equally many, as near ones do, give the
     words of both.
     """
-    said = set(map(str.lower if text.isascii() else fold, said_words(text)))
+    said = set(map(str.lower if text.isascii() else fold, words_of_request(text)))
     least = max(1, 2 * len(said & IGNORED))
     if sum(map(_LANGUAGES.__contains__, said)) <= least:
         return _NONE  # however these are shared out

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.types import json_object
 
-__all__ = ["yardstick_of"]
+__all__ = ["background_vectors"]
 
 _FILE = Path(__file__).with_name("background_texts.json")
 _MODELS = "bundled-"
@@ -25,7 +25,7 @@ _MODELS = "bundled-"
 _made: dict[str, NDArray[np.float32]] = {}
 
 
-async def yardstick_of(embedder: Embedder) -> NDArray[np.float32] | None:
+async def background_vectors(embedder: Embedder) -> NDArray[np.float32] | None:
     """Vectors of the texts, which a process computes once.
 
     None: this embedder has no yardstick, or it fails, which who embeds the tools will hear.

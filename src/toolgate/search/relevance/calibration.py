@@ -17,8 +17,8 @@ from typing import NamedTuple
 __all__ = [
     "COMPETITORS",
     "Calibration",
+    "CutoffModel",
     "Evidence",
-    "Line",
     "brevity",
     "chance",
     "mostly",
@@ -90,7 +90,7 @@ class Evidence(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CutoffModel:
     """Where nothing fits, as a cosine."""
 
     ahead: float
@@ -142,9 +142,9 @@ class Calibration:
     """Weight of the shortness of a request."""
     telling: float
     """Weight of words that few tools have."""
-    line: Line
+    line: CutoffModel
     """The cutoff below which nothing fits."""
-    line_alone: Line
+    line_alone: CutoffModel
     """The same where nobody knows how far ahead of other tools the nearest one is."""
 
     def relevance(self, evidence: Evidence) -> float:
@@ -180,8 +180,8 @@ def rivals_of(scores: Sequence[float]) -> float:
     """Logarithm of how many of the best tools have about the highest score; 0 for one."""
     if not scores:
         return 0.0
-    highest = max(scores)
-    there = sum(map(math.exp, [_RIVAL_HEAT * (each - highest) for each in scores]))
+    highest_scores = max(scores)
+    there = sum(map(math.exp, [_RIVAL_HEAT * (each - highest_scores) for each in scores]))
     lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
     return math.log(there + lacking)
 
@@ -210,5 +210,7 @@ def read_calibration(path: Path = _FILE) -> Calibration:
     """The fitted weights that come with the package."""
     found = json.loads(path.read_text(encoding="utf-8"))
     return Calibration(
-        **found["hits"], line=Line(**found["line"]), line_alone=Line(**found["line_alone"])
+        **found["hits"],
+        line=CutoffModel(**found["line"]),
+        line_alone=CutoffModel(**found["line_alone"]),
     )

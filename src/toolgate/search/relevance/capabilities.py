@@ -37,7 +37,7 @@ def capabilities_of(name: str, description: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Rule:
+class _CapabilityRule:
     """Words as terms, and what they give."""
 
     words: frozenset[str]
@@ -47,10 +47,10 @@ class _Rule:
 
 
 @cache
-def _rules() -> tuple[_Rule, ...]:
+def _rules() -> tuple[_CapabilityRule, ...]:
     rules = [json_object(rule) for rule in json_array(json.loads(_FILE.read_text("utf-8")))]
     return tuple(
-        _Rule(
+        _CapabilityRule(
             words=_terms(rule, "words"),
             beside=_terms(rule, "with"),
             without=_terms(rule, "without"),

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from toolgate.base.ranges import check_ranges, unfit
 
-__all__ = ["Experience", "Lift", "UsageWeights", "Votes", "explored", "lifted"]
+__all__ = [
+    "UsageBoost",
+    "UsageHistory",
+    "UsageVotes",
+    "UsageWeights",
+    "apply_usage",
+    "mix_in_unboosted",
+]
 
 _BLOCK = 5
 """Places among which some are kept for hits that owe nothing to the log."""
@@ -74,7 +81,7 @@ class UsageWeights:
 
 
 @dataclass(frozen=True)
-class Votes:
+class UsageVotes:
     """What the log says to one request."""
 
     trust: float = 0.0
@@ -84,14 +91,14 @@ class Votes:
     """By tool key, in [-1, 1]; the most voted has 1, below 0 was called wrong."""
 
 
-class _Worth(NamedTuple):
+class _ToolWorth(NamedTuple):
     """What a tool was worth at a moment."""
 
     value: float
     at_s: float
 
 
-class Experience:
+class UsageHistory:
     """The logged requests of one project, as vectors of one model, with the worth of their tools.
 
     Belongs to one event loop; a vote in another thread sees a state that was.
@@ -101,7 +108,7 @@ class Experience:
         self._rows = np.zeros((64, dim), np.float32)
         self._size = 0
         self._places: dict[bytes, int] = {}
-        self._worths: list[dict[str, _Worth]] = []
+        self._worths: list[dict[str, _ToolWorth]] = []
         self._half_life_s = half_life_s
         self._most = most
 
@@ -134,21 +141,21 @@ class Experience:
             self._worths.append({})
             self._places[vector] = place
             self._size += 1
-        old = self._worths[place].get(key, _Worth(0.0, at_s))
+        old = self._worths[place].get(key, _ToolWorth(0.0, at_s))
         last = max(old.at_s, at_s)
-        value = self._faded(old, last) + self._faded(_Worth(signal, at_s), last)
+        value = self._faded(old, last) + self._faded(_ToolWorth(signal, at_s), last)
         # A fresh dict: who votes meanwhile goes on with the one that it has.
-        self._worths[place] = {**self._worths[place], key: _Worth(value, last)}
+        self._worths[place] = {**self._worths[place], key: _ToolWorth(value, last)}
 
-    def votes(self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float) -> Votes:
+    def votes(self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float) -> UsageVotes:
         """What the nearest logged requests vote for; the same for the same log and moment."""
         size = self._size
         if not size or self._rows.shape[1] != len(vector):
-            return Votes()
+            return UsageVotes()
         cosines = np.round(self._rows[:size] @ vector, _DECIMALS)
         near = np.flatnonzero(cosines > weights.least_cosine)
         if not len(near):
-            return Votes()
+            return UsageVotes()
         if len(near) > weights.nearest:
             cut = np.partition(cosines[near], -weights.nearest)[-weights.nearest]
             near = near[cosines[near] >= cut]
@@ -165,14 +172,14 @@ class Experience:
                 worth[key] = max(worth.get(key, 0.0), abs(value))
         most = max((abs(vote) for vote in votes.values()), default=0.0)
         if most <= 0:
-            return Votes()
+            return UsageVotes()
         gate = (best - weights.trust_from) / (weights.trust_full - weights.trust_from)
-        return Votes(
+        return UsageVotes(
             trust=min(1.0, max(0.0, gate)),
             shares={key: vote / most * worth[key] for key, vote in votes.items() if vote},
         )
 
-    def _faded(self, worth: "_Worth", now_s: float) -> float:
+    def _faded(self, worth: "_ToolWorth", now_s: float) -> float:
         return worth.value * 0.5 ** (max(0.0, now_s - worth.at_s) / self._half_life_s)
 
     def _forget(self) -> None:
@@ -191,7 +198,7 @@ class Experience:
 
 
 @dataclass(frozen=True)
-class Lift:
+class UsageBoost:
     """What earlier use did to the scores of one request."""
 
     votes: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -239,14 +246,14 @@ class Lift:
         return 1 - (1 - relevance) * (1 - _SURE * said)
 
 
-def lifted(
+def apply_usage(
     scores: NDArray[np.float32],
     votes: Mapping[int, float],
     weights: UsageWeights,
     *,
     places: NDArray[np.int64] | None = None,
     siblings: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.float32], Lift]:
+) -> tuple[NDArray[np.float32], UsageBoost]:
     """Scores with the votes in them, and what that changed.
 
     Args:
@@ -269,10 +276,10 @@ def lifted(
         # Called wrong pushes down and never out.
         changed[at] = max(0.1 * before[at], before[at] + weights.weight * vote)
     owners = near if places is None else places[near].tolist()
-    return np.round(changed, _DECIMALS), Lift(votes, frozenset(owners), before)
+    return np.round(changed, _DECIMALS), UsageBoost(votes, frozenset(owners), before)
 
 
-def explored(ranked: Sequence[int], plain: Sequence[int], share: float) -> list[int]:
+def mix_in_unboosted(ranked: Sequence[int], plain: Sequence[int], share: float) -> list[int]:
     """The ranking with a share of each five places for the best of the ranking without the log.
 
     Args:

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.index import asked_of, covered, highest
-from toolgate.search.semantic.first_stage import DECIMALS, Cosines, State
+from toolgate.search.lexical.index import coverage, highest_scores, parse_query
+from toolgate.search.semantic.first_stage import DECIMALS, Cosines, HybridState
 from toolgate.search.semantic.tool_vectors import rows_of
 from toolgate.store.vectors import VectorSpace, VectorStore
 
-__all__ = ["Elsewhere"]
+__all__ = ["DatabaseSearch"]
 
 _NEAREST = 500
 """Texts that the database gives for a request."""
@@ -29,7 +29,7 @@ _ENOUGH = 100
 _SAMPLE = 4_096
 
 
-class Elsewhere:
+class DatabaseSearch:
     """Asks a place for vectors what an index in memory would compute."""
 
     def __init__(self, store: VectorStore, space: VectorSpace) -> None:
@@ -40,10 +40,10 @@ class Elsewhere:
 
     async def near(
         self,
-        state: State,
+        state: HybridState,
         vectors: Mapping[str, NDArray[np.float32]],
         allowed: NDArray[np.bool_] | None,
-    ) -> State:
+    ) -> HybridState:
         """The state with the cosines of these texts, for one request.
 
         Raises:
@@ -71,7 +71,7 @@ class Elsewhere:
         return replace(state, near={text: found for text, found in near.items() if found})
 
     async def _nearest_rows(
-        self, state: State, vector: NDArray[np.float32], allowed: NDArray[np.bool_] | None
+        self, state: HybridState, vector: NDArray[np.float32], allowed: NDArray[np.bool_] | None
     ) -> list[int]:
         vectors, live = state.vectors, state.words.live
         assert vectors is not None
@@ -91,7 +91,7 @@ class Elsewhere:
         found = await self._store.nearest(self.space, vector, limit=_NEAREST, allowed=named)
         return _rows_of(state, [one.text_hash for one in found])
 
-    async def _usual(self, state: State) -> NDArray[np.float32]:
+    async def _usual(self, state: HybridState) -> NDArray[np.float32]:
         """Mean of all vectors, from a sample: hashes are as good as chance."""
         vectors = state.vectors
         assert vectors is not None
@@ -113,14 +113,14 @@ class Elsewhere:
         return self._mean
 
 
-def _best_by_words(state: State, text: str) -> list[int]:
+def _best_by_words(state: HybridState, text: str) -> list[int]:
     assert state.vectors is not None
-    shares = covered(state.words, asked_of(state.words, text))
-    best = highest(shares, min(_BY_WORDS, len(shares)))
+    shares = coverage(state.words, parse_query(state.words, text))
+    best = highest_scores(shares, min(_BY_WORDS, len(shares)))
     return state.vectors.of_tool[best[shares[best] > 0]].tolist()
 
 
-def _rows_of(state: State, hashes: Sequence[bytes]) -> list[int]:
+def _rows_of(state: HybridState, hashes: Sequence[bytes]) -> list[int]:
     vectors = state.vectors
     assert vectors is not None
     wanted = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
@@ -129,7 +129,7 @@ def _rows_of(state: State, hashes: Sequence[bytes]) -> list[int]:
 
 
 def _cosines(
-    state: State,
+    state: HybridState,
     rows: NDArray[np.int64],
     exact: NDArray[np.float32],
     query: NDArray[np.float32],

@@ -16,18 +16,18 @@ from toolgate.models.embedders import Embedder, Vectors, embedded
 from toolgate.search.base import SearchableTool
 from toolgate.search.semantic.metrics import SearchMetrics
 from toolgate.search.semantic.tool_vectors import (
+    PendingText,
     TextHashes,
     ToolVectors,
-    Wanted,
-    aligned,
+    align_vectors,
     empty_rows,
+    pending_texts,
     rows_of,
-    wanted_of,
 )
-from toolgate.search.semantic.vector_cache import KeptVectors
+from toolgate.search.semantic.vector_cache import VectorCache
 from toolgate.store.vectors import VectorSpace
 
-__all__ = ["Filler"]
+__all__ = ["EmbeddingQueue"]
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +44,18 @@ _SETTLE_AGAIN_S = 30.0
 """Seconds until a place that failed is tried again, although nothing has changed."""
 
 
-class Filler:
+class EmbeddingQueue:
     """Gives the tools of an index their vectors. One task at a time."""
 
     def __init__(
         self,
         embedder: Embedder,
-        kept: KeptVectors | None = None,
+        kept: VectorCache | None = None,
         metrics: SearchMetrics | None = None,
     ) -> None:
         self._embedder = embedder
         self._metrics = metrics or SearchMetrics()
-        self._kept = kept or KeptVectors(None, self._metrics)
+        self._kept = kept or VectorCache(None, self._metrics)
         self._task: asyncio.Task[None] | None = None
         self._house: asyncio.Task[None] | None = None
         self._has_vectors = asyncio.Event()
@@ -67,7 +67,7 @@ class Filler:
         """Texts that wait for the embedder."""
         self._distrusted: set[bytes] = set()
 
-    async def aligned(
+    async def align_vectors(
         self,
         last: ToolVectors | None,
         tools: Sequence[SearchableTool],
@@ -94,7 +94,7 @@ class Filler:
             return None
         self._kept.use(self.space)
         dim = 0 if elsewhere and self._kept.is_there else self.space.dim
-        return await anyio.to_thread.run_sync(aligned, last, tools, size, dim, texts)
+        return await anyio.to_thread.run_sync(align_vectors, last, tools, size, dim, texts)
 
     async def start(
         self,
@@ -155,7 +155,7 @@ class Filler:
             finally:
                 has_vectors.cancel()
 
-    async def settled(self) -> None:
+    async def wait_until_saved(self) -> None:
         """Wait until nothing is missing and all is written where it is kept."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
@@ -262,7 +262,7 @@ class Filler:
             if self._kept.is_due:
                 await self._kept.flush()
 
-    async def _rows_of(self, batch: Sequence[Wanted]) -> Vectors:
+    async def _rows_of(self, batch: Sequence[PendingText]) -> Vectors:
         texts = list(
             dict.fromkeys(text for wanted in batch for text in (wanted.split, wanted.rich))
         )
@@ -272,5 +272,5 @@ class Filler:
         return (split + found[[row_of[wanted.rich] for wanted in batch]]) * np.float32(0.5)
 
 
-def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Wanted]:
-    return sorted(wanted_of(vectors, rows), key=lambda wanted: (wanted.size, wanted.row))
+def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[PendingText]:
+    return sorted(pending_texts(vectors, rows), key=lambda wanted: (wanted.size, wanted.row))

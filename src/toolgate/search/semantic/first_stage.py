@@ -12,11 +12,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.index import LexicalState, highest
+from toolgate.search.lexical.index import LexicalState, highest_scores
 from toolgate.search.semantic.server_scores import ServerVectors, changed_servers, server_vectors
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles, with_heads
 
-__all__ = ["DECIMALS", "FIRST_LOOK_FROM", "Cosines", "Look", "State", "looked", "state_of"]
+__all__ = [
+    "DECIMALS",
+    "FIRST_LOOK_FROM",
+    "Cosines",
+    "HybridState",
+    "TextScores",
+    "score_text",
+    "state_of",
+]
 
 FIRST_LOOK_FROM = 20_000
 """Tools from which on heads are looked at first."""
@@ -29,7 +37,7 @@ _BLOCK_NUMBERS = 1 << 19
 
 
 @dataclass(frozen=True)
-class State:
+class HybridState:
     """One state of the index."""
 
     words: LexicalState = field(default_factory=LexicalState)
@@ -40,7 +48,7 @@ class State:
     """Which places have a vector; None: all of them."""
     missing: int = 0
     """Tools without a vector."""
-    usual: "Usual | None" = None
+    usual: "MeanHead | None" = None
     """Mean head of all tools."""
     in_order: bool = False
     """Whether each place has the row of its own number."""
@@ -55,7 +63,9 @@ class State:
         return self.vectors is not None and not self.vectors.rows.shape[1]
 
 
-def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | None = None) -> State:
+def state_of(
+    words: LexicalState, vectors: ToolVectors | None, last: HybridState | None = None
+) -> HybridState:
     """A state with what is worth being computed once; takes a while for a large index.
 
     Args:
@@ -64,7 +74,7 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
         last: The state before, if no vector came since but those that it lacked.
     """
     if vectors is None:
-        return State(words, missing=len(words.keys))
+        return HybridState(words, missing=len(words.keys))
     elsewhere = not vectors.rows.shape[1]
     large = len(words.keys) >= FIRST_LOOK_FROM and not elsewhere
     in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
@@ -84,11 +94,11 @@ def state_of(words: LexicalState, vectors: ToolVectors | None, last: State | Non
         known = last.servers if last is not None else None
         changed = _servers_changed(last, words, there) if last is not None and known else None
         servers = server_vectors(words, vectors, known, changed)
-    return State(words, vectors, there, missing, usual, in_order, servers)
+    return HybridState(words, vectors, there, missing, usual, in_order, servers)
 
 
 def _servers_changed(
-    last: State, words: LexicalState, there: NDArray[np.bool_] | None
+    last: HybridState, words: LexicalState, there: NDArray[np.bool_] | None
 ) -> NDArray[np.int32] | None:
     """Numbers of the servers with other tools or further vectors; None: nobody knows which."""
     if last.words is not words:
@@ -100,7 +110,7 @@ def _servers_changed(
 
 
 @dataclass(frozen=True)
-class Usual:
+class MeanHead:
     """The mean head of all tools that have one."""
 
     counted: NDArray[np.bool_]
@@ -114,7 +124,7 @@ class Usual:
         return (self.total / max(1, np.count_nonzero(self.counted))).astype(np.float32)
 
 
-def _usual(words: LexicalState, vectors: ToolVectors, last: State | None) -> Usual:
+def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) -> MeanHead:
     """The mean of a state; of one that grew out of the last only what changed is looked at."""
     assert vectors.heads is not None
     heads, of_tool = vectors.heads, vectors.of_tool
@@ -141,7 +151,7 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: State | None) -> Usu
     for begin in range(0, len(places), 1 << 14):
         rows = of_tool[places[begin : begin + (1 << 14)]]
         total += heads.rows[rows].sum(axis=0, dtype=np.float64)
-    return Usual(counted, total)
+    return MeanHead(counted, total)
 
 
 class Cosines(NamedTuple):
@@ -155,7 +165,7 @@ class Cosines(NamedTuple):
     """The highest of all tools."""
 
 
-class Look(NamedTuple):
+class TextScores(NamedTuple):
     """A request or one of its clauses, scored over tools."""
 
     sums: NDArray[np.float32]
@@ -167,7 +177,7 @@ class Look(NamedTuple):
     """Shares of the words that the tools cover."""
 
 
-def looked(
+def score_text(
     shares: NDArray[np.float32],
     most: float,
     cosines: Cosines | None,
@@ -175,7 +185,7 @@ def looked(
     there: NDArray[np.bool_] | None,
     servers: NDArray[np.float32] | None = None,
     server_weight: float = 0.0,
-) -> Look:
+) -> TextScores:
     """Meaning, words and servers in one sum.
 
     Args:
@@ -189,10 +199,10 @@ def looked(
     """
     lexical = np.divide(shares, most, dtype=np.float32) if most > 0 else shares
     if cosines is None:
-        return Look(lexical, None, None, shares)
+        return TextScores(lexical, None, None, shares)
     low, high = cosines.low, cosines.high
     if high - low < 10**-DECIMALS:
-        return Look(lexical, None, cosines.values, shares)
+        return TextScores(lexical, None, cosines.values, shares)
     dense: NDArray[np.float32] = cosines.values - np.float32(low)
     np.maximum(dense, 0, out=dense)
     dense *= np.float32(weight / (high - low))
@@ -204,10 +214,10 @@ def looked(
     if there is not None:
         dense[~there] = 0
         sums[~there] = lexical[~there]
-    return Look(sums, dense, cosines.values, shares)
+    return TextScores(sums, dense, cosines.values, shares)
 
 
-def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cosines | None]:
+def cosines_of(state: HybridState, queries: Sequence[NDArray[np.float32]]) -> list[Cosines | None]:
     """Cosines of all places, rough ones where there are heads; None: no tool has a vector."""
     vectors = state.vectors
     if vectors is None or not queries:
@@ -235,12 +245,14 @@ def cosines_of(state: State, queries: Sequence[NDArray[np.float32]]) -> list[Cos
     return made
 
 
-def _high(state: State, rough: NDArray[np.float32], query: NDArray[np.float32]) -> float | None:
+def _high(
+    state: HybridState, rough: NDArray[np.float32], query: NDArray[np.float32]
+) -> float | None:
     """The highest cosine of all texts."""
     vectors = state.vectors
     assert vectors is not None
     assert vectors.heads is not None
-    best = highest(rough, _HIGHEST)
+    best = highest_scores(rough, _HIGHEST)
     best = best[vectors.heads.there[best]]
     if not len(best):
         return None
@@ -248,7 +260,7 @@ def _high(state: State, rough: NDArray[np.float32], query: NDArray[np.float32]) 
 
 
 def exact_at(
-    state: State, places: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
+    state: HybridState, places: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
     """Cosines at some places."""
     assert state.vectors is not None

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.semantic.first_stage import State
+from toolgate.search.semantic.first_stage import HybridState
 from toolgate.types import Json
 
 __all__ = ["VectorIndex", "per_server", "places_of"]
@@ -36,7 +36,7 @@ class VectorIndex(Protocol):
         ...
 
 
-def places_of(state: State, servers: Collection[str] | None) -> NDArray[np.int64]:
+def places_of(state: HybridState, servers: Collection[str] | None) -> NDArray[np.int64]:
     """Places of the tools of some servers; None: of all."""
     words = state.words
     places = np.arange(words.size) if words.places is None else words.places.astype(np.int64)
@@ -46,7 +46,7 @@ def places_of(state: State, servers: Collection[str] | None) -> NDArray[np.int64
     return places[[words.tools[place].server in wanted for place in places.tolist()]]
 
 
-def per_server(state: State) -> list[Json]:
+def per_server(state: HybridState) -> list[Json]:
     """Tools and vectors of each server, in the order of the tools."""
     found: dict[str, Json] = {}
     there = state.there

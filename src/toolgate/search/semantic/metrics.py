@@ -24,7 +24,7 @@ class _Embedding:
     seconds: float = 0.0
     failures: int = 0
 
-    def shown(self) -> Json:
+    def as_json(self) -> Json:
         return {
             "texts": self.texts,
             "total_s": round(self.seconds, 3),
@@ -71,7 +71,7 @@ class SearchMetrics:
         """Something behind the search failed."""
         self.last_error, self.last_error_at = error, at
 
-    def shown(self) -> Json:
+    def as_json(self) -> Json:
         """For REST and `--json`; documented in `docs/programs.md`."""
         ordered = sorted(self._latencies_ms)
         return {
@@ -84,7 +84,7 @@ class SearchMetrics:
             "fallbacks": self.fallbacks,
             "fallback_rate": round(self.fallbacks / self.searches, 6) if self.searches else 0.0,
             "with_backlog": self.partly,
-            "embedding": {kind: work.shown() for kind, work in self.embedding.items()},
+            "embedding": {kind: work.as_json() for kind, work in self.embedding.items()},
             "answers_kept": self.answers_kept,
             "vectors_asked": self.vectors_asked,
             "vectors_remembered": self.vectors_remembered,

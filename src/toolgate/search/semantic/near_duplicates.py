@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import fold, split_identifier, terms, words
 
-__all__ = ["near_equal"]
+__all__ = ["find_near_duplicates"]
 
 _SAME_NAME = 0.7
 """Least cosine of two tools with the same words in their names."""
@@ -37,7 +37,7 @@ _MOST = 8
 """Alternatives of one tool."""
 
 
-def near_equal(
+def find_near_duplicates(
     tools: Sequence[SearchableTool], rows: NDArray[np.float32] | None = None
 ) -> Mapping[str, tuple[str, ...]]:
     """Alternatives of each tool that has some, by key, the nearest first.

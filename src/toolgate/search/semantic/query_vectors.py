@@ -28,12 +28,12 @@ class QueryVectors:
         *,
         timeout_s: float,
         cooldown_s: float,
-        kept: int,
-        kept_s: float = 300.0,
+        max_entries: int,
+        ttl_s: float = 300.0,
         metrics: SearchMetrics | None = None,
-        now: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Remember `kept` vectors, each for `kept_s` seconds after it was made.
+        """Remember `max_entries` vectors, each for `ttl_s` seconds after it was made.
 
         What could be remembered is counted in `metrics`.
         """
@@ -41,9 +41,9 @@ class QueryVectors:
         self._embedder = embedder
         self._timeout_s = timeout_s
         self._cooldown_s = cooldown_s
-        self._kept = kept
-        self._kept_s = kept_s
-        self._now = now
+        self._max_entries = max_entries
+        self._ttl_s = ttl_s
+        self._clock = clock
         self._known: OrderedDict[str, tuple[float, NDArray[np.float32]]] = OrderedDict()
         self._failures = 0
         self._resting_until = 0.0
@@ -52,7 +52,7 @@ class QueryVectors:
 
     async def vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
         """Vectors by text, or None when there are none now; never raises."""
-        now = self._now()
+        now = self._clock()
         found = {text: self._known[text] for text in texts if self._is_known(text, now)}
         fresh = [text for text in dict.fromkeys(texts) if text not in found]
         self._metrics.vectors_remembered += len(found)
@@ -71,7 +71,7 @@ class QueryVectors:
                 self._failed(error)
                 return None
             self._failures = 0
-            until = self._now() + self._kept_s
+            until = self._clock() + self._ttl_s
             found.update((text, (until, row)) for text, row in zip(fresh, rows, strict=True))
         self.trouble = ""
         self._remember(found)
@@ -86,7 +86,7 @@ class QueryVectors:
         for text, kept in found.items():
             known[text] = kept
             known.move_to_end(text)
-        while len(known) > self._kept:
+        while len(known) > self._max_entries:
             known.popitem(last=False)
 
     def _failed(self, error: Exception) -> None:
@@ -99,5 +99,5 @@ class QueryVectors:
         )
         log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})
         if self._failures >= _FAILURES_MOST:
-            self._resting_until = self._now() + self._cooldown_s
+            self._resting_until = self._clock() + self._cooldown_s
             self._failures = 0

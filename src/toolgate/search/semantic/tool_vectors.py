@@ -16,16 +16,16 @@ from toolgate.store.vectors import HASH_BYTES
 __all__ = [
     "HALF_FROM",
     "Heads",
+    "PendingText",
     "TextHashes",
     "ToolVectors",
-    "Wanted",
-    "aligned",
+    "align_vectors",
     "empty_rows",
+    "pending_texts",
     "rows_of",
     "singles",
     "split_hashes",
     "texts_of",
-    "wanted_of",
     "with_heads",
 ]
 
@@ -82,7 +82,7 @@ def _in_words(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PendingText:
     """A text that has no vector yet."""
 
     row: int
@@ -148,7 +148,7 @@ class ToolVectors:
     """For a large index."""
 
 
-def aligned(
+def align_vectors(
     last: ToolVectors | None,
     tools: Sequence[SearchableTool],
     size: int,
@@ -285,15 +285,15 @@ def empty_rows(vectors: ToolVectors) -> NDArray[np.int64]:
     return np.flatnonzero(~vectors.there)
 
 
-def wanted_of(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Wanted]:
+def pending_texts(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[PendingText]:
     """The texts of some rows, to be embedded; none of a row whose tools are gone."""
     is_wanted = np.zeros(len(vectors.digests), np.bool_)
     is_wanted[rows] = True
-    found: dict[int, Wanted] = {}
+    found: dict[int, PendingText] = {}
     for place in np.flatnonzero(is_wanted[vectors.of_tool]).tolist():
         row, tool = int(vectors.of_tool[place]), vectors.tools[place]
         if row not in found and tool.key:
-            found[row] = Wanted(row, tool, vectors.digests[row].tobytes())
+            found[row] = PendingText(row, tool, vectors.digests[row].tobytes())
     return list(found.values())
 
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from toolgate.base.ids import utc_now
 from toolgate.base.tracing import observe
 from toolgate.errors import StoreError
-from toolgate.search.semantic.database_search import Elsewhere
-from toolgate.search.semantic.first_stage import State
+from toolgate.search.semantic.database_search import DatabaseSearch
+from toolgate.search.semantic.first_stage import HybridState
 from toolgate.search.semantic.metrics import SearchMetrics
 from toolgate.search.semantic.tool_vectors import ToolVectors, split_hashes, texts_of
 from toolgate.store.vectors import TextLink, VectorCounts, VectorSpace, VectorStore
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["KeptVectors"]
+__all__ = ["VectorCache"]
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _YOUNG_S = 3_600.0
 """Seconds that a vector without a tool is kept: its tool may be linked in a moment."""
 
 
-class KeptVectors:
+class VectorCache:
     """Reads and writes the vectors of an index; a failure is told once and stops nothing."""
 
     def __init__(
@@ -57,8 +57,8 @@ class KeptVectors:
         self._is_failing = False
         self._linked: dict[str, dict[str, bytes]] | None = None
         self._forgotten: set[str] = set()
-        self._elsewhere: Elsewhere | None = None
-        self._noted: _Noted | None = None
+        self._elsewhere: DatabaseSearch | None = None
+        self._noted: _SavedLinks | None = None
 
     @property
     def is_there(self) -> bool:
@@ -86,7 +86,7 @@ class KeptVectors:
             self._space = space
             self._unsaved.clear()
             self._noted = None
-            self._elsewhere = Elsewhere(self._vectors, space) if self._vectors else None
+            self._elsewhere = DatabaseSearch(self._vectors, space) if self._vectors else None
 
     # ------------------------------------------------------------------ vectors
 
@@ -116,12 +116,12 @@ class KeptVectors:
 
     async def near(
         self,
-        state: State,
+        state: HybridState,
         vectors: Mapping[str, NDArray[np.float32]],
         allowed: NDArray[np.bool_] | None,
         *,
         timeout_s: float,
-    ) -> State | None:
+    ) -> HybridState | None:
         """The state with the cosines of a request, found in the place; None: it failed."""
         if self._elsewhere is None:
             return None
@@ -299,7 +299,7 @@ async def _within(limit_s: float, work: Awaitable[T]) -> T:
 
 
 @dataclass(frozen=True)
-class _Noted:
+class _SavedLinks:
     """Which tools are whose, when all of that was noted where vectors are kept."""
 
     vectors: ToolVectors
@@ -311,7 +311,9 @@ class _Noted:
     """Servers that may differ from what was noted; None: all of them."""
 
 
-def _noted(last: _Noted | None, vectors: ToolVectors, places: NDArray[np.int32] | None) -> _Noted:
+def _noted(
+    last: _SavedLinks | None, vectors: ToolVectors, places: NDArray[np.int32] | None
+) -> _SavedLinks:
     """Which tools are whose; only what came or went since `last` is looked at."""
     size, tools = len(vectors.of_tool), vectors.tools
     live = np.full(size, places is None)
@@ -336,10 +338,10 @@ def _noted(last: _Noted | None, vectors: ToolVectors, places: NDArray[np.int32] 
         owned = {}
         for place in np.flatnonzero(live).tolist():
             owned.setdefault(tools[place].server, []).append(place)
-    return _Noted(vectors, live, owned, None if fresh is None else frozenset(fresh))
+    return _SavedLinks(vectors, live, owned, None if fresh is None else frozenset(fresh))
 
 
-def _changed(linked: Mapping[str, Mapping[str, bytes]], noted: _Noted) -> list[str]:
+def _changed(linked: Mapping[str, Mapping[str, bytes]], noted: _SavedLinks) -> list[str]:
     """Servers whose tools have other texts than those that are linked."""
     tools, of_tool, digests = noted.vectors.tools, noted.vectors.of_tool, noted.vectors.digests
     some = noted.owned if noted.fresh is None else noted.fresh & noted.owned.keys()

@@ -18,15 +18,15 @@ from toolgate.base.ranges import check_ranges, check_url, unfit
 from toolgate.types import Json
 
 __all__ = [
-    "LEFT_ALONE",
-    "AsksService",
-    "Breaker",
+    "SUSPENDED",
+    "CircuitBreaker",
     "JsonService",
+    "ServiceBacked",
     "ServiceError",
     "ServiceOptions",
 ]
 
-LEFT_ALONE = "it failed several times and is left alone for a while"
+SUSPENDED = "it failed several times and is left alone for a while"
 """Why a service is not asked while its breaker is open."""
 
 _PIECE_BYTES = 2**16
@@ -131,16 +131,16 @@ class JsonService:
 
 
 @runtime_checkable
-class AsksService(Protocol):
+class ServiceBacked(Protocol):
     """A search that asks a service, and answers by itself while that is left alone."""
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the service failed several times, and has not answered since."""
         ...
 
 
-class Breaker:
+class CircuitBreaker:
     """Says whether a service is worth asking: not for a while after several failures in a row.
 
     After the rest one request tries it; the others wait for how that ends.

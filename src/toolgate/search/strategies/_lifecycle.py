@@ -6,22 +6,22 @@ __all__ = ["end", "ready"]
 
 
 @runtime_checkable
-class _Patient(Protocol):
+class _HasReady(Protocol):
     async def ready(self) -> None: ...
 
 
 @runtime_checkable
-class _Closing(Protocol):
+class _HasClose(Protocol):
     async def aclose(self) -> None: ...
 
 
 async def ready(part: object) -> None:
     """Wait until a strategy has all that it ranks by, such as vectors."""
-    if isinstance(part, _Patient):
+    if isinstance(part, _HasReady):
         await part.ready()
 
 
 async def end(part: object) -> None:
     """End what a strategy, an embedder or a model keeps open or does in the background."""
-    if isinstance(part, _Closing):
+    if isinstance(part, _HasClose):
         await part.aclose()

@@ -19,25 +19,25 @@ from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, Se
 from toolgate.search.lexical.index import (
     QUERIES,
     QUERY_CHARS,
-    Asked,
     LexicalState,
+    ParsedQuery,
     WordWeights,
     allowed_by,
-    asked_of,
-    best_of,
+    best_positions,
     build_state,
-    covered,
-    dealt,
-    exact,
+    coverage,
+    exact_matches,
     explanation_of,
+    interleave_hits,
     is_current,
     matched_words,
-    missing_words,
-    nothing,
-    quoted_in,
-    quoting,
+    missing_words_notice,
+    no_match_notice,
+    parse_query,
+    positions_with_quotes,
+    quoted_strings,
 )
-from toolgate.search.lexical_cache import KeptWords
+from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.tokenizer import fold
 
 __all__ = ["Bm25Search", "Options", "build"]
@@ -78,7 +78,7 @@ class Bm25Search:
     def __init__(self, options: Options, index_file: Path | None = None) -> None:
         self._options = options
         self._state = LexicalState()
-        self._words = KeptWords(index_file, options)
+        self._words = LexicalCache(index_file, options)
         self._updating = anyio.Lock()
 
     @property
@@ -124,7 +124,7 @@ class Bm25Search:
                 notices.append(f"Only the first {QUERIES} of {len(queries)} queries were searched.")
             if not queries:
                 notices.append("The query is empty. Say in a few words what the tool should do.")
-            hits = dealt(fitting, request.limit, then=weak)
+            hits = interleave_hits(fitting, request.limit, then=weak)
         elif not notices:
             notices.append("There is no tool to search.")
         return SearchAnswer(
@@ -145,17 +145,17 @@ class Bm25Search:
         if len(query) > QUERY_CHARS:
             notice = f"Only the first {QUERY_CHARS} characters of the query were searched."
             query = query[:QUERY_CHARS]
-        asked = asked_of(state, query)
+        asked = parse_query(state, query)
         scores = self._scores(state, asked, request)
         if allowed is not None:
             scores *= allowed
-        quoted = quoted_in(query)
-        for position in quoting(state, scores, query, quoted):
+        quoted = quoted_strings(query)
+        for position in positions_with_quotes(state, scores, query, quoted):
             scores[position] += _PHRASE
-        for position, rank in exact(state, query, quoted).items():
+        for position, rank in exact_matches(state, query, quoted).items():
             if allowed is None or allowed[position]:
                 scores[position] = _EXACT + 1 - rank / 10
-        best = best_of(state, scores, request.limit)
+        best = best_positions(state, scores, request.limit)
         matched = matched_words(state, best, asked)
         hits = [
             _hit(state, at, float(scores[at]), said.words, query)
@@ -168,8 +168,8 @@ class Bm25Search:
                 "Ask with a lower threshold."
             )
         elif not hits:
-            notice = nothing(asked)
-        elif scores[best[0]] < _WEAK and (missing := missing_words(state, asked, allowed)):
+            notice = no_match_notice(asked)
+        elif scores[best[0]] < _WEAK and (missing := missing_words_notice(state, asked, allowed)):
             notice = notice or missing
             hits = [replace(hit, fields={**hit.fields, "weak": True}) for hit in hits]
         if notice and len(request.queries) > 1:
@@ -177,11 +177,11 @@ class Bm25Search:
         return hits, notice
 
     def _scores(
-        self, state: LexicalState, asked: Asked, request: SearchRequest
+        self, state: LexicalState, asked: ParsedQuery, request: SearchRequest
     ) -> NDArray[np.float32]:
-        scores = covered(state, asked)
+        scores = coverage(state, asked)
         if request.context.strip() and self._options.context_weight:
-            context = covered(state, asked_of(state, request.context[:QUERY_CHARS]))
+            context = coverage(state, parse_query(state, request.context[:QUERY_CHARS]))
             weight = np.float32(self._options.context_weight)
             scores = np.where(scores > 0, (scores + weight * context) / (1 + weight), scores)
         for key, prior in request.priors.items():

@@ -19,8 +19,8 @@ from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, Se
 from toolgate.search.lexical.index import QUERIES, QUERY_CHARS
 from toolgate.search.strategies._catalog_search_json import read_answer, request_body, tool_body
 from toolgate.search.strategies._http_service import (
-    LEFT_ALONE,
-    Breaker,
+    SUSPENDED,
+    CircuitBreaker,
     JsonService,
     ServiceError,
     ServiceOptions,
@@ -89,7 +89,7 @@ class CloudSearch:
             timeout_s=options.timeout_s,
             max_bytes=options.max_answer_bytes,
         )
-        self._breaker = Breaker(failures=options.failures, cooldown_s=options.cooldown_s)
+        self._breaker = CircuitBreaker(failures=options.failures, cooldown_s=options.cooldown_s)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class CloudSearch:
         return self._local
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the service failed several times, and has not answered since."""
         return self._breaker.is_open
 
@@ -131,7 +131,7 @@ class CloudSearch:
         if not tools or not any(query.strip() for query in request.queries):
             return local
         if not self._breaker.allows():
-            return _fallen_back(local, LEFT_ALONE)
+            return _fallen_back(local, SUSPENDED)
         if len(tools) > most:
             tools = await self._nearest(request, tools)
         try:

@@ -26,54 +26,59 @@ from toolgate.base.ranges import check_ranges, unfit
 from toolgate.models.embedders import Embedder, Reads
 from toolgate.search import (
     WEIGHTS,
-    AskedQuery,
     Hit,
     SearchableTool,
     SearchAnswer,
+    SearchedQuery,
     SearchRequest,
     SearchStrategy,
 )
-from toolgate.search.answer.answer_cache import KeptAnswers
+from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.lexical.index import (
     QUERIES,
     QUERY_CHARS,
-    Asked,
+    ParsedQuery,
     WordWeights,
     allowed_by,
-    asked_of,
-    best_of,
+    best_positions,
     build_state,
-    covered,
-    dealt,
-    exact,
+    coverage,
+    exact_matches,
     explanation_of,
-    highest,
+    highest_scores,
+    interleave_hits,
     is_current,
     matched_words,
-    nothing,
-    quoted_in,
-    quoting,
+    no_match_notice,
+    parse_query,
+    positions_with_quotes,
+    quoted_strings,
 )
-from toolgate.search.lexical_cache import KeptWords
-from toolgate.search.relevance.background_similarity import yardstick_of
+from toolgate.search.lexical_cache import LexicalCache
+from toolgate.search.relevance.background_similarity import background_vectors
 from toolgate.search.relevance.calibration import (
     COMPETITORS,
     Evidence,
     read_calibration,
     rivals_of,
 )
-from toolgate.search.relevance.usage_votes import Lift, UsageWeights, explored, lifted
-from toolgate.search.semantic.embedding_queue import Filler
+from toolgate.search.relevance.usage_votes import (
+    UsageBoost,
+    UsageWeights,
+    apply_usage,
+    mix_in_unboosted,
+)
+from toolgate.search.semantic.embedding_queue import EmbeddingQueue
 from toolgate.search.semantic.first_stage import (
     DECIMALS,
     FIRST_LOOK_FROM,
     Cosines,
-    Look,
-    State,
+    HybridState,
+    TextScores,
     cosines_of,
     exact_at,
-    looked,
+    score_text,
     state_of,
 )
 from toolgate.search.semantic.index_maintenance import VectorIndex, per_server, places_of
@@ -81,7 +86,7 @@ from toolgate.search.semantic.metrics import CountingEmbedder, SearchMetrics
 from toolgate.search.semantic.query_vectors import QueryVectors
 from toolgate.search.semantic.server_scores import nearness
 from toolgate.search.semantic.tool_vectors import ToolVectors
-from toolgate.search.semantic.vector_cache import KeptVectors
+from toolgate.search.semantic.vector_cache import VectorCache
 from toolgate.search.tokenizer import fold
 from toolgate.store.vectors import VectorStore
 from toolgate.types import Json
@@ -198,18 +203,18 @@ class _Ranking(NamedTuple):
     """A request scored over tools."""
 
     query: str
-    asked: Asked
+    asked: ParsedQuery
     places: NDArray[np.int64] | None
     """The places that were looked at; None: all of them."""
     scores: NDArray[np.float32]
-    parts: tuple[Look, ...]
-    lift: Lift
+    parts: tuple[TextScores, ...]
+    lift: UsageBoost
     """What earlier use did to the scores."""
     common: tuple[float, ...] = ()
     """How near each part is to what tools do in general; empty: nobody knows."""
 
 
-_UNLIFTED = Lift()
+_UNLIFTED = UsageBoost()
 
 
 class HybridSearch:
@@ -229,21 +234,21 @@ class HybridSearch:
         self._calibration = read_calibration()
         self._yardstick: NDArray[np.float32] | None = None
         self._reads: Reads = "english"
-        self._state = State()
+        self._state = HybridState()
         self._updating = anyio.Lock()
         counting = CountingEmbedder(embedder, self.metrics)
-        self._kept = KeptVectors(vectors, self.metrics)
-        self._filler = Filler(counting, self._kept, self.metrics)
-        self._words = KeptWords(index_file, options.lexical)
+        self._kept = VectorCache(vectors, self.metrics)
+        self._filler = EmbeddingQueue(counting, self._kept, self.metrics)
+        self._words = LexicalCache(index_file, options.lexical)
         self._asked = QueryVectors(
             counting,
             timeout_s=options.embed_timeout_s,
             cooldown_s=options.cooldown_s,
-            kept=options.cached_queries,
-            kept_s=options.cache_ttl_s,
+            max_entries=options.cached_queries,
+            ttl_s=options.cache_ttl_s,
             metrics=self.metrics,
         )
-        self._answered = KeptAnswers(kept=options.cached_answers, kept_s=options.cache_ttl_s)
+        self._answered = AnswerCache(max_entries=options.cached_answers, ttl_s=options.cache_ttl_s)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -270,7 +275,7 @@ class HybridSearch:
                     build_state, self._state.words, wanted, self._options.lexical
                 )
             )
-            vectors = await self._filler.aligned(
+            vectors = await self._filler.align_vectors(
                 self._state.vectors,
                 words.tools,
                 words.size,
@@ -278,7 +283,7 @@ class HybridSearch:
                 texts=restored.texts if restored else None,
             )
             if vectors is not None and self._yardstick is None:
-                self._yardstick = await yardstick_of(self._embedder)
+                self._yardstick = await background_vectors(self._embedder)
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
             self._words.changed(words, vectors)
             if vectors is not None:
@@ -314,9 +319,9 @@ class HybridSearch:
         """Wait until every tool has its vector."""
         await self._filler.ready()
 
-    async def settled(self) -> None:
+    async def wait_until_saved(self) -> None:
         """Wait until every tool has its vector, and all is written where it is kept."""
-        await self._filler.settled()
+        await self._filler.wait_until_saved()
 
     # ------------------------------------------------------------------ upkeep
 
@@ -340,7 +345,7 @@ class HybridSearch:
             "kept": place,
             "last_error": self.metrics.last_error or None,
             "last_error_at": self.metrics.last_error_at or None,
-            "counted": self.metrics.shown(),
+            "counted": self.metrics.as_json(),
         }
 
     async def refresh(self, servers: Collection[str] | None) -> int:
@@ -370,7 +375,7 @@ class HybridSearch:
         started = perf_counter()
         state = self._state
         key = self._answered.key_of(request)
-        if (kept := self._answered.find(state, key)) is not None:
+        if (kept := self._answered.get(state, key)) is not None:
             answer = replace(kept, duration_ms=(perf_counter() - started) * 1000)
             self.metrics.answers_kept += 1
             self.metrics.searched(answer.duration_ms)
@@ -378,7 +383,7 @@ class HybridSearch:
         allowed, searched, notices = allowed_by(state.words, request)
         fallback = ""
         hits: list[Hit] = []
-        read: list[AskedQuery] = []
+        read: list[SearchedQuery] = []
         if searched:
             hits, found, read, fallback = await self._search_all(state, request, allowed, searched)
             notices += [notice for notice in found if notice not in notices]
@@ -393,12 +398,12 @@ class HybridSearch:
             notices=tuple(notices),
             searched=searched,
             fallback=f"hybrid: {fallback}" if fallback else "",
-            asked=tuple(read),
+            queries=tuple(read),
             model=self._embedder.identity if has_vectors else "",
             duration_ms=duration_ms,
         )
         if state.vectors is not None and not self._asked.trouble and not fallback:
-            self._answered.keep(state, key, answer)
+            self._answered.put(state, key, answer)
         return answer
 
     def _weighed(self, weights: Mapping[str, float]) -> "HybridSearch":
@@ -414,7 +419,7 @@ class HybridSearch:
                 raise unfit(name, value, "0 to 1")
         other = copy(self)
         other._options = replace(self._options, **weights)  # noqa: SLF001 - one of our own
-        other._answered = KeptAnswers(kept=0, kept_s=0)  # noqa: SLF001
+        other._answered = AnswerCache(max_entries=0, ttl_s=0)  # noqa: SLF001
         return other
 
     def vectors(self) -> NDArray[np.float32] | None:
@@ -431,11 +436,11 @@ class HybridSearch:
 
     async def _search_all(
         self,
-        state: State,
+        state: HybridState,
         request: SearchRequest,
         allowed: NDArray[np.bool_] | None,
         searched: int,
-    ) -> tuple[list[Hit], list[str], list[AskedQuery], str]:
+    ) -> tuple[list[Hit], list[str], list[SearchedQuery], str]:
         notices: list[str] = []
         fallback = ""
         given = [query.strip() for query in request.queries if query.strip()]
@@ -478,7 +483,7 @@ class HybridSearch:
             state = near or state
         fitting: list[list[Hit]] = []
         weak: list[list[Hit]] = []
-        read: list[AskedQuery] = []
+        read: list[SearchedQuery] = []
         for query in queries:
             texts = _Texts(query, tuple(parts[query]), context)
             ranking = self._ranked(state, texts, vectors, request, allowed)
@@ -486,24 +491,24 @@ class HybridSearch:
             (fitting if fits else weak).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
             read.append(
-                AskedQuery(query=query, vector=vectors.get(query), margin=margin, fits=fits)
+                SearchedQuery(query=query, vector=vectors.get(query), margin=margin, fits=fits)
             )
             if notice:
                 several = len(request.queries) > 1
                 notices.append(f"{query[:60]!r}: {notice}" if several else notice)
         # What does not fit comes after all that does: a step without a tool pushes nothing out.
-        return dealt(fitting, request.limit, then=weak), notices, read, fallback
+        return interleave_hits(fitting, request.limit, then=weak), notices, read, fallback
 
     def _ranked(
         self,
-        state: State,
+        state: HybridState,
         texts: "_Texts",
         vectors: dict[str, NDArray[np.float32]],
         request: SearchRequest,
         allowed: NDArray[np.bool_] | None,
     ) -> _Ranking:
         words = state.words
-        asked = [asked_of(words, text) for text in texts.all]
+        asked = [parse_query(words, text) for text in texts.all]
         raised = self._raised(state, request)
         if not asked[0].found and not asked[0].unknown:
             # Words such as "what is the" are near to everything and mean nothing.
@@ -511,13 +516,17 @@ class HybridSearch:
             scores = self._combined([silent], _Texts(texts.query, (), ""), raised, None)
             return _Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
         votes = self._votes(state, texts.query, vectors, request)
-        shares = [covered(words, each) for each in asked]
+        shares = [coverage(words, each) for each in asked]
         cosines = self._cosines(state, texts, vectors)
         looks = self._looks(state, texts, shares, cosines, vectors, None)
         scores = self._combined(looks, texts, raised, None)
         places = None
         if state.vectors is not None and state.vectors.heads is not None:
-            sure = [*raised, *votes, *exact(words, texts.query, quoted_in(texts.query))]
+            sure = [
+                *raised,
+                *votes,
+                *exact_matches(words, texts.query, quoted_strings(texts.query)),
+            ]
             places = _first(scores, allowed, sure)
             whole = self._cosines_at(state, places, texts, vectors, cosines)
             looks = self._looks(state, texts, shares, whole, vectors, places)
@@ -527,13 +536,13 @@ class HybridSearch:
         lift = _UNLIFTED
         if votes or siblings is not None:
             usage = self._options.usage
-            scores, lift = lifted(scores, votes, usage, places=places, siblings=siblings)
+            scores, lift = apply_usage(scores, votes, usage, places=places, siblings=siblings)
         common = self._common(clauses, texts, vectors)
         return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift, common)
 
     def _common(
         self,
-        parts: Sequence[Look],
+        parts: Sequence[TextScores],
         texts: "_Texts",
         vectors: dict[str, NDArray[np.float32]],
     ) -> tuple[float, ...]:
@@ -552,13 +561,13 @@ class HybridSearch:
 
     def _looks(
         self,
-        state: State,
+        state: HybridState,
         texts: "_Texts",
         shares: Sequence[NDArray[np.float32]],
         cosines: Sequence[Cosines | None],
         vectors: dict[str, NDArray[np.float32]],
         places: NDArray[np.int64] | None,
-    ) -> list[Look]:
+    ) -> list[TextScores]:
         """Each text scored over all places, or over some; servers count where they are few."""
         options, servers = self._options, state.servers
         large = state.vectors is not None and state.vectors.heads is not None
@@ -566,7 +575,7 @@ class HybridSearch:
         owners = state.words.servers[: state.words.size]
         if places is not None:
             owners = owners[places]
-        found: list[Look] = []
+        found: list[TextScores] = []
         for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
             readable = self._readable(text)
             near = None
@@ -574,7 +583,7 @@ class HybridSearch:
             if servers is not None and cosine is not None and counts:
                 near = nearness(servers, owners, vectors[text], few=places is not None)
             found.append(
-                looked(
+                score_text(
                     share if places is None else share[places],
                     float(np.maximum.reduce(share, initial=0.0)),
                     cosine,
@@ -587,7 +596,7 @@ class HybridSearch:
         return found
 
     def _cosines(
-        self, state: State, texts: "_Texts", vectors: dict[str, NDArray[np.float32]]
+        self, state: HybridState, texts: "_Texts", vectors: dict[str, NDArray[np.float32]]
     ) -> list[Cosines | None]:
         """Of each text; None where words alone decide."""
         if state.is_elsewhere:
@@ -603,7 +612,7 @@ class HybridSearch:
 
     def _cosines_at(
         self,
-        state: State,
+        state: HybridState,
         places: NDArray[np.int64],
         texts: "_Texts",
         vectors: dict[str, NDArray[np.float32]],
@@ -620,7 +629,7 @@ class HybridSearch:
 
     def _combined(
         self,
-        looks: Sequence[Look],
+        looks: Sequence[TextScores],
         texts: "_Texts",
         raised: dict[int, float],
         places: NDArray[np.int64] | None,
@@ -644,7 +653,7 @@ class HybridSearch:
 
     def _votes(
         self,
-        state: State,
+        state: HybridState,
         query: str,
         vectors: dict[str, NDArray[np.float32]],
         request: SearchRequest,
@@ -662,7 +671,7 @@ class HybridSearch:
             if rank == 0
         }
 
-    def _raised(self, state: State, request: SearchRequest) -> dict[int, float]:
+    def _raised(self, state: HybridState, request: SearchRequest) -> dict[int, float]:
         """What is added to the scores of single places."""
         return {
             place: max(0.0, prior)
@@ -675,7 +684,7 @@ class HybridSearch:
 
     def _hits(
         self,
-        state: State,
+        state: HybridState,
         ranking: _Ranking,
         allowed: NDArray[np.bool_] | None,
         request: SearchRequest,
@@ -688,33 +697,33 @@ class HybridSearch:
             scores = scores * (allowed if places is None else allowed[places])
         elif scores is ranking.scores:
             scores = scores.copy()
-        quoted = quoted_in(query)
-        for at in quoting(words, scores, query, quoted, places):
+        quoted = quoted_strings(query)
+        for at in positions_with_quotes(words, scores, query, quoted, places):
             scores[at] += _PHRASE
-        for place, rank in exact(words, query, quoted).items():
+        for place, rank in exact_matches(words, query, quoted).items():
             if allowed is None or allowed[place]:
                 at = place if places is None else int(places.searchsorted(place))
                 scores[at] = _EXACT + 1 - rank / 10
-        rivals = best_of(words, scores, max(request.limit, COMPETITORS), places)
+        rivals = best_positions(words, scores, max(request.limit, COMPETITORS), places)
         best = rivals[: request.limit]
         if ranking.lift.before:
             plain = ranking.lift.without(scores, below=_PHRASE)
-            known = best_of(words, plain, request.limit, places)
-            best = explored(best, known, self._options.usage.explore)
+            known = best_positions(words, plain, request.limit, places)
+            best = mix_in_unboosted(best, known, self._options.usage.explore)
         shown = best if places is None else places[best].tolist()
         matched = matched_words(words, shown, ranking.asked)
         found = [each.share for each in matched]
         evidence = self._evidence(state, ranking, best, rivals, found, searched)
         hits: list[Hit] = []
-        highest = 1.0
+        highest_scores = 1.0
         for at, place, said, known in zip(best, shown, matched, evidence, strict=True):
             # The order is that of relevance: none is higher than the one before it.
             score = float(scores[at])
-            hit = self._hit(state, ranking, at, place, said.words, score, known, highest)
+            hit = self._hit(state, ranking, at, place, said.words, score, known, highest_scores)
             hits.append(hit)
-            highest = hit.relevance
+            highest_scores = hit.relevance
         if not hits:
-            return [], False, nothing(ranking.asked)
+            return [], False, no_match_notice(ranking.asked)
         shift = 0.0
         if request.learned is not None and state.vectors is not None:
             shift = request.learned.line.shift(self._embedder.identity)
@@ -755,7 +764,7 @@ class HybridSearch:
 
     def _evidence(
         self,
-        state: State,
+        state: HybridState,
         ranking: _Ranking,
         best: Sequence[int],
         rivals: Sequence[int],
@@ -798,14 +807,14 @@ class HybridSearch:
 
     def _hit(
         self,
-        state: State,
+        state: HybridState,
         ranking: _Ranking,
         at: int,
         place: int,
         matched: dict[str, list[str]],
         score: float,
         evidence: Evidence,
-        highest: float,
+        highest_scores: float,
     ) -> Hit:
         tool = state.words.tools[place]
         if score >= _EXACT:
@@ -847,7 +856,7 @@ class HybridSearch:
         by = "vector" if by_meaning else "lexical"
         return Hit(
             key=tool.key,
-            relevance=min(highest, round(relevance, 4)),
+            relevance=min(highest_scores, round(relevance, 4)),
             explanation=", ".join(said) or "was suggested",
             fields=fields,
             source="usage" if ranking.lift.is_source(place) else by,
@@ -880,7 +889,7 @@ def _fits(best: Hit, shift: float) -> bool:
     return best.fields["margin"] >= shift or "quoted" in best.fields
 
 
-def _cosines_of(state: State, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:
+def _cosines_of(state: HybridState, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:
     """Best cosines of the request or one of its clauses; None without a vector."""
     given = [part.cosines for part in ranking.parts if part.cosines is not None]
     if not given or not some:
@@ -918,7 +927,7 @@ def _highest_at(some: Sequence[int], values: Sequence[NDArray[np.float32]]) -> N
 
 
 def _servers_used(
-    state: State, request: SearchRequest, places: NDArray[np.int64] | None
+    state: HybridState, request: SearchRequest, places: NDArray[np.int64] | None
 ) -> NDArray[np.bool_] | None:
     """Which tools are of servers that the conversation used just now; None: none was."""
     used = {
@@ -939,7 +948,7 @@ def _first(
     """The places to look at, ascending: the best that are allowed, and those that are sure."""
     if allowed is not None:
         rough = rough * allowed
-    best = highest(rough, _FIRST)
+    best = highest_scores(rough, _FIRST)
     if not sure:
         return best
     found = np.concatenate([best, np.array(sure, np.int64)])
@@ -952,10 +961,10 @@ def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
     return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
 
 
-def _silent(size: int) -> Look:
+def _silent(size: int) -> TextScores:
     """A part that says nothing about any tool."""
     zeros = np.zeros(size, np.float32)
-    return Look(zeros, None, None, zeros)
+    return TextScores(zeros, None, None, zeros)
 
 
 _: type[SearchStrategy] = HybridSearch

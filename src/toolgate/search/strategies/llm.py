@@ -15,8 +15,8 @@ import anyio
 from toolgate.base.ranges import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.strategies._http_service import (
-    LEFT_ALONE,
-    Breaker,
+    SUSPENDED,
+    CircuitBreaker,
     JsonService,
     ServiceError,
     ServiceOptions,
@@ -122,7 +122,7 @@ class ModelSearch:
         self._picker = picker
         self._tools: dict[str, SearchableTool] = {}
         self._updating = anyio.Lock()
-        self._breaker = Breaker(failures=options.failures, cooldown_s=options.cooldown_s)
+        self._breaker = CircuitBreaker(failures=options.failures, cooldown_s=options.cooldown_s)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class ModelSearch:
         return self._base
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the model failed several times, and has not answered since."""
         return self._breaker.is_open
 
@@ -167,7 +167,7 @@ class ModelSearch:
         if not candidates or not any(query.strip() for query in request.queries):
             return _ranked(ranked, request)
         if not self._breaker.allows():
-            return _fallen_back(ranked, request, LEFT_ALONE)
+            return _fallen_back(ranked, request, SUSPENDED)
         try:
             with anyio.fail_after(self._options.timeout_s):
                 text = await self._picker.answer(messages_for(request, candidates, tools))

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.base.ids import new_id, utc_now, utc_text
-from toolgate.search.base import AskedQuery, Hit
-from toolgate.search.cutoff import Judged, Line
-from toolgate.search.relevance.usage_votes import Experience, UsageWeights, Votes
-from toolgate.search.usage.writer import UseWriter
+from toolgate.search.base import Hit, SearchedQuery
+from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
+from toolgate.search.usage.writer import UsageLogWriter
 from toolgate.settings import UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter, UseOutcome
 from toolgate.types import Caller
@@ -46,12 +46,12 @@ _TOGETHER_SHARE = 0.3
 _JUDGED_MOST = 200
 _QUERY_CHARS = 2_000
 _HALF = np.dtype("<f2")
-_CALIBRATED = Line()
+_CALIBRATED = PersonalCutoff()
 _SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}
 """An error says nothing about the choice: most are wrong arguments or a server that is down."""
 
 
-class _Log(Protocol):
+class _UsageReader(Protocol):
     """The part of a store that is needed here."""
 
     async def append_usage(
@@ -96,26 +96,26 @@ class LearningStatus:
 class Learned:
     """What a search may know of earlier use in its project."""
 
-    by_model: Mapping[str, Experience]
+    by_model: Mapping[str, UsageHistory]
     """Earlier requests, by the embedder that read them."""
     now_s: float
     """The time of the request, in seconds since 1970."""
-    line: Line = field(default_factory=Line)
+    line: PersonalCutoff = field(default_factory=PersonalCutoff)
     """Where the caller draws the line of "nothing fits"."""
     version: Hashable = None
     """Differs when anything more was learned; an answer may be kept while it is the same."""
 
-    def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> Votes:
+    def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
         """What earlier requests say to this one; `model` is the identity of its embedder."""
         known = self.by_model.get(model)
-        return known.votes(vector, weights, self.now_s) if known is not None else Votes()
+        return known.votes(vector, weights, self.now_s) if known is not None else UsageVotes()
 
 
 @dataclass
 class _Project:
     """What is known of the use in one project."""
 
-    by_model: dict[str, Experience] = field(default_factory=dict[str, Experience])
+    by_model: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     pairs: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     uses: Counter[str] = field(default_factory=Counter[str])
     last: dict[tuple[str, str], deque[tuple[str, float]]] = field(
@@ -135,7 +135,7 @@ class _Project:
 
 
 @dataclass
-class _Talk:
+class _ConversationUse:
     """One conversation."""
 
     searches: deque[tuple[StoredSearch, frozenset[str]]] = field(
@@ -155,7 +155,7 @@ class Learning:
 
     def __init__(
         self,
-        store: _Log,
+        store: _UsageReader,
         *,
         rules: Callable[[], UsageSettings],
         keep_queries: Callable[[], bool],
@@ -165,9 +165,9 @@ class Learning:
         self._rules = rules
         self._keep_queries = keep_queries
         self._now = now
-        self._writer = UseWriter(store)
+        self._writer = UsageLogWriter(store)
         self._projects: dict[str, _Project] = {}
-        self._talks: OrderedDict[tuple[str, str, str], _Talk] = OrderedDict()
+        self._talks: OrderedDict[tuple[str, str, str], _ConversationUse] = OrderedDict()
         self._looks: dict[str, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
@@ -202,7 +202,7 @@ class Learning:
         since = self._now_s() - _USED_FOR_S
         return tuple(dict.fromkeys(key for key, at_s in talk.used if at_s >= since))
 
-    def together(
+    def used_together(
         self, project_id: str, keys: Collection[str], most: int = 3
     ) -> dict[str, list[str]]:
         """Tools that were often used with each of these, the most frequent first."""
@@ -247,7 +247,7 @@ class Learning:
     def note_search(
         self,
         caller: Caller,
-        asked: Sequence[AskedQuery],
+        asked: Sequence[SearchedQuery],
         model: str,
         hits: Sequence[Hit],
         beside: Collection[str] = (),
@@ -331,7 +331,9 @@ class Learning:
             del self._talks[thread]
         return await self._store.clear_usage(project_id)
 
-    def _note(self, talk: _Talk, search: StoredSearch, key: str, outcome: UseOutcome) -> None:
+    def _note(
+        self, talk: _ConversationUse, search: StoredSearch, key: str, outcome: UseOutcome
+    ) -> None:
         what = search.search_id, key, outcome
         if what in talk.noted:
             return
@@ -400,7 +402,7 @@ class Learning:
         if signal and search.vector:
             known = project.by_model.get(search.model)
             if known is None:
-                known = project.by_model[search.model] = Experience(
+                known = project.by_model[search.model] = UsageHistory(
                     len(search.vector) // 2,
                     half_life_s=self._rules().half_life_days * 86_400,
                     most=self._rules().max_requests,
@@ -431,14 +433,14 @@ class Learning:
         if len(project.last) > _CONVERSATIONS:
             del project.last[next(iter(project.last))]
 
-    def _line(self, project: _Project, caller: Caller) -> Line:
+    def _line(self, project: _Project, caller: Caller) -> PersonalCutoff:
         judged = project.judged.get(caller.caller_id)
         if not judged:
             return _CALIBRATED
         now_s, half_s = self._now_s(), self._rules().half_life_days * 86_400
-        return Line(
+        return PersonalCutoff(
             [
-                Judged(
+                JudgedSearch(
                     margin=search.margin,
                     fitted=fitted,
                     weight=0.5 ** (max(0.0, now_s - at_s) / half_s),
@@ -449,10 +451,10 @@ class Learning:
             ]
         )
 
-    def _talk(self, caller: Caller) -> _Talk:
+    def _talk(self, caller: Caller) -> _ConversationUse:
         talk = self._talks.get(caller.thread)
         if talk is None:
-            talk = self._talks[caller.thread] = _Talk()
+            talk = self._talks[caller.thread] = _ConversationUse()
         self._talks.move_to_end(caller.thread)
         if len(self._talks) > _CONVERSATIONS:
             self._talks.popitem(last=False)

@@ -5,19 +5,19 @@ from typing import Protocol
 
 from toolgate.store import BatchWriter, StoredSearch, StoredUse
 
-__all__ = ["UseWriter"]
+__all__ = ["UsageLogWriter"]
 
 
-class _Place(Protocol):
+class _UsageLog(Protocol):
     async def append_usage(
         self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
     ) -> None: ...
 
 
-class UseWriter(BatchWriter[StoredSearch | StoredUse]):
+class UsageLogWriter(BatchWriter[StoredSearch | StoredUse]):
     """Searches and uses in one line, so that they are written in their order."""
 
-    def __init__(self, store: _Place, *, max_pending: int = 5_000) -> None:
+    def __init__(self, store: _UsageLog, *, max_pending: int = 5_000) -> None:
         async def write(rows: Sequence[StoredSearch | StoredUse]) -> None:
             searches = [row for row in rows if isinstance(row, StoredSearch)]
             await store.append_usage(searches, [row for row in rows if isinstance(row, StoredUse)])

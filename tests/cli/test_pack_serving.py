@@ -11,7 +11,8 @@ import pytest
 from tests.cli.conftest import Command, Serve, Serving
 from tests.limits import HANG_S
 from tests.packs.writing import SALES, write
-from toolgate.cli.client._gateway_client import find_running, load_settings
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._context import Shared, use
 
 

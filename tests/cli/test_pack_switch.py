@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.packs.writing import SALES, write
-from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import Shared, use
 
 

@@ -7,7 +7,9 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
@@ -97,8 +99,8 @@ def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> i
 
 
 async def _list(state: str, limit: int, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.approvals(state=state, limit=limit)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.rows("approvals", state=state, limit=limit)
     if as_json:
         print_json(found)
     elif found:
@@ -114,8 +116,9 @@ async def _list(state: str, limit: int, as_json: bool) -> int:
 
 
 async def _show(approval_id: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.approval(await door.whole_approval_id(approval_id))
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        whole_id = await gateway.complete_approval_id(approval_id)
+        found = await gateway.request("GET", path_of("approvals", whole_id))
     if as_json:
         print_json(found)
     else:
@@ -129,9 +132,11 @@ async def _decide(
     wanted: Json = {"comment": comment} if comment else {}
     if arguments is not None:
         wanted["arguments"] = arguments
-    async with open_door(load_settings(), connect="unknown" if arguments else ()) as door:
-        whole = await door.whole_approval_id(approval_id)
-        found = await door.decide_approval(whole, wanted, approve=approved)
+    async with open_gateway(load_settings(), connect="unknown" if arguments else ()) as gateway:
+        whole_id = await gateway.complete_approval_id(approval_id)
+        action = "approve" if approved else "reject"
+        path = path_of("approvals", whole_id, action)
+        found = await gateway.request("POST", path, wanted)
     if as_json:
         print_json(found)
     elif approved:

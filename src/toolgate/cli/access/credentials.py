@@ -7,7 +7,9 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
@@ -72,8 +74,8 @@ def remove(name: Name, user: User = "", project: Project = "") -> int:
 
 
 async def _list(name: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.credentials(name)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.rows("credentials", server=name)
     if as_json:
         print_json(found)
     elif found:
@@ -99,8 +101,8 @@ async def _set(
 ) -> int:
     wanted: Json = {"headers": _values("--header", headers), "env": _values("--env", env)}
     wanted |= {key: value for key, value in (("user", user), ("project", project)) if value}
-    async with open_door(load_settings(), connect=()) as door:
-        kept = await door.give_credentials(name, wanted)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        kept = await gateway.request("POST", path_of("servers", name, "credentials"), wanted)
     if as_json:
         print_json(kept)
     else:
@@ -133,7 +135,7 @@ def _asked(name: str) -> str:
 
 
 async def _remove(name: str, user: str, project: str) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        gone = await door.remove_credentials(name, user=user, project=project)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        gone = await gateway.remove_credentials(name, user=user, project=project)
     print_text(f"Forgot what was shown to {name}." if gone else f"Nothing was kept for {name}.")
     return FINE

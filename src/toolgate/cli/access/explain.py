@@ -5,7 +5,8 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED
 from toolgate.cli.terminal._output import print_json, print_table, print_text, waiting
 from toolgate.types import Json
@@ -54,10 +55,12 @@ async def _explain(wanted: Json, as_json: bool) -> int:
     server = str(wanted["tool"]).partition(":")[0]
     is_configured = server in {spec.name for spec in loaded.servers}
     with waiting("Looking"):
-        async with open_door(loaded, connect=[server] if is_configured else "unknown") as door:
+        async with open_gateway(
+            loaded, connect=[server] if is_configured else "unknown"
+        ) as gateway:
             if is_configured:
-                await door.servers_when_settled(server)
-            found = await door.explain(wanted)
+                await gateway.wait_for_servers(server)
+            found = await gateway.request("POST", "explain", wanted)
     if as_json:
         print_json(found)
     else:

@@ -6,7 +6,9 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import counted, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
@@ -161,8 +163,8 @@ def _schema(text: str) -> Json:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.guards()
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.rows("guards")
     if as_json:
         print_json(found)
     elif found:
@@ -187,8 +189,8 @@ def _row(guard: Json) -> tuple[str, ...]:
 
 
 async def _add(wanted: Json, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        made = await door.add_guard(wanted)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        made = await gateway.request("POST", "guards", wanted)
     if as_json:
         print_json(made)
     else:
@@ -197,8 +199,8 @@ async def _add(wanted: Json, as_json: bool) -> int:
 
 
 async def _remove(ids: list[str]) -> int:
-    async with open_door(load_settings(), connect=()) as door:
+    async with open_gateway(load_settings(), connect=()) as gateway:
         for one in ids:
-            await door.remove_guard(one)
+            await gateway.request("DELETE", path_of("guards", one))
     print_text(f"Removed {counted(len(ids), 'guard')}.")
     return FINE

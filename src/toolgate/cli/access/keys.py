@@ -5,7 +5,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import counted, note, print_json, print_text
 from toolgate.security.credentials import Keychain, source_of

@@ -5,7 +5,9 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import counted, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
@@ -102,8 +104,8 @@ def _hint(read_only: bool, destructive: bool) -> str:
 
 async def _list(as_json: bool) -> int:
     loaded = load_settings()
-    async with open_door(loaded, connect=()) as door:
-        found = await door.permissions()
+    async with open_gateway(loaded, connect=()) as gateway:
+        found = await gateway.rows("permissions")
     if as_json:
         print_json(found)
         return FINE
@@ -127,8 +129,8 @@ def _row(rule: Json) -> tuple[str, ...]:
 
 async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_json: bool) -> int:
     wanted: Json = {"effect": effect, "patterns": patterns, "to": to, "hint": hint}
-    async with open_door(load_settings(), connect=()) as door:
-        made = await door.add_permissions(wanted)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        made = (await gateway.request("POST", "permissions", wanted))["permissions"]
     if as_json:
         print_json(made)
     else:
@@ -137,8 +139,8 @@ async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_js
 
 
 async def _remove(ids: list[str]) -> int:
-    async with open_door(load_settings(), connect=()) as door:
+    async with open_gateway(load_settings(), connect=()) as gateway:
         for one in ids:
-            await door.remove_permission(one)
+            await gateway.request("DELETE", path_of("permissions", one))
     print_text(f"Removed {counted(len(ids), 'rule')}.")
     return FINE

@@ -5,7 +5,9 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
@@ -114,10 +116,10 @@ def delete(name: Name) -> int:
 async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
     made: list[Json] = []
     loaded = load_settings()
-    async with open_door(loaded, connect=()) as door:
-        known = {str(server["name"]) for server in await door.servers()}
+    async with open_gateway(loaded, connect=()) as gateway:
+        known = {str(server["name"]) for server in await gateway.servers()}
         for name in names:
-            made.append(await door.create_project({**wanted, "name": name}))  # noqa: PERF401
+            made.append(await gateway.request("POST", "projects", {**wanted, "name": name}))  # noqa: PERF401
     if as_json:
         print_json(made[0] if len(made) == 1 else made)
         return FINE
@@ -128,8 +130,8 @@ async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.projects()
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.rows("projects")
     if as_json:
         print_json(found)
     elif found:
@@ -160,9 +162,9 @@ async def _change(
     read_only: bool | None,
     as_json: bool,
 ) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = {str(project["name"]): project for project in await door.projects()}
-        known = {str(server["name"]) for server in await door.servers()}
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = {str(project["name"]): project for project in await gateway.rows("projects")}
+        known = {str(server["name"]) for server in await gateway.servers()}
         present = found.get(name, {})
         limits = cast("Json", present.get("settings", {})).get("limits", {})
         wanted = _wanted(settings, read_only, cast("Json", limits))
@@ -171,7 +173,7 @@ async def _change(
             wanted["servers"] = [
                 server for server in dict.fromkeys([*kept, *add]) if server not in remove
             ]
-        changed = await door.set_project(name, wanted)
+        changed = await gateway.request("POST", path_of("projects", name), wanted)
     if as_json:
         print_json(changed)
         return FINE
@@ -181,8 +183,8 @@ async def _change(
 
 
 async def _delete(name: str) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        await door.delete_project(name)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        await gateway.request("DELETE", path_of("projects", name))
     print_text(f"Removed the project {name}.")
     return FINE
 

@@ -5,7 +5,9 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._durations import seconds_of
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
@@ -163,9 +165,9 @@ def delete(name: Name, as_json: AsJson = False) -> int:
 async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
     loaded = load_settings()
     made: list[Json] = []
-    async with open_door(loaded, connect=()) as door:
+    async with open_gateway(loaded, connect=()) as gateway:
         for name in names:
-            made.append(await door.create_token({**wanted, "name": name}))  # noqa: PERF401
+            made.append(await gateway.request("POST", "tokens", {**wanted, "name": name}))  # noqa: PERF401
     if as_json:
         print_json(made[0] if len(made) == 1 else made)
         return FINE
@@ -182,8 +184,8 @@ async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
 
 async def _list(as_json: bool) -> int:
     loaded = load_settings()
-    async with open_door(loaded, connect=()) as door:
-        found = await door.tokens()
+    async with open_gateway(loaded, connect=()) as gateway:
+        found = await gateway.rows("tokens")
     if as_json:
         print_json(found)
     elif found:
@@ -211,8 +213,8 @@ def _row(token: Json) -> tuple[str, ...]:
 
 
 async def _rotate(name: str, wanted: Json, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        made = await door.rotate_token(name, wanted)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        made = await gateway.request("POST", path_of("tokens", name, "rotate"), wanted)
     if as_json:
         print_json(made)
     else:
@@ -221,8 +223,8 @@ async def _rotate(name: str, wanted: Json, as_json: bool) -> int:
 
 
 async def _revoke(name: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        token = await door.revoke_token(name)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        token = await gateway.request("POST", path_of("tokens", name, "revoke"), {})
     if as_json:
         print_json(token)
     else:
@@ -231,8 +233,8 @@ async def _revoke(name: str, as_json: bool) -> int:
 
 
 async def _delete(name: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        token = await door.delete_token(name)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        token = await gateway.request("DELETE", path_of("tokens", name))
     if as_json:
         print_json(token)
     else:

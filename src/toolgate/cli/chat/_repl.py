@@ -12,8 +12,9 @@ import aiohttp
 
 from toolgate.app.app import open_app
 from toolgate.base.ids import new_id
-from toolgate.cli.client._gateway_client import find_running, project_header
+from toolgate.cli.client._http_exchange import project_header
 from toolgate.cli.client._local_gateway import quiet
+from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._output import note, waiting
 from toolgate.cli.terminal._sanitize import harmless
 from toolgate.errors import ModelUnavailableError

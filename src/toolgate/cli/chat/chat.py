@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from anyio.from_thread import start_blocking_portal
 
-from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import note, print_json
 from toolgate.errors import UnknownModelError

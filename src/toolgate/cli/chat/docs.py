@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
-from urllib.parse import quote
 
 import anyio
 import typer
 
 from toolgate.cli.chat._collect_files import Gathered, Item, converted, gather, is_address, read
-from toolgate.cli.client._gateway_client import AnsweredError, Door, load_settings, open_door
+from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseError, path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
 from toolgate.cli.terminal._output import (
     counted,
@@ -193,31 +194,31 @@ async def _add(named: list[str], name: str, wanted: dict[str, str | None], as_js
         raise ArgumentError(
             " ".join(why for _, why in found.problems), hint="Name files, folders or addresses."
         )
-    async with open_door(settings, connect=()) as door:
-        await door.rest("POST", "collections", {"name": name, **wanted})
-        summary = await _take_in(door, settings, name, found)
+    async with open_gateway(settings, connect=()) as gateway:
+        await gateway.request("POST", "collections", {"name": name, **wanted})
+        summary = await _take_in(gateway, settings, name, found)
     return _report([summary], as_json)
 
 
 async def _refresh(name: str | None, as_json: bool) -> int:
     settings = load_settings()
     summaries: list[Json] = []
-    async with open_door(settings, connect=()) as door:
-        for each in await _names(door, name):
-            known = await _known(door, each)
+    async with open_gateway(settings, connect=()) as gateway:
+        for each in await _names(gateway, name):
+            known = await _known(gateway, each)
             origins = list(dict.fromkeys(row["origin"] for row in known if row["origin"]))
             found = await anyio.to_thread.run_sync(gather, origins)
             gone = [origin for origin, _ in found.problems]
             found.problems.clear()
             found.folders += gone  # nothing is left of them
-            summaries.append(await _take_in(door, settings, each, found))
+            summaries.append(await _take_in(gateway, settings, each, found))
     return _report(summaries, as_json)
 
 
-async def _take_in(door: Door, settings: Settings, name: str, found: Gathered) -> Json:
+async def _take_in(gateway: GatewayClient, settings: Settings, name: str, found: Gathered) -> Json:
     """Add what is new or changed, remove what is gone from folders; gives what was done."""
-    path = f"collections/{quote(name, safe='')}"
-    before = {(row["origin"], row["source"]): row for row in await _known(door, name)}
+    path = path_of("collections", name)
+    before = {(row["origin"], row["source"]): row for row in await _known(gateway, name)}
     done: dict[str, list[str]] = {"added": [], "replaced": [], "unchanged": [], "removed": []}
     failed: list[Json] = [{"source": source, "reason": why} for source, why in found.problems]
     passages = 0
@@ -225,8 +226,8 @@ async def _take_in(door: Door, settings: Settings, name: str, found: Gathered) -
         for item in found.items:
             step(item.source)
             try:
-                answer = await _one(door, settings, path, item, before)
-            except (ConfigError, AnsweredError) as error:
+                answer = await _one(gateway, settings, path, item, before)
+            except (ConfigError, GatewayResponseError) as error:
                 if not _is_about_document(error):
                     raise
                 failed.append({"source": item.source, "reason": str(error)})
@@ -241,10 +242,10 @@ async def _take_in(door: Door, settings: Settings, name: str, found: Gathered) -
     ]
     if gone:
         ids = [row["document_id"] for row in gone]
-        await door.rest("POST", f"{path}/remove", {"documents": ids})
+        await gateway.request("POST", f"{path}/remove", {"documents": ids})
         done["removed"] = [row["source"] for row in gone]
     if done["added"] or done["replaced"]:
-        await door.rest("POST", f"{path}/settle", {})
+        await gateway.request("POST", f"{path}/settle", {})
     return {
         "collection": name,
         **done,
@@ -255,7 +256,7 @@ async def _take_in(door: Door, settings: Settings, name: str, found: Gathered) -
 
 
 async def _one(
-    door: Door,
+    gateway: GatewayClient,
     settings: Settings,
     path: str,
     item: Item,
@@ -266,7 +267,7 @@ async def _one(
     if known is not None and known["sha256"] == material.sha256 and known["is_current"]:
         return {"status": "unchanged", "passages": known["passages"]}
     text = await converted(item, material, settings)
-    return await door.rest(
+    return await gateway.request(
         "POST",
         f"{path}/documents",
         {
@@ -284,7 +285,7 @@ async def _one(
 
 def _is_about_document(error: ToolgateError) -> bool:
     """Whether an error is about one document, so that the others go on."""
-    code = error.kind if isinstance(error, AnsweredError) else error.code
+    code = error.kind if isinstance(error, GatewayResponseError) else error.code
     return code in {"document", "argument", "missing_extra"}
 
 
@@ -312,9 +313,9 @@ def _report(summaries: Sequence[Json], as_json: bool) -> int:
 
 async def _list(name: str | None, as_json: bool) -> int:
     rows: list[Json] = []
-    async with open_door(load_settings(), connect=()) as door:
-        for each in await _names(door, name):
-            rows += [{"collection": each, **row} for row in await _known(door, each)]
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        for each in await _names(gateway, name):
+            rows += [{"collection": each, **row} for row in await _known(gateway, each)]
     if as_json:
         print_json({"documents": rows})
     elif rows:
@@ -338,8 +339,8 @@ async def _list(name: str | None, as_json: bool) -> int:
 
 
 async def _collections(as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        answer = await door.rest("GET", "collections")
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        answer = await gateway.request("GET", "collections")
     found = cast("list[Json]", answer["collections"])
     if as_json:
         print_json(answer)
@@ -369,8 +370,8 @@ async def _collections(as_json: bool) -> int:
 
 
 async def _search(body: Json, whole: bool, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.rest("POST", "retrieve", body)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.request("POST", "retrieve", body)
     documents = cast("list[Json]", found["documents"])
     if as_json:
         print_json(found)
@@ -398,13 +399,13 @@ async def _search(body: Json, whole: bool, as_json: bool) -> int:
 
 
 async def _remove(named: list[str], origins: list[str], name: str, as_json: bool) -> int:
-    path = f"collections/{quote(name, safe='')}"
-    async with open_door(load_settings(), connect=()) as door:
+    path = path_of("collections", name)
+    async with open_gateway(load_settings(), connect=()) as gateway:
         if named:
             wanted = {"sources": named, "origins": origins}
-            answer = await door.rest("POST", f"{path}/remove", wanted)
+            answer = await gateway.request("POST", f"{path}/remove", wanted)
         else:
-            answer = await door.rest("DELETE", path)
+            answer = await gateway.request("DELETE", path)
     if not named:
         if as_json:
             print_json(answer)
@@ -422,8 +423,8 @@ async def _remove(named: list[str], origins: list[str], name: str, as_json: bool
 
 
 async def _reindex(name: str, wanted: dict[str, str | None], as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        made = await door.rest("POST", f"collections/{quote(name, safe='')}/reindex", dict(wanted))
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        made = await gateway.request("POST", path_of("collections", name, "reindex"), dict(wanted))
     if as_json:
         print_json(made)
     else:
@@ -434,13 +435,12 @@ async def _reindex(name: str, wanted: dict[str, str | None], as_json: bool) -> i
     return FINE
 
 
-async def _names(door: Door, name: str | None) -> list[str]:
+async def _names(gateway: GatewayClient, name: str | None) -> list[str]:
     if name is not None:
         return [name]
-    answer = await door.rest("GET", "collections")
-    return [str(row["name"]) for row in cast("list[Json]", answer["collections"])]
+    return [str(row["name"]) for row in await gateway.rows("collections")]
 
 
-async def _known(door: Door, name: str) -> list[Json]:
-    answer = await door.rest("GET", f"collections/{quote(name, safe='')}/documents")
+async def _known(gateway: GatewayClient, name: str) -> list[Json]:
+    answer = await gateway.request("GET", path_of("collections", name, "documents"))
     return cast("list[Json]", answer["documents"])

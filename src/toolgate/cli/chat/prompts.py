@@ -3,12 +3,13 @@
 import json
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import local_time, note, print_data, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -109,8 +110,8 @@ def versions(name: Name, as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_door(load_settings()) as door:
-        found = (await door.rest("GET", "prompts"))["prompts"]
+    async with open_gateway(load_settings()) as gateway:
+        found = await gateway.rows("prompts")
     if as_json:
         print_json(found)
     else:
@@ -130,8 +131,8 @@ def _since(prompt: Json) -> str:
 
 
 async def _get(name: str, as_json: bool) -> int:
-    async with open_door(load_settings()) as door:
-        found = await door.rest("GET", f"prompts/{quote(name, safe='')}")
+    async with open_gateway(load_settings()) as gateway:
+        found = await gateway.request("GET", path_of("prompts", name))
     if as_json:
         print_json(found)
     elif found["text"] is None:
@@ -142,9 +143,9 @@ async def _get(name: str, as_json: bool) -> int:
 
 
 async def _set(name: str, text: str, as_json: bool) -> int:
-    async with open_door(load_settings()) as door:
+    async with open_gateway(load_settings()) as gateway:
         body: Json = {"instructions": text}
-        found = await door.rest("PATCH", f"prompts/{quote(name, safe='')}", body)
+        found = await gateway.request("PATCH", path_of("prompts", name), body)
     if as_json:
         print_json(found)
     else:
@@ -153,9 +154,9 @@ async def _set(name: str, text: str, as_json: bool) -> int:
 
 
 async def _clear(name: str, as_json: bool) -> int:
-    path = f"prompts/{quote(name, safe='')}" if name else "prompts"
-    async with open_door(load_settings()) as door:
-        found = await door.rest("DELETE", path)
+    path = path_of("prompts", name) if name else "prompts"
+    async with open_gateway(load_settings()) as gateway:
+        found = await gateway.request("DELETE", path)
     if as_json:
         print_json(found)
     elif found["cleared"]:
@@ -168,8 +169,8 @@ async def _clear(name: str, as_json: bool) -> int:
 
 async def _test(name: str, text: str | None, values: dict[str, str], as_json: bool) -> int:
     body: Json = {"values": values} if text is None else {"values": values, "text": text}
-    async with open_door(load_settings()) as door:
-        found = await door.rest("POST", f"prompts/{quote(name, safe='')}/test", body)
+    async with open_gateway(load_settings()) as gateway:
+        found = await gateway.request("POST", path_of("prompts", name, "test"), body)
     if as_json:
         print_json(found)
     else:
@@ -178,8 +179,8 @@ async def _test(name: str, text: str | None, values: dict[str, str], as_json: bo
 
 
 async def _versions(name: str, as_json: bool) -> int:
-    async with open_door(load_settings()) as door:
-        found = (await door.rest("GET", f"prompts/{quote(name, safe='')}/versions"))["versions"]
+    async with open_gateway(load_settings()) as gateway:
+        found = (await gateway.request("GET", path_of("prompts", name, "versions")))["versions"]
     if as_json:
         print_json(found)
     elif found:

@@ -2,12 +2,13 @@
 
 import json
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -77,8 +78,8 @@ def usage(thread: Thread, as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = (await door.rest("GET", "threads"))["threads"]
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.rows("threads")
     if as_json:
         print_json(found)
     elif found:
@@ -100,12 +101,12 @@ async def _list(as_json: bool) -> int:
 
 
 async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) -> int:
-    path = f"threads/{quote(thread, safe='')}/settings" if thread else "chat/settings"
-    async with open_door(load_settings(), connect=()) as door:
+    path = path_of("threads", thread, "settings") if thread else "chat/settings"
+    async with open_gateway(load_settings(), connect=()) as gateway:
         if changes:
-            found = await door.rest("PATCH", path, dict(changes))
+            found = await gateway.request("PATCH", path, dict(changes))
         else:
-            found = await door.rest("GET", path)
+            found = await gateway.request("GET", path)
     if as_json:
         print_json(found)
     else:
@@ -120,8 +121,8 @@ async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) 
 
 
 async def _delete(thread: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.rest("DELETE", f"threads/{quote(thread, safe='')}")
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.request("DELETE", path_of("threads", thread))
     if as_json:
         print_json(found)
     else:
@@ -130,8 +131,8 @@ async def _delete(thread: str, as_json: bool) -> int:
 
 
 async def _usage(thread: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = (await door.rest("GET", f"threads/{quote(thread, safe='')}/usage"))["usage"]
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = (await gateway.request("GET", path_of("threads", thread, "usage")))["usage"]
     if as_json:
         print_json(found)
     elif found:

@@ -1,6 +1,6 @@
 """What is connected, for packs that go by it; loaded only where a database is."""
 
-from toolgate.cli.client._gateway_client import store_url
+from toolgate.cli.client._load_settings import store_url
 from toolgate.cli.terminal._output import note
 from toolgate.databases.connections import Connections, SchemaHistory
 from toolgate.errors import StoreError

@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, redirect_stdout
 from secrets import token_urlsafe
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from toolgate.app.app import App, open_app
 from toolgate.base import logs
 from toolgate.base.ids import new_id
-from toolgate.cli.client._gateway_client import Connect, Exchange, project_header
+from toolgate.cli.client._http_exchange import Exchange, project_header
+from toolgate.cli.client._open_gateway import Connect
 from toolgate.cli.terminal._context import shared
 from toolgate.server.asgi.messages import Message
 from toolgate.server.rest.routes import Rest
@@ -78,7 +79,7 @@ def within(app: App) -> Exchange:
         scope: dict[str, Any] = {
             "type": "http",
             "method": method,
-            "path": parts.path,
+            "path": unquote(parts.path),
             "query_string": parts.query.encode(),
             "headers": headers,
         }

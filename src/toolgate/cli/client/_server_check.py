@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from toolgate.app.server_check import try_server
-from toolgate.cli.client._gateway_client import store_url, unknown_server
+from toolgate.cli.client._load_settings import store_url, unknown_server
 from toolgate.cli.client._local_gateway import quiet
 from toolgate.security.credentials import (
     EVERYBODY,

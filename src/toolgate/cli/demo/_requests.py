@@ -16,7 +16,7 @@ import anyio
 from mcp import Client
 
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.cli.client._gateway_client import Door
+from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.demo._report import Answered, Recovered
 from toolgate.cli.terminal._output import harmless
 from toolgate.types import Json
@@ -141,7 +141,7 @@ def choose_victim(chosen: Sequence[Request]) -> Request | None:
 
 
 async def kill_and_call(
-    gateway: Door, client: Client, request: Request, other: Request, scratch: Path
+    gateway: GatewayClient, client: Client, request: Request, other: Request, scratch: Path
 ) -> Recovered:
     server = request.expected.partition(":")[0]
     old = _pid(await gateway.servers(), request.expected)

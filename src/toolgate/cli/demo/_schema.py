@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from toolgate.cli.client._gateway_client import Door
+from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.types import Json
 
 __all__ = ["Asked", "ask_schema", "connections"]
@@ -78,9 +78,9 @@ def connections(folder: Path) -> Json:
     return {"shop": {"url": f"sqlite:///{file.as_posix()}", "description": "Orders of a shop."}}
 
 
-async def ask_schema(gateway: Door, folder: Path) -> AsyncGenerator[Asked]:
+async def ask_schema(gateway: GatewayClient, folder: Path) -> AsyncGenerator[Asked]:
     """Ask questions one after another: each is understood, and answered by the tool for it."""
-    await gateway.servers_when_settled("schema")
+    await gateway.wait_for_servers("schema")
     for statements, message, proof in _STEPS:
         await anyio.to_thread.run_sync(_run, folder / "shop.db", statements)
         found = await gateway.enrich({"prompt": message})

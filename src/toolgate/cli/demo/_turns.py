@@ -12,7 +12,7 @@ import anyio
 
 from toolgate.base import json_text
 from toolgate.base.installation import current_installation
-from toolgate.cli.client._gateway_client import Exchange
+from toolgate.cli.client._http_exchange import Exchange
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["NEEDS", "Turned", "ask_turns", "turn_tables"]

@@ -22,7 +22,8 @@ from mcp import Client
 
 from toolgate.base import run_file
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.cli.client._gateway_client import Door, over_http
+from toolgate.cli.client._gateway_client import GatewayClient
+from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.demo._gateway import READY_S, gateway_process, prepare
 from toolgate.cli.demo._report import Report
 from toolgate.cli.demo._requests import REQUEST_POOL, choose_victim, find_and_run, kill_and_call
@@ -112,7 +113,7 @@ async def _set_up(folder: Path, out: Screen, report: Report) -> tuple[tuple[Demo
 
 async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: Report) -> None:
     exchange = over_http(run)
-    gateway = Door(exchange, run)
+    gateway = GatewayClient(exchange, run)
     started = anyio.current_time()
     with waiting("Starting servers"):
         report.servers = await _wait_ready(gateway)
@@ -142,7 +143,7 @@ async def _ask(folder: Path, out: Screen, report: Report) -> None:
     """Ask about a database, through a gateway that has nothing else."""
     await anyio.Path(folder).mkdir()
     async with gateway_process(folder, connections=connections(folder)) as run:
-        gateway = Door(over_http(run), run)
+        gateway = GatewayClient(over_http(run), run)
         out.questions()
         with waiting("Learning what people ask"):
             asked = [one async for one in ask_schema(gateway, folder)]
@@ -160,13 +161,13 @@ async def _turns(folder: Path, out: Screen, report: Report) -> None:
     tables = await anyio.to_thread.run_sync(turn_tables, folder)
     async with gateway_process(folder, tables=tables) as run:
         for name in ("documents", "sql"):
-            await Door(over_http(run), run).servers_when_settled(name)
+            await GatewayClient(over_http(run), run).wait_for_servers(name)
         async for one in ask_turns(over_http(run), folder):
             report.turns.append(one)
             out.turn(one)
 
 
-async def _wait_ready(gateway: Door) -> list[Json]:
+async def _wait_ready(gateway: GatewayClient) -> list[Json]:
     servers = await gateway.servers()
     with anyio.move_on_after(READY_S):
         while any(_is_starting(row) for row in servers):

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from toolgate.app.app import open_app
 from toolgate.base.plugins import make
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._local_gateway import quiet
 from toolgate.errors import StoreError
 from toolgate.intents import SemanticModel, SemanticStage

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from toolgate.base.ids import utc_text
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.intents import _saved_runs
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import note, print_json, print_table

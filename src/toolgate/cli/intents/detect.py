@@ -14,7 +14,7 @@ import anyio
 import typer
 
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.intents import _saved_runs
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text, waiting

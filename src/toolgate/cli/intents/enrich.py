@@ -8,7 +8,8 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import note, print_data, print_json, waiting
 from toolgate.errors import ArgumentError
@@ -52,8 +53,8 @@ async def _enrich(wanted: Json, packs: list[Path], as_json: bool) -> int:
         paths = (*loaded.packs.paths, *(str(folder.absolute()) for folder in packs))
         loaded = replace(loaded, packs=replace(loaded.packs, paths=paths))
     with waiting("Looking for the rules"):
-        async with open_door(loaded, own=bool(packs)) as door:
-            answer = await door.enrich(wanted)
+        async with open_gateway(loaded, force_local=bool(packs)) as gateway:
+            answer = await gateway.enrich(wanted)
     rules = cast("list[Json]", answer["rules"])
     if as_json:
         print_json(answer)

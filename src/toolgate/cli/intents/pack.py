@@ -9,8 +9,8 @@ import anyio
 import typer
 
 from toolgate.base.pack_files import is_pack
-from toolgate.cli.client._gateway_client import load_settings
-from toolgate.cli.client._packs import listed
+from toolgate.cli.client._list_packs import listed
+from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import shared
 from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
 from toolgate.cli.terminal._output import (

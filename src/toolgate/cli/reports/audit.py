@@ -14,7 +14,7 @@ import typer
 
 from toolgate.audit import EXPORT_FORMATS, ChainSigner, SearchReport, compare_searches, verify_audit
 from toolgate.base.ids import utc_text
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
 from toolgate.cli.terminal._output import (
     counted,

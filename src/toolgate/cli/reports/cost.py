@@ -5,7 +5,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import counted, local_time, note, print_json, print_table
 from toolgate.types import Json
@@ -30,8 +31,8 @@ def cost(
 
 
 async def _cost(days: float, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.cost(days)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.request("GET", f"cost?days={days:g}")
     tasks: list[Json] = found["tasks"]
     if as_json:
         print_json(found)

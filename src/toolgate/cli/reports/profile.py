@@ -10,7 +10,7 @@ import typer
 
 from toolgate.app.app import App, open_app
 from toolgate.base.ids import utc_now
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._local_gateway import quiet
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import counted, note, print_json, print_table, waiting

@@ -5,7 +5,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import counted, note, print_json, print_table
 from toolgate.errors import ArgumentError
@@ -49,8 +50,8 @@ def _is_sure() -> bool:
 
 
 async def _status(as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.usage()
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.request("GET", "usage")
     if as_json:
         print_json(found)
         return FINE
@@ -71,8 +72,8 @@ async def _status(as_json: bool) -> int:
 
 
 async def _clear(as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.forget_usage()
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.request("DELETE", "usage")
     if as_json:
         print_json(found)
     else:

@@ -9,7 +9,9 @@ from importlib import import_module
 import anyio
 
 from toolgate.base import logs
-from toolgate.cli.client._gateway_client import find_running, load_settings, working_folder
+from toolgate.cli.client._http_exchange import working_folder
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._context import shared
 from toolgate.cli.terminal._shutdown import ended_by_a_signal
 from toolgate.server.stdio import attach_stdio

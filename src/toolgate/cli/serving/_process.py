@@ -18,12 +18,9 @@ from toolgate.base import logs, run_file
 from toolgate.base.ids import utc_now
 from toolgate.base.process_memory import defer, give_back_freed_memory, set_aside
 from toolgate.base.run_file import RunFile
-from toolgate.cli.client._gateway_client import (
-    configuration_of,
-    load_settings,
-    store_url,
-    working_folder,
-)
+from toolgate.cli.client._http_exchange import working_folder
+from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.client._open_gateway import configuration_of
 from toolgate.cli.terminal._context import shared
 from toolgate.cli.terminal._ports import can_listen, gateway_on, is_loopback, reachable
 from toolgate.cli.terminal._sanitize import harmless, one_line

@@ -13,14 +13,10 @@ from typing import Any, Literal, TypeAlias, cast
 from toolgate import __version__, settings
 from toolgate.base import run_file
 from toolgate.base.installation import current_installation
-from toolgate.cli.client._gateway_client import (
-    Door,
-    find_running,
-    load_settings,
-    open_door,
-    store_url,
-)
-from toolgate.cli.client._packs import listed
+from toolgate.cli.client._gateway_client import GatewayClient
+from toolgate.cli.client._list_packs import listed
+from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.client._open_gateway import find_running, open_gateway
 from toolgate.cli.terminal._output import counted
 from toolgate.cli.terminal._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
@@ -240,7 +236,7 @@ def _run_files() -> Iterable[Check]:
         )
 
 
-def _port(loaded: Settings, remote: Door | None) -> Check:
+def _port(loaded: Settings, remote: GatewayClient | None) -> Check:
     host, port = loaded.serve.host, loaded.serve.port
     run = remote.running if remote else None
     if run is not None:
@@ -297,7 +293,7 @@ def _how_to_get(command: str) -> str:
     return "Install the program, or write the full path of the command."
 
 
-async def _servers(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
+async def _servers(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
     if remote is not None:
         for server in await remote.servers():
             yield _running_server(server)
@@ -307,7 +303,7 @@ async def _servers(loaded: Settings, remote: Door | None) -> AsyncIterator[Check
         yield _tried_server(trial)
 
 
-async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
+async def _pinned(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
     """Pinned tools that are not there; of servers alone as long as no gateway runs."""
     servers = {spec.name for spec in loaded.servers}
     pinned = [*loaded.pinned]
@@ -315,7 +311,7 @@ async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]
     known: set[str] = set()
     listed: set[str] = set()
     if remote is not None:
-        known = {str(tool["toolKey"]) for tool in await remote.tools(None)}
+        known = {str(tool["toolKey"]) for tool in await remote.rows("tools")}
         states = await remote.servers()
         servers |= {str(server["name"]) for server in states}
         listed = {str(server["name"]) for server in states if server["listed_at"]}
@@ -335,9 +331,9 @@ async def _pinned(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]
         )
 
 
-async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
+async def _packs(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
     """Packs with files that cannot be used; of their code, what a running gateway knows."""
-    found = await remote.packs() if remote is not None else await listed(loaded)
+    found = await remote.rows("packs") if remote is not None else await listed(loaded)
     for pack in found:
         kept = " The version before is in use." if pack["is_kept"] else ""
         for problem in pack["problems"]:
@@ -358,8 +354,8 @@ async def _packs(loaded: Settings, remote: Door | None) -> AsyncIterator[Check]:
 async def _documents(loaded: Settings) -> AsyncIterator[Check]:
     """Collections of documents: whether each can be searched, with its model and its place."""
     try:
-        async with open_door(loaded, connect=()) as door:
-            found = cast("list[Json]", (await door.rest("GET", "collections"))["collections"])
+        async with open_gateway(loaded, connect=()) as gateway:
+            found = await gateway.rows("collections")
     except ToolgateError as error:
         yield _failed("documents", error)
         return

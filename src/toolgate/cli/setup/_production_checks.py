@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from toolgate.base.ids import utc_now
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.setup._checks import Check
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings

@@ -12,7 +12,7 @@ from typing import cast
 from toolgate import settings
 from toolgate.base import logs, run_file
 from toolgate.base.ids import utc_now
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.setup._checks import Check, versions
 from toolgate.errors import SettingError, ToolgateError
 from toolgate.settings import Settings

@@ -9,7 +9,8 @@ import anyio
 import typer
 
 from toolgate.base.ids import utc_now
-from toolgate.cli.client._gateway_client import find_running, load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError

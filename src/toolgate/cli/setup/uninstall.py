@@ -11,7 +11,7 @@ import typer
 from toolgate import settings
 from toolgate.base import run_file
 from toolgate.base.installation import current_installation
-from toolgate.cli.client._gateway_client import load_settings, store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.setup._undo import read_touched, take_back
 from toolgate.cli.terminal._exit import FAILED, FINE
 from toolgate.cli.terminal._output import note, print_json, print_text

@@ -6,7 +6,7 @@ from typing import cast
 
 import typer
 
-from toolgate.cli.client._gateway_client import Door
+from toolgate.cli.client._gateway_client import GatewayClient, path_of
 from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
 from toolgate.cli.terminal._output import counted, local_time, note, print_json, print_text
 from toolgate.types import Json
@@ -17,7 +17,13 @@ _MOST_LINES = 40
 
 
 async def approve(
-    door: Door, server: str, tools: Sequence[str], *, accept: bool, sure: bool, as_json: bool
+    gateway: GatewayClient,
+    server: str,
+    tools: Sequence[str],
+    *,
+    accept: bool,
+    sure: bool,
+    as_json: bool,
 ) -> int:
     """Show what is held back, and decide; gives the exit status.
 
@@ -25,7 +31,7 @@ async def approve(
     """
     held = [
         one
-        for one in await door.held_tools()
+        for one in await gateway.rows("held")
         if server in ("", one["serverName"]) and (not tools or one["toolName"] in tools)
     ]
     if as_json and not sure:
@@ -42,7 +48,11 @@ async def approve(
         if not server or not (sure or _says_yes(accept)):
             continue
         name, tool = str(one["serverName"]), str(one["toolName"])
-        decided.append(await door.decide_held(name, tool, accept=accept))
+        decided.append(
+            await gateway.request(
+                "POST", path_of("servers", name, "approve"), {"tool": tool, "approve": accept}
+            )
+        )
         if not as_json:
             print_text(f"{'Approved' if accept else 'Rejected'} {one['toolKey']}.\n")
     if as_json:

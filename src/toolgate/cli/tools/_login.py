@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 
-from toolgate.cli.client._gateway_client import Door
+from toolgate.cli.client._gateway_client import GatewayClient, path_of
 from toolgate.cli.terminal._output import note
 from toolgate.errors import PortTakenError, TimedOutError
 from toolgate.settings import current_environment
@@ -25,18 +25,23 @@ _PORTS = range(7421, 7431)
 _PATH = "/callback"
 _MOST_LINE = 16 * 2**10
 
+_ANSWER_FIELDS = ("state", "code", "iss", "error")
+"""Parameters of the redirect that the gateway needs; others are not its business."""
 
-async def log_in(door: Door, name: str, *, user: str, project: str, browser: bool) -> Json:
+
+async def log_in(
+    gateway: GatewayClient, name: str, *, user: str, project: str, browser: bool
+) -> Json:
     """Log in to a server; gives what may be shown of it.
 
     Raises:
         TimedOutError: Nobody said yes in time.
-        AnsweredError: The login was declined, or its answer is not taken.
+        GatewayResponseError: The login was declined, or its answer is not taken.
     """
     async with _listening() as (port, answers):
         wanted = {"redirect_uri": f"http://127.0.0.1:{port}{_PATH}"}
         wanted |= {key: value for key, value in (("user", user), ("project", project)) if value}
-        begun = await door.begin_login(name, wanted)
+        begun = await gateway.request("POST", path_of("servers", name, "login"), wanted)
         url, state = str(begun["url"]), str(begun["state"])
         note(f"Open this address with a browser, and say yes there:\n\n{url}\n")
         if browser and _has_screen():
@@ -48,7 +53,10 @@ async def log_in(door: Door, name: str, *, user: str, project: str, browser: boo
             while True:
                 answer = await answers.get()
                 if answer.get("state") == state:
-                    return await door.finish_login(name, answer)
+                    body = {key: answer[key] for key in _ANSWER_FIELDS if key in answer}
+                    return await gateway.request(
+                        "POST", path_of("servers", name, "login", "finish"), body
+                    )
                 note("That is the answer to another login.")
     raise TimedOutError(
         f"Nobody logged in to {name} within {float(begun['expires_in_s']):g} seconds.",

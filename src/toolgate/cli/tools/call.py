@@ -8,7 +8,9 @@ from typing import Annotated, Any, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import Door, load_settings, open_door
+from toolgate.cli.client._gateway_client import GatewayClient
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, FINE
 from toolgate.cli.terminal._output import note, print_data, print_json, waiting
 from toolgate.errors import ArgumentError
@@ -55,9 +57,9 @@ def call(
 async def _call(key: str, given: Json, pairs: list[tuple[str, str]], as_json: bool) -> int:
     server = key.partition(":")[0] if ":" in key else key.partition("__")[0]
     with waiting(f"Calling {key}"):
-        async with open_door(load_settings(), connect=[server]) as door:
-            schema = await _schema(door, key) if pairs else {}
-            result = await door.execute(key, {**given, **read_arguments(pairs, schema)})
+        async with open_gateway(load_settings(), connect=[server]) as gateway:
+            schema = await _schema(gateway, key) if pairs else {}
+            result = await gateway.execute(key, {**given, **read_arguments(pairs, schema)})
     if as_json:
         print_json(result)
     else:
@@ -127,8 +129,8 @@ def _block(block: Json) -> str:
             return json.dumps(block, ensure_ascii=False)
 
 
-async def _schema(door: Door, key: str) -> Json:
-    described = await door.describe([key])
+async def _schema(gateway: GatewayClient, key: str) -> Json:
+    described = await gateway.describe([key])
     tools = cast("list[object]", described.get("tools") or [])
     return json_object(json_object(tools[0]).get("inputSchema")) if tools else {}
 

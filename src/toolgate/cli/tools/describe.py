@@ -6,7 +6,8 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import note, print_json, print_text, waiting
 from toolgate.cli.terminal._sanitize import one_line
@@ -34,8 +35,8 @@ def describe(
 
 async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
     with waiting("Looking up"):
-        async with open_door(load_settings()) as door:
-            answer = await door.describe(keys, indexed=indexed)
+        async with open_gateway(load_settings()) as gateway:
+            answer = await gateway.describe(keys, indexed=indexed)
     tools = cast("list[Json]", answer.get("tools") or [])
     if as_json:
         print_json(answer)

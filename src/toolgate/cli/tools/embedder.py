@@ -10,7 +10,7 @@ import anyio
 import typer
 
 from toolgate.base.plugins import make
-from toolgate.cli.client._gateway_client import load_settings
+from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import print_json, print_text, waiting
 from toolgate.models.embedders import Embedder, VerifiedEmbedder

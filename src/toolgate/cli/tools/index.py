@@ -6,7 +6,9 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import Door, load_settings, open_door
+from toolgate.cli.client._gateway_client import GatewayClient, path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, FINE
 from toolgate.cli.terminal._output import (
     counted,
@@ -71,8 +73,8 @@ def remove(
 
 async def _status(as_json: bool) -> int:
     with waiting("Reading the index"):
-        async with open_door(load_settings(), connect=()) as door:
-            found = await _when_loaded(door)
+        async with open_gateway(load_settings(), connect=()) as gateway:
+            found = await _when_loaded(gateway)
     if as_json:
         print_json(found)
         return FINE
@@ -87,9 +89,11 @@ async def _status(as_json: bool) -> int:
 
 async def _refresh(server: str | None, as_json: bool) -> int:
     with waiting("Computing vectors"):
-        async with open_door(load_settings(), connect=()) as door:
-            asked = await door.refresh_index(server)
-            found = await _when_filled(door)
+        async with open_gateway(load_settings(), connect=()) as gateway:
+            asked = await gateway.request(
+                "POST", "index/refresh", {"server": server} if server else {}
+            )
+            found = await _when_filled(gateway)
     searches = cast("Sequence[Json]", found["searches"])
     left = max((int(search["backlog"]) for search in searches), default=0)
     if as_json:
@@ -106,8 +110,8 @@ async def _refresh(server: str | None, as_json: bool) -> int:
 
 
 async def _remove(server: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        removed = await door.remove_index(server)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        removed = await gateway.request("DELETE", path_of("index", server))
     if as_json:
         print_json(removed)
     else:
@@ -117,19 +121,19 @@ async def _remove(server: str, as_json: bool) -> int:
     return FINE
 
 
-async def _when_loaded(door: Door) -> Json:
+async def _when_loaded(gateway: GatewayClient) -> Json:
     """The status, once nothing goes on that is over soon."""
-    found = await door.index()
+    found = await gateway.request("GET", "index")
     with anyio.move_on_after(_LOADED_S):
         while any(search["phase"] in _QUICK for search in found["searches"]):
             await anyio.sleep(_LOOK_S)
-            found = await door.index()
+            found = await gateway.request("GET", "index")
     return found
 
 
-async def _when_filled(door: Door) -> Json:
+async def _when_filled(gateway: GatewayClient) -> Json:
     """The status, once nothing waits, or nothing moves although something failed."""
-    found, left, since = await door.index(), -1, anyio.current_time()
+    found, left, since = await gateway.request("GET", "index"), -1, anyio.current_time()
     while waits := sum(int(search["backlog"]) for search in found["searches"]):
         if waits != left:
             left, since = waits, anyio.current_time()
@@ -137,8 +141,8 @@ async def _when_filled(door: Door) -> Json:
         if has_failed and anyio.current_time() - since > _STUCK_S:
             break
         await anyio.sleep(_LOOK_S)
-        found = await door.index()
-    return await _when_loaded(door)
+        found = await gateway.request("GET", "index")
+    return await _when_loaded(gateway)
 
 
 def _show(search: Json) -> None:

@@ -6,7 +6,9 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import found_any, load_settings, open_door
+from toolgate.cli.client._gateway_client import has_matches
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE, NOTHING
 from toolgate.cli.terminal._output import folded, note, print_json, print_text, waiting
 from toolgate.cli.terminal._sanitize import one_line
@@ -79,8 +81,8 @@ def search(
 
 
 async def _mark(key: str, word: str, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        answer = await door.mark(key, word)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        answer = await gateway.request("POST", "mark", {"toolKey": key, "mark": word})
     if as_json:
         print_json(answer)
     else:
@@ -90,8 +92,8 @@ async def _mark(key: str, word: str, as_json: bool) -> int:
 
 async def _search(wanted: Json, as_json: bool) -> int:
     with waiting("Searching"):
-        async with open_door(load_settings()) as door:
-            answer = await door.discover(wanted)
+        async with open_gateway(load_settings()) as gateway:
+            answer = await gateway.discover(wanted)
     found = cast("list[Json]", answer.get("results") or [])
     if as_json:
         print_json(answer)
@@ -112,7 +114,7 @@ async def _search(wanted: Json, as_json: bool) -> int:
                 note("See what there is: toolgate servers list")
         elif not found:
             note("No tool fits. Try other words, or see: toolgate tools")
-    return FINE if found_any(answer) else NOTHING
+    return FINE if has_matches(answer) else NOTHING
 
 
 def show(hit: Json) -> None:

@@ -1,20 +1,15 @@
 """`toolgate servers`: list, add, change, test and remove servers."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, cast
 
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import (
-    Door,
-    find_running,
-    find_running_by_file,
-    load_settings,
-    open_door,
-    unknown_server,
-)
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings, unknown_server
+from toolgate.cli.client._open_gateway import find_running, find_running_by_file, open_gateway
 from toolgate.cli.terminal._exit import FAILED, FINE
 from toolgate.cli.terminal._output import (
     counted,
@@ -95,22 +90,14 @@ def remove(name: Name) -> int:
 
 @app.command()
 def enable(name: Name) -> int:
-    """Switch a server on."""
-
-    async def work(door: Door) -> None:
-        await door.enable_server(name, enabled=True)
-
-    return anyio.run(_change, work, f"Enabled {name}.")
+    """Enable a server."""
+    return anyio.run(_switch, name, "enable")
 
 
 @app.command()
 def disable(name: Name) -> int:
-    """Switch a server off; its tools are neither found nor run."""
-
-    async def work(door: Door) -> None:
-        await door.enable_server(name, enabled=False)
-
-    return anyio.run(_change, work, f"Disabled {name}.")
+    """Disable a server: its tools are not listed, found or run."""
+    return anyio.run(_switch, name, "disable")
 
 
 @app.command()
@@ -189,14 +176,14 @@ async def _list(as_json: bool) -> int:
         try:
             loaded = load_settings()
         except SettingError as error:
-            door = await find_running_by_file()
-            if door is None:
+            gateway = await find_running_by_file()
+            if gateway is None:
                 raise
             note(f"{error} The gateway that runs has what was there before.")
-            found = await door.servers()
+            found = await gateway.servers()
         else:
-            async with open_door(loaded, connect="all") as door:
-                found = await door.servers_when_settled()
+            async with open_gateway(loaded, connect="all") as gateway:
+                found = await gateway.wait_for_servers()
     if as_json:
         print_json(found)
     elif found:
@@ -238,10 +225,13 @@ def _remark(server: Json) -> str:
 
 
 async def _add(name: str, config: Json, save: bool, project: str, as_json: bool) -> int:
+    body: Json = {"name": name, "config": config, "save": save}
+    if project:
+        body["project"] = project
     with waiting(f"Adding {name}"):
-        async with open_door(load_settings(), connect=[name]) as door:
-            await door.add_server(name, config, save=save, project=project)
-            servers = await door.servers_when_settled(name)
+        async with open_gateway(load_settings(), connect=[name]) as gateway:
+            await gateway.request("POST", "servers", body)
+            servers = await gateway.wait_for_servers(name)
     server = next((each for each in servers if each["name"] == name), None)
     if as_json:
         print_json({"name": name, "saved_in": "file" if save else "store", "server": server})
@@ -257,8 +247,8 @@ async def _add(name: str, config: Json, save: bool, project: str, as_json: bool)
 
 async def _remove(name: str) -> int:
     loaded = load_settings()
-    async with open_door(loaded, connect=()) as door:
-        await door.remove_server(name)
+    async with open_gateway(loaded, connect=()) as gateway:
+        await gateway.request("DELETE", path_of("servers", name))
     file = next((spec.source for spec in loaded.servers if spec.name == name), None)
     if file is None:
         print_text(f"Removed {name} from the store.")
@@ -267,10 +257,10 @@ async def _remove(name: str) -> int:
     return FINE
 
 
-async def _change(work: Callable[[Door], Awaitable[None]], done: str) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        await work(door)
-    print_text(done)
+async def _switch(name: str, action: str) -> int:
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        await gateway.request("POST", path_of("servers", name, action), {})
+    print_text(f"{action.capitalize()}d {name}.")
     return FINE
 
 
@@ -279,7 +269,7 @@ async def _restart(name: str) -> int:
     if remote is None:
         note("No gateway is running, so there is nothing to restart. Start one: toolgate serve")
         return FAILED
-    await remote.restart_server(name)
+    await remote.request("POST", path_of("servers", name, "restart"), {})
     print_text(f"Restarted {name}.")
     return FINE
 
@@ -305,8 +295,8 @@ async def _test(name: str, as_json: bool) -> int:
 
 async def _logs(name: str, as_json: bool) -> int:
     with waiting(f"Asking {name}"):
-        async with open_door(load_settings(), connect=[name]) as door:
-            servers = await door.servers_when_settled(name)
+        async with open_gateway(load_settings(), connect=[name]) as gateway:
+            servers = await gateway.wait_for_servers(name)
     found = {str(server["name"]): server for server in servers}
     if name not in found:
         raise unknown_server(name, found)
@@ -323,8 +313,8 @@ async def _logs(name: str, as_json: bool) -> int:
 
 async def _login(name: str, user: str, project: str, browser: bool, as_json: bool) -> int:
     logins = import_module("toolgate.cli.tools._login")
-    async with open_door(load_settings(), connect=()) as door:
-        done = await logins.log_in(door, name, user=user, project=project, browser=browser)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        done = await logins.log_in(gateway, name, user=user, project=project, browser=browser)
     if as_json:
         print_json(done)
     else:
@@ -334,18 +324,18 @@ async def _login(name: str, user: str, project: str, browser: bool, as_json: boo
 
 
 async def _logout(name: str, user: str, project: str) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        gone = await door.remove_credentials(name, user=user, project=project)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        gone = await gateway.remove_credentials(name, user=user, project=project)
     print_text(f"Logged out of {name}." if gone else f"There was no login at {name}.")
     return FINE
 
 
 async def _approve(name: str, tools: Sequence[str], accept: bool, sure: bool, as_json: bool) -> int:
     shown = import_module("toolgate.cli.tools._approve_tools")
-    async with open_door(load_settings(), connect=[name] if name else "unknown") as door:
+    async with open_gateway(load_settings(), connect=[name] if name else "unknown") as gateway:
         if name:
-            await door.servers_when_settled(name)
-        return await shown.approve(door, name, tools, accept=accept, sure=sure, as_json=as_json)
+            await gateway.wait_for_servers(name)
+        return await shown.approve(gateway, name, tools, accept=accept, sure=sure, as_json=as_json)
 
 
 def _config(

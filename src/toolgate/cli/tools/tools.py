@@ -5,7 +5,8 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._gateway_client import load_settings, open_door, unknown_server
+from toolgate.cli.client._load_settings import load_settings, unknown_server
+from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FINE
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, waiting
 
@@ -39,8 +40,8 @@ def tools(
 
 
 async def _usage(days: float, as_json: bool) -> int:
-    async with open_door(load_settings(), connect=()) as door:
-        found = await door.tool_usage(days)
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        found = await gateway.request("GET", f"tools/usage?days={days:g}")
     if as_json:
         print_json(found)
         return FINE
@@ -72,8 +73,8 @@ async def _usage(days: float, as_json: bool) -> int:
 
 async def _groups(as_json: bool) -> int:
     with waiting("Grouping tools"):
-        async with open_door(load_settings()) as door:
-            found = await door.groups()
+        async with open_gateway(load_settings()) as gateway:
+            found = await gateway.rows("groups")
     if as_json:
         print_json(found)
     elif not found:
@@ -97,10 +98,10 @@ async def _groups(as_json: bool) -> int:
 
 async def _tools(server: str | None, as_json: bool) -> int:
     with waiting("Listing tools"):
-        async with open_door(load_settings(), connect=[server] if server else "all") as door:
-            known = await door.servers_when_settled(server)
+        async with open_gateway(load_settings(), connect=[server] if server else "all") as gateway:
+            known = await gateway.wait_for_servers(server)
             servers = {str(each["name"]) for each in known}
-            found = await door.tools(server)
+            found = await gateway.rows("tools", server=server)
     if server is not None and server not in servers:
         raise unknown_server(server, servers)
     if as_json:

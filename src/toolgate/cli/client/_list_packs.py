@@ -4,7 +4,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from toolgate.cli.client._gateway_client import find_running
+from toolgate.cli.client._open_gateway import find_running
 from toolgate.packs import Packs, no_services
 from toolgate.settings import Settings
 from toolgate.types import Json
@@ -26,5 +26,5 @@ async def listed(loaded: Settings) -> list[Json]:
         await packs.load()
     rows = [state.shown() for state in packs.current.states]
     await packs.aclose()
-    used = {str(row["folder"]): row for row in await running.packs()} if running else {}
+    used = {str(row["folder"]): row for row in await running.rows("packs")} if running else {}
     return [used.get(str(row["folder"]), row) for row in rows]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolgate.base.run_file import RunFile
-from toolgate.cli.client._gateway_client import AnsweredError, Door
+from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseError
 from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
@@ -28,18 +28,20 @@ NOTHING: Json = {"results": [], "notice": "Server a is still starting."}
 FOUND: Json = {"results": [{"toolKey": "a:b", "source": "vector"}]}
 
 
-def door(answers: Sequence[Json], *, run: RunFile | None = RUNNING, status: int = 200) -> Door:
+def gateway(
+    answers: Sequence[Json], *, run: RunFile | None = RUNNING, status: int = 200
+) -> GatewayClient:
     left = list(answers)
 
     async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:
         return status, json.dumps(left.pop(0)).encode()
 
-    return Door(exchange, run)
+    return GatewayClient(exchange, run)
 
 
 async def test_a_search_waits_for_servers_that_start_just_now() -> None:
     """Right after `toolgate serve` nothing was found, with status 3."""
-    found = await door([NOTHING, STARTING, STARTING, READY, FOUND]).discover({"query": "x"})
+    found = await gateway([NOTHING, STARTING, STARTING, READY, FOUND]).discover({"query": "x"})
 
     assert found == FOUND
 
@@ -48,19 +50,19 @@ async def test_a_search_waits_for_servers_that_start_just_now() -> None:
     "answers", [[FOUND], [NOTHING, READY]], ids=["something fits", "all servers are there"]
 )
 async def test_a_search_waits_for_nothing_else(answers: list[Json]) -> None:
-    assert await door(answers).discover({"query": "x"}) == answers[0]
+    assert await gateway(answers).discover({"query": "x"}) == answers[0]
 
 
 async def test_a_gateway_that_ends_with_its_command_points_to_no_log() -> None:
     said = "Searched by words alone: the embedder failed; the log of the gateway says why."
-    here = await door([{"results": [], "notice": said}], run=None).discover({"query": "x"})
-    there = await door([{**FOUND, "notice": said}]).discover({"query": "x"})
+    here = await gateway([{"results": [], "notice": said}], run=None).discover({"query": "x"})
+    there = await gateway([{**FOUND, "notice": said}]).discover({"query": "x"})
 
     assert here["notice"].endswith("failed; the same command with --verbose says why.")
     assert there["notice"] == said
 
     error: Json = {"error": {"message": "Internal error; the log of the gateway says more."}}
-    with pytest.raises(AnsweredError, match="the same command with --verbose says more"):
-        await door([error], run=None, status=500).execute("a:b", {})
-    with pytest.raises(AnsweredError, match="the log of the gateway says more"):
-        await door([error], status=500).execute("a:b", {})
+    with pytest.raises(GatewayResponseError, match="the same command with --verbose says more"):
+        await gateway([error], run=None, status=500).execute("a:b", {})
+    with pytest.raises(GatewayResponseError, match="the log of the gateway says more"):
+        await gateway([error], status=500).execute("a:b", {})

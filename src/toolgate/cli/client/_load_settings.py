@@ -1,0 +1,38 @@
+"""The settings of a command, as its global options select them."""
+
+from collections.abc import Iterable
+
+from toolgate import settings
+from toolgate.cli.terminal._context import shared
+from toolgate.errors import UnknownServerError
+from toolgate.settings import Settings
+from toolgate.types import Json
+
+__all__ = ["load_settings", "store_url", "unknown_server"]
+
+
+def load_settings() -> Settings:
+    """The settings that the global options select.
+
+    Raises:
+        SettingError: They cannot be read.
+    """
+    options = shared()
+    overrides: Json = {"packs": {"dev": True}} if options.dev else {}
+    if options.auth:
+        overrides["auth"] = options.auth
+    return settings.load(options.config, options.imports, overrides=overrides)
+
+
+def store_url(loaded: Settings) -> str:
+    """The configured store, or the default one."""
+    return loaded.store.url or settings.default_store_url()
+
+
+def unknown_server(name: str, configured: Iterable[str]) -> UnknownServerError:
+    """The error for a server name that is not configured."""
+    return UnknownServerError(
+        f"There is no server {name!r}.",
+        allowed=f"Servers: {', '.join(sorted(configured)) or 'none'}.",
+        hint="See: toolgate servers list",
+    )

@@ -13,11 +13,15 @@ _SUFFIX = {"counter": "_total", "gauge": "", "histogram": ""}
 
 def operations() -> str:
     """The page with the metrics as the code has them."""
-    rows = ["| name | labels | says |", "|---|---|---|"]
+    rows = ["| name | labels | description |", "|---|---|---|"]
     for metric in METRICS.values():
         labels = ", ".join(f"`{label}`" for label in metric.labels)
-        says = f"{metric.says} A histogram." if metric.kind == "histogram" else metric.says
-        rows.append(f"| `{metric.name}{_SUFFIX[metric.kind]}` | {labels} | {says} |")
+        description = (
+            f"{metric.description} A histogram."
+            if metric.kind == "histogram"
+            else metric.description
+        )
+        rows.append(f"| `{metric.name}{_SUFFIX[metric.kind]}` | {labels} | {description} |")
     table = "\n".join(rows)
     return _TABLE.sub(lambda match: f"{match[1]}{table}\n{match[2]}", PAGE.read_text("utf-8"))
 

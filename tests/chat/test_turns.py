@@ -6,7 +6,7 @@ import pytest
 from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
 from tests.limits import HANG_S
 from toolgate.store import AuditFilter
-from toolgate.telemetry.cost import account
+from toolgate.telemetry.cost import cost_report
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
 
@@ -138,10 +138,12 @@ async def test_turns_do_not_distort_what_conversations_of_mcp_clients_cost() -> 
         direct = {"toolKey": "weather:forecast", "arguments": {}}
         assert (await place.post("/api/v1/execute", direct))[0] == 200
         await place.app.recorder.flush()
-        found = await account(place.app, Caller(), "2000-01-01T00:00:00.000Z")
+        found = await cost_report(place.app, Caller(), "2000-01-01T00:00:00.000Z")
         _, usage = await place.get("/api/v1/threads/t/usage")
 
-    assert [(task.of.calls, task.of.conversation == "t") for task in found.tasks] == [(1, False)]
+    assert [
+        (task.conversation.calls, task.conversation.conversation == "t") for task in found.tasks
+    ] == [(1, False)]
     assert [one["purpose"] for one in usage["usage"]] == ["answer", "answer"]
 
 

@@ -15,7 +15,7 @@ from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import read_discover
 from toolgate.intents import Intent, Keywords, Taught
 from toolgate.intents.rules import CALL_FIRST, CLOSING, PackRules
-from toolgate.server.rest.routes import Rest
+from toolgate.server.rest.routes import RestApi
 from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -137,7 +137,7 @@ async def rest(app: App, body: object, path: str = "enrich", **headers: str) -> 
         "query_string": b"",
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }
-    await Rest(app)(scope, receive, send)
+    await RestApi(app)(scope, receive, send)
     return status, json.loads(answer)
 
 

@@ -71,7 +71,7 @@ class FakeGateway:
     )
 
     @property
-    def reach(self) -> "FakeGateway":
+    def visible(self) -> "FakeGateway":
         return self
 
     @property

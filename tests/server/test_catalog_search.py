@@ -26,7 +26,7 @@ from toolgate.errors import ArgumentError, UnknownPluginError
 from toolgate.search import catalog_search_schema
 from toolgate.search.strategies._catalog_search_json import read_answer
 from toolgate.server.rest.catalog_search import CatalogSearch, _read
-from toolgate.server.rest.routes import Rest
+from toolgate.server.rest.routes import RestApi
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import memory_app
@@ -65,7 +65,7 @@ class Asker:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.search = CatalogSearch(app, refuse=Rest(app).refuse)
+        self.search = CatalogSearch(app, refuse=RestApi(app).refuse)
 
     async def __call__(
         self,
@@ -314,7 +314,7 @@ async def test_other_methods_and_media_types_are_refused(
 
 def kept(ask: Asker) -> list[str]:
     """The project of each list that is kept, oldest first."""
-    return [project for project, _ in ask.search._lists._kept]
+    return [project for project, _ in ask.search._lists._entries]
 
 
 async def test_a_list_is_indexed_once_and_never_for_another_project() -> None:
@@ -322,7 +322,7 @@ async def test_a_list_is_indexed_once_and_never_for_another_project() -> None:
         for token in (TOKEN, OTHER, TOKEN, OTHER):
             status, _, _ = await ask(asking(), token)
             assert status == 200
-        indexes = list(ask.search._lists._kept.values())
+        indexes = list(ask.search._lists._entries.values())
 
         assert kept(ask) == ["a", "b"]
         assert indexes[0].strategy is not indexes[1].strategy
@@ -342,7 +342,7 @@ async def test_few_lists_are_kept_those_used_last() -> None:
     async with asker(serving(kept_lists=2)) as ask:
         for number in (1, 2, 1, 3):
             await ask(asking(tools=TOOLS[:number]))
-        sizes = [len(found.tools) for found in ask.search._lists._kept.values()]
+        sizes = [len(found.tools) for found in ask.search._lists._entries.values()]
 
     assert sizes == [1, 3]
 

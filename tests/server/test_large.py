@@ -12,9 +12,9 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.doors import INITIALIZE, headers_for, listening, modern, post
-from toolgate.server.asgi.json_limits import survey
-from toolgate.server.asgi.json_parser import BadMessageError, read
-from toolgate.server.mcp.summarize_body import skim
+from toolgate.server.asgi.json_limits import count_json
+from toolgate.server.asgi.json_parser import BadMessageError, parse_json
+from toolgate.server.mcp.summarize_body import summarize_body
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ async def test_a_large_call_of_a_tool_that_mirrors_a_parameter_is_still_checked(
 def test_wide_integers_stay_exact_in_large_messages() -> None:
     numbers = [10**40 + n for n in range(20_000)]
     body = b"[" + b",".join(str(number).encode() for number in numbers) + b"]"
-    assert read(body, max_depth=200) == numbers
+    assert parse_json(body, max_depth=200) == numbers
 
 
 @pytest.mark.parametrize("shift", range(8))
@@ -110,7 +110,7 @@ def test_what_is_in_strings_is_not_counted_wherever_pieces_are_cut(shift: int) -
     """The pieces are of 128 KB."""
     tricky = "\\" * 3 + '"[{,' + "1" * 30 + "\\\\"
     value = {"p" * shift: [tricky] * 20_000, "end": [[1]]}
-    found = survey(orjson.dumps(value), max_depth=200)
+    found = count_json(orjson.dumps(value), max_depth=200)
     assert (found.depth, found.containers, found.values) == (3, 4, 20_000)
     assert not found.has_wide_integer
 
@@ -118,19 +118,21 @@ def test_what_is_in_strings_is_not_counted_wherever_pieces_are_cut(shift: int) -
 @pytest.mark.parametrize("shift", range(30))
 def test_a_number_that_is_cut_between_pieces_is_still_one(shift: int) -> None:
     body = b"[" + b" " * (128 * 2**10 - shift) + b"1" * 30 + b"]"
-    assert survey(body, max_depth=200).has_wide_integer
+    assert count_json(body, max_depth=200).has_wide_integer
 
 
 def test_a_backslash_without_end_takes_no_time() -> None:
     with pytest.raises(BadMessageError, match="no JSON"):
-        read(b'{"a":"' + b"\\" * 9_000_001, max_depth=200)
+        parse_json(b'{"a":"' + b"\\" * 9_000_001, max_depth=200)
 
 
 def test_a_skimmed_message_keeps_what_decides_where_it_goes() -> None:
     meta = {"progressToken": 5}
     many = {str(n): n for n in range(5_000)}
     params = {"uri": "memo://1", "text": "x" * 100_000, "many": many, "_meta": meta}
-    skimmed = orjson.loads(skim({"jsonrpc": "2.0", "id": 1, "method": "m", "params": params}))
+    skimmed = orjson.loads(
+        summarize_body({"jsonrpc": "2.0", "id": 1, "method": "m", "params": params})
+    )
     assert skimmed["params"]["_meta"] == meta
     assert (skimmed["id"], skimmed["params"]["uri"]) == (1, "memo://1")
     assert skimmed["params"]["text"] == ""

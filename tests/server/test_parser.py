@@ -9,7 +9,7 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.doors import headers_for, listening, modern
-from toolgate.server.asgi.http_parser import MOST_HEAD_BYTES
+from toolgate.server.asgi.http_parser import MAX_HEAD_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_headers_after_the_body_change_nothing() -> None:
 
 async def test_a_head_without_end_is_refused() -> None:
     endless = head()[:-4] + b"\r\nX-Filler: "
-    pieces = [b"x" * 2**16] * (MOST_HEAD_BYTES // 2**16 + 1)
+    pieces = [b"x" * 2**16] * (MAX_HEAD_BYTES // 2**16 + 1)
     async with listening() as place:
         status, body = await said(place.url, endless, *pieces)
 
@@ -70,7 +70,7 @@ async def test_a_head_without_end_is_refused() -> None:
 
 async def test_a_long_body_after_a_short_head_is_no_long_head() -> None:
     call = modern(
-        "tools/call", {"name": "a__echo", "arguments": {"text": "x" * 2 * MOST_HEAD_BYTES}}
+        "tools/call", {"name": "a__echo", "arguments": {"text": "x" * 2 * MAX_HEAD_BYTES}}
     )
     body = orjson.dumps(call)
     async with listening() as place:

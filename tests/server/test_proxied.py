@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolgate.server.asgi import peer_process
-from toolgate.server.asgi.forwarded_headers import Proxied
-from toolgate.server.asgi.peer_process import has_neighbours, is_same_user
+from toolgate.server.asgi.forwarded_headers import ForwardedHeaders
+from toolgate.server.asgi.peer_process import has_other_users, is_same_user
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ def scope(client: str = "10.0.0.5", path: str = "/mcp", **headers: str) -> Any:
 
 
 def test_what_a_trusted_proxy_says_counts() -> None:
-    seen = Proxied(["10.0.0.0/8"], "").seen(
+    seen = ForwardedHeaders(["10.0.0.0/8"], "").apply(
         scope(x_forwarded_for="9.9.9.9", x_forwarded_proto="https", x_forwarded_host="gw.example")
     )
     assert (seen["client"][0], seen["scheme"]) == ("9.9.9.9", "https")
@@ -35,8 +35,8 @@ def test_what_a_trusted_proxy_says_counts() -> None:
 
 def test_what_anybody_else_says_is_only_text() -> None:
     given = scope("11.0.0.1", x_forwarded_for="127.0.0.1", x_forwarded_proto="https")
-    assert Proxied(["10.0.0.0/8"], "").seen(given)["client"] == ("11.0.0.1", 5)
-    assert Proxied([], "").seen(given) is given
+    assert ForwardedHeaders(["10.0.0.0/8"], "").apply(given)["client"] == ("11.0.0.1", 5)
+    assert ForwardedHeaders([], "").apply(given) is given
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_anybody_else_says_is_only_text() -> None:
     ],
 )
 def test_the_client_is_the_last_that_is_no_proxy_of_ours(text: str, client: str) -> None:
-    seen = Proxied(["10.0.0.0/8"], "").seen(scope(x_forwarded_for=text))
+    seen = ForwardedHeaders(["10.0.0.0/8"], "").apply(scope(x_forwarded_for=text))
     assert seen["client"][0] == client
 
 
@@ -66,7 +66,7 @@ def test_the_client_is_the_last_that_is_no_proxy_of_ours(text: str, client: str)
     ],
 )
 def test_the_path_of_the_gateway_is_taken_away_once(path: str, inner: str) -> None:
-    seen = Proxied([], "/tools").seen(scope(path=path))
+    seen = ForwardedHeaders([], "/tools").apply(scope(path=path))
     assert (seen["path"], seen["root_path"]) == (inner, "/tools")
 
 
@@ -87,7 +87,7 @@ def test_people_are_told_from_services(people: list[tuple[int, str]], several: b
     own = os.getuid()
     if own in range(1000, 60_000) and not several:
         people = [(number, shell) for number, shell in people if number != 1000]
-    assert has_neighbours(people) is several
+    assert has_other_users(people) is several
 
 
 def connected(host: str) -> tuple[socket.socket, socket.socket, socket.socket]:

@@ -10,7 +10,7 @@ from tests.limits import HANG_S
 from tests.telemetry.test_metrics import opened
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import Settings
-from toolgate.telemetry.cost import account
+from toolgate.telemetry.cost import cost_report
 from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
@@ -25,11 +25,16 @@ async def test_a_conversation_pays_for_its_menu_its_searches_and_its_calls() -> 
             await app.gateway.execute(ME, "a:good", {"x": 1})
         await app.gateway.execute(ME, "a:bad", {})
         await app.recorder.flush()
-        told = await account(app, ME, "2000-01-01")
+        told = await cost_report(app, ME, "2000-01-01")
         [task] = told.tasks
-        assert (task.of.calls, task.of.failed, task.of.repeats, task.of.searches) == (4, 1, 2, 1)
-        assert task.of.search_tokens == found.tokens
-        assert task.tokens == task.menu_tokens + task.of.search_tokens + task.call_tokens
+        assert (
+            task.conversation.calls,
+            task.conversation.failed,
+            task.conversation.repeats,
+            task.conversation.searches,
+        ) == (4, 1, 2, 1)
+        assert task.conversation.search_tokens == found.tokens
+        assert task.tokens == task.menu_tokens + task.conversation.search_tokens + task.call_tokens
         assert told.saved_tokens < 0, "four small tools are cheaper when all are listed"
 
         answer = (await client.get("/api/v1/cost?days=1")).json()
@@ -105,6 +110,6 @@ async def test_conversations_are_told_apart() -> None:
         for name in ("one", "two"):
             await app.gateway.execute(replace(ME, conversation=name), "a:good", {})
         await app.recorder.flush()
-        told = await account(app, ME, "2000-01-01")
-        assert {task.of.conversation for task in told.tasks} == {"one", "two"}
-        assert [task.of.repeats for task in told.tasks] == [0, 0]
+        told = await cost_report(app, ME, "2000-01-01")
+        assert {task.conversation.conversation for task in told.tasks} == {"one", "two"}
+        assert [task.conversation.repeats for task in told.tasks] == [0, 0]

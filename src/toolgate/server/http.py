@@ -34,31 +34,31 @@ from toolgate.base.tracing import join_trace, observe, observe_again, take_trace
 from toolgate.errors import AccessError, CredentialError, PortTakenError, SettingError, StoreError
 from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.authentication import (
+    ANONYMOUS,
     CALLER,
-    METADATA,
-    NOBODY,
-    RELAYED,
-    authenticate,
+    IS_RELAYED,
+    METADATA_PATH,
+    challenge_headers,
     path_project,
+    presented_credentials,
     public_address,
     refusal_data,
     refusal_status,
     request_id_of,
     resource_metadata,
-    shown_by,
 )
-from toolgate.server.asgi.forwarded_headers import Proxied
-from toolgate.server.asgi.host_check import Guard, header
+from toolgate.server.asgi.forwarded_headers import ForwardedHeaders
+from toolgate.server.asgi.host_check import HostCheck, header
 from toolgate.server.asgi.http_parser import CONNECTION, HttpParser
 from toolgate.server.asgi.json_parser import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     LARGE_BYTES,
     BadMessageError,
+    body_too_large,
     check_envelope,
     error_bytes,
-    read_aside,
-    too_long,
+    parse_json_async,
 )
 from toolgate.server.asgi.messages import (
     DisconnectedError,
@@ -67,32 +67,32 @@ from toolgate.server.asgi.messages import (
     Scope,
     Send,
     TooLargeError,
-    draining,
+    discard_body,
     read_body,
     replay,
     send_json,
     with_header,
 )
-from toolgate.server.asgi.peer_process import has_neighbours, is_same_user
-from toolgate.server.asgi.telemetry import watched
-from toolgate.server.mcp.fast_path import Lane
+from toolgate.server.asgi.peer_process import has_other_users, is_same_user
+from toolgate.server.asgi.telemetry import record_telemetry
+from toolgate.server.mcp.fast_path import FastPath
 from toolgate.server.mcp.methods import client_name
-from toolgate.server.mcp.prebuilt_lists import with_prepared
+from toolgate.server.mcp.prebuilt_lists import fill_placeholder
 from toolgate.server.mcp.result_shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
-from toolgate.server.mcp.sdk_errors import explained, media_type_fault
-from toolgate.server.mcp.sessions import Sessions
-from toolgate.server.mcp.summarize_body import PARAMS, skim
-from toolgate.server.openai.chat import ChatDoor
+from toolgate.server.mcp.sdk_errors import explain_errors, media_type_fault
+from toolgate.server.mcp.sessions import SessionNames
+from toolgate.server.mcp.summarize_body import FULL_PARAMS, summarize_body
+from toolgate.server.openai.chat import ChatApi
 from toolgate.server.rest.catalog_search import CatalogSearch
 from toolgate.server.rest.login_pages import LoginPages
-from toolgate.server.rest.routes import Rest
+from toolgate.server.rest.routes import RestApi
 from toolgate.server.signals import received
 from toolgate.settings import TlsSettings
 from toolgate.types import Caller, Json, json_object
 
 if TYPE_CHECKING:
     from toolgate.console import Console
-    from toolgate.server.mcp.front import Front
+    from toolgate.server.mcp.front import McpServer
     from toolgate.telemetry import Metrics
 
 __all__ = ["Door", "build_app", "serve"]
@@ -185,7 +185,7 @@ async def serve(
         log_level="critical",  # what goes wrong in a request is logged here
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # `Proxied` reads them
+        proxy_headers=False,  # `ForwardedHeaders` reads them
         ssl_certfile=tls.cert or None,
         ssl_keyfile=tls.key or None,
         timeout_graceful_shutdown=CLOSE_S,  # pyright: ignore[reportArgumentType] - a number of s
@@ -217,30 +217,30 @@ class Door:
     def __init__(self, app: App, *, host: str, key: str = "") -> None:
         self._settings = app.settings.serve
         self._gateway = app.gateway
-        self._guard = Guard(
+        self._guard = HostCheck(
             host=host,
             hosts=self._settings.allowed_hosts,
             origins=self._settings.allowed_origins,
         )
-        self._proxied = Proxied(self._settings.trusted_proxies, self._settings.root_path)
+        self._proxied = ForwardedHeaders(self._settings.trusted_proxies, self._settings.root_path)
         self._is_open = app.settings.auth != "local" or (
-            not has_neighbours()
+            not has_other_users()
             if app.settings.allow_other_users is None
             else app.settings.allow_other_users
         )
         self._authn = app.settings.authn
-        self._lane = Lane(app.gateway)
-        self._sessions = Sessions(app.signer)
+        self._lane = FastPath(app.gateway)
+        self._sessions = SessionNames(app.signer)
         self._owners: dict[str, str] = {}
         """Who opened a session, by its id."""
         self._streams: dict[asyncio.Task[Any], tuple[PresentedCredentials, str]] = {}
         """Open streams: what their request showed, and who that was."""
         self._revoked: set[asyncio.Task[Any] | None] = set()
-        self._rest = Rest(app)
+        self._rest = RestApi(app)
         self._login_pages = LoginPages(app.logins, app.gateway.admission)
         self._catalog_search = CatalogSearch(app, refuse=self._rest.refuse)
-        self._chat = ChatDoor(app)
-        self._front: Front | None = None
+        self._chat = ChatApi(app)
+        self._front: McpServer | None = None
         self._app = app
         self._console: Console | None = None
         self._sdk: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
@@ -272,7 +272,7 @@ class Door:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Hold what serves requests; needed around any of them."""
-        counting = watched(self._app, running=lambda: len(self._running))
+        counting = record_telemetry(self._app, running=lambda: len(self._running))
         async with counting as self._metrics, anyio.create_task_group() as tasks:
             tasks.start_soon(self._load)
             forget = self._gateway.on_access_change(self._look_soon)
@@ -320,7 +320,7 @@ class Door:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            scope = self._proxied.seen(scope)
+            scope = self._proxied.apply(scope)
             request_id = request_id_of(header(scope["headers"], b"x-request-id"))
             REQUEST_ID.set(request_id)
             named = header(scope["headers"], b"traceparent")
@@ -328,7 +328,7 @@ class Door:
             CALLER.set(None)
             began = perf_counter()
             response = _Response(send)
-            page = self._guard.page_of(scope["headers"])
+            page = self._guard.readable_origin(scope["headers"])
             try:
                 with observe("request", method=scope["method"], path=_place_of(scope["path"])):
                     if page is not None and scope["method"] == "OPTIONS":
@@ -416,7 +416,7 @@ class Door:
             hint="Whoever runs it can set allow_other_users = true, or "
             'auth = "required" and give tokens.',
         )
-        answer = draining(send, scope, receive)
+        answer = discard_body(send, scope, receive)
         if path_project(scope["path"]) is not None:
             await self._turn_away(scope, answer, error, None)
         elif scope["path"] == "/console" or scope["path"].startswith("/console/"):
@@ -439,7 +439,7 @@ class Door:
         elif path == "/readyz":
             ready = not self._is_draining
             await send_json(send, 200 if ready else 503, {"ready": ready})
-        elif path.startswith(METADATA) and (found := self._metadata(scope)) is not None:
+        elif path.startswith(METADATA_PATH) and (found := self._metadata(scope)) is not None:
             await send_json(send, 200, found)
         elif path.startswith("/api/v1/"):
             await self._api(self._rest, scope, receive, send)
@@ -482,13 +482,13 @@ class Door:
             await _say(send, refusal.status, refusal.message)
             return
         if not self._app.settings.metrics.open:
-            shown = shown_by(scope, {}, is_relay=False)
+            shown = presented_credentials(scope, {}, is_relay=False)
             try:
                 caller = await self._gateway.admission.admit(shown)
                 CALLER.set(caller)
                 self._gateway.visible.must_manage(caller)
             except AccessError as error:
-                headers = authenticate(error, scope, self._authn.resource)
+                headers = challenge_headers(error, scope, self._authn.resource)
                 body = {"error": {"code": error.code, "message": str(error)}}
                 await send_json(send, refusal_status(error), body, headers=headers)
                 return
@@ -534,23 +534,25 @@ class Door:
             return
         is_relay = self._is_relay(headers)
         if scope["method"] != "POST":
-            shown = shown_by(scope, {}, is_relay=is_relay)
+            shown = presented_credentials(scope, {}, is_relay=is_relay)
             if await self._admit(scope, tagged, shown, None, is_relay=is_relay):
                 with self._stream_of(scope, shown):
-                    await self._to_sdk(scope, receive, explained(tagged, scope, None))
+                    await self._to_sdk(scope, receive, explain_errors(tagged, scope, None))
             return
         max_bytes = self._max_bytes(headers)
         try:
             body = await read_body(scope, receive, max_bytes=max_bytes)
             scope[_SIZE] = len(body)
-            message = check_envelope(await read_aside(body, max_depth=self._settings.max_depth))
+            message = check_envelope(
+                await parse_json_async(body, max_depth=self._settings.max_depth)
+            )
         except DisconnectedError:
             return
         except TooLargeError:
-            error = too_long(max_bytes)
+            error = body_too_large(max_bytes)
             body = error_bytes(None, error.rpc_code, error.message)
             closing = ((b"connection", b"close"),)
-            await send_json(draining(tagged, scope, receive), 413, body, headers=closing)
+            await send_json(discard_body(tagged, scope, receive), 413, body, headers=closing)
             return
         except BadMessageError as error:
             body = error_bytes(error.request_id, error.rpc_code, error.message)
@@ -566,32 +568,32 @@ class Door:
             return
         meta = json_object(json_object(message.get("params")).get("_meta"))
         with self._in_trace_of(scope, meta):
-            shown = shown_by(
+            shown = presented_credentials(
                 scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay
             )
             if not await self._admit(scope, tagged, shown, message, is_relay=is_relay):
                 return
-            RELAYED.set(is_relay)
+            IS_RELAYED.set(is_relay)
             with self._counted(), self._stream_of(scope, shown, message):
                 request = None
-                if self._lane.wants(headers):
-                    request = self._lane.recognise(message, headers, scope[_CALLER])
+                if self._lane.accepts_headers(headers):
+                    request = self._lane.parse(message, headers, scope[_CALLER])
                 if request is not None:
                     await self._lane.serve(request, receive, send, request_id)
                 else:
                     if len(body) > LARGE_BYTES and "method" in message:
-                        scope = {**scope, PARAMS: message.get("params")}
-                        body = skim(message)
+                        scope = {**scope, FULL_PARAMS: message.get("params")}
+                        body = summarize_body(message)
                     with self._alone_in_session(headers, asked) as is_alone:
                         if is_alone:
-                            answer = explained(tagged, scope, asked)
+                            answer = explain_errors(tagged, scope, asked)
                             if not is_relay and message.get("method") == "initialize":
                                 scope[_OPENING] = json_object(message.get("params"))
                             try:
                                 await self._to_sdk(scope, replay(body, receive), answer)
                             finally:
                                 # The SDK's objects hold the scope until garbage is searched for.
-                                scope.pop(PARAMS, None)
+                                scope.pop(FULL_PARAMS, None)
                         else:
                             text = _TWICE.format(asked)
                             await send_json(tagged, 400, error_bytes(asked, INVALID_REQUEST, text))
@@ -651,7 +653,7 @@ class Door:
         except AccessError as error:
             owner = self._owner_of_notice(scope, shown, message)
             if owner is None and is_relay and _opens(message, error):
-                owner = Caller(caller_id="", client=shown.client, identity=NOBODY)
+                owner = Caller(caller_id="", client=shown.client, identity=ANONYMOUS)
             if owner is None:
                 await self._turn_away(scope, send, error, message)
                 return False
@@ -674,7 +676,7 @@ class Door:
         body = error_bytes(
             None if message is None else message.get("id"), code, text, refusal_data(error)
         )
-        headers = authenticate(error, scope, self._authn.resource)
+        headers = challenge_headers(error, scope, self._authn.resource)
         await send_json(send, refusal_status(error), body, headers=headers)
 
     def _owner_of_notice(
@@ -687,7 +689,7 @@ class Door:
         if message is None or "id" in message or shown.authorization is not None:
             return None
         owner = self._owner_of(header(scope["headers"], b"mcp-session-id") or "")
-        return None if owner is None else Caller(caller_id=owner, identity=NOBODY)
+        return None if owner is None else Caller(caller_id=owner, identity=ANONYMOUS)
 
     def _is_of_session(self, scope: Scope, caller: Caller) -> bool:
         """Whether a session, if the request names one, was opened by the same caller."""
@@ -721,7 +723,7 @@ class Door:
         """Have a request that stays open ended when its caller may not be here any more."""
         stays = message is None or message.get("method") == "subscriptions/listen"
         task = asyncio.current_task()
-        is_nobody = scope[_CALLER].identity is NOBODY
+        is_nobody = scope[_CALLER].identity is ANONYMOUS
         if not stays or is_nobody or not self._gateway.admission.required or task is None:
             yield
             return
@@ -766,10 +768,10 @@ class Door:
             send = self._noting_session(send, scope[_CALLER])
         session = header(scope["headers"], b"mcp-session-id")
         if session is not None:
-            send = await self._sessions.entering(session, scope, send, self._sdk)
+            send = await self._sessions.enter(session, scope, send, self._sdk)
         elif _OPENING in scope:
-            send = self._sessions.naming(send, scope.pop(_OPENING), scope[_CALLER].caller_id)
-        await self._sdk(scope, receive, with_prepared(send, scope))
+            send = self._sessions.assign_name(send, scope.pop(_OPENING), scope[_CALLER].caller_id)
+        await self._sdk(scope, receive, fill_placeholder(send, scope))
 
     def _is_relay(self, headers: list[tuple[bytes, bytes]]) -> bool:
         if not self.key:
@@ -792,7 +794,7 @@ class Door:
     async def _load(self) -> None:
         """Import the SDK beside the first requests and keep its sessions until the end."""
         module = await load("toolgate.server.mcp.front")
-        self._front = front = cast("Front", module.Front(self._gateway))
+        self._front = front = cast("McpServer", module.McpServer(self._gateway))
         manager = front.http(max_body_bytes=self._settings.max_body_bytes)
         async with manager.run():
             self._sdk = manager.handle_request

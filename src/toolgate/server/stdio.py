@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from toolgate.server.asgi.telemetry import watched
+from toolgate.server.asgi.telemetry import record_telemetry
 from toolgate.server.mcp.pipes import LineReader, LineWriter, claim_standard_streams
 from toolgate.server.signals import received
 from toolgate.settings import ServeSettings, own_credentials
@@ -31,7 +31,7 @@ async def serve_stdio(app: "App") -> None:
 
     async def work(reader: LineReader, writer: LineWriter) -> None:
         token, project = own_credentials()
-        async with watched(app, is_scraped=False):
+        async with record_telemetry(app, is_scraped=False):
             await lines.serve_lines(
                 app.gateway,
                 reader,

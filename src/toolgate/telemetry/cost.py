@@ -14,7 +14,7 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.store import ConversationCost, ToolUsage
 from toolgate.types import CONSOLE, Caller, Json
 
-__all__ = ["Account", "TaskCost", "Usage", "account", "usage"]
+__all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report"]
 
 _BYTES_PER_TOKEN = 4
 _MOST = 5_000
@@ -28,7 +28,7 @@ _OFTEN = 20
 class TaskCost:
     """What one conversation cost."""
 
-    of: ConversationCost
+    conversation: ConversationCost
     """What it asked for."""
 
     menu_tokens: int
@@ -40,12 +40,15 @@ class TaskCost:
     @property
     def call_tokens(self) -> int:
         """Of arguments and results."""
-        return -(-(self.of.request_bytes + self.of.response_bytes) // _BYTES_PER_TOKEN)
+        return -(
+            -(self.conversation.request_bytes + self.conversation.response_bytes)
+            // _BYTES_PER_TOKEN
+        )
 
     @property
     def tokens(self) -> int:
         """Of all of it."""
-        return self.menu_tokens + self.of.search_tokens + self.call_tokens
+        return self.menu_tokens + self.conversation.search_tokens + self.call_tokens
 
     @property
     def listed_tokens(self) -> int:
@@ -60,18 +63,18 @@ class TaskCost:
     def as_json(self) -> Json:
         """For REST and `--json`."""
         return {
-            **asdict(self.of),
+            **asdict(self.conversation),
             "menu_tokens": self.menu_tokens,
             "call_tokens": self.call_tokens,
             "tokens": self.tokens,
             "listed_tokens": self.listed_tokens,
             "saved_tokens": self.saved_tokens,
-            "turns": self.of.calls + self.of.searches,
+            "turns": self.conversation.calls + self.conversation.searches,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class CostReport:
     """What the conversations of a time cost."""
 
     since: str
@@ -99,7 +102,7 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usage:
+class UsageReport:
     """How tools were used, and what follows from it."""
 
     since: str
@@ -127,7 +130,7 @@ class Usage:
         }
 
 
-async def usage(app: App, caller: Caller, since: str) -> Usage:
+async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
     """How tools were used from a moment on, in all projects.
 
     Raises:
@@ -136,22 +139,22 @@ async def usage(app: App, caller: Caller, since: str) -> Usage:
     app.gateway.visible.must_manage(caller)
     uses = await app.store.tool_uses(since)
     used = {use.tool.partition(":")[0] for use in uses}
-    servers = [one for one in app.gateway.servers(caller) if one.state != "disabled"]
+    servers = [server for server in app.gateway.servers(caller) if server.state != "disabled"]
     pinned = app.gateway.manage.pinned
     pins = [
         use.tool
         for use in uses[:_PINS]
         if use.tool not in pinned and use.calls >= _OFTEN and 2 * use.failed < use.calls
     ]
-    return Usage(
+    return UsageReport(
         since=since,
         uses=uses,
         pins=tuple(dict.fromkeys(pins)),
-        never_used=[one.name for one in servers if one.name not in used],
+        never_used=[server.name for server in servers if server.name not in used],
     )
 
 
-async def account(app: App, caller: Caller, since: str) -> Account:
+async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
     """What the conversations of all projects cost from a moment on; the last 5,000 of them.
 
     Raises:
@@ -165,12 +168,14 @@ async def account(app: App, caller: Caller, since: str) -> Account:
             continue  # people read pages: nobody would have listed all tools to them
         if cost.project_id not in menus:
             # A manager in that project stands for its callers: who may use less pays less.
-            about = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
-            shown = estimate_tokens(await app.gateway.list_tools(about))
-            menus[cost.project_id] = (shown, app.gateway.visible.menu_tokens(about))
-        shown, whole = menus[cost.project_id]
-        tasks.append(TaskCost(of=cost, menu_tokens=shown, all_menu_tokens=whole))
-    return Account(
+            manager = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
+            menu_tokens = estimate_tokens(await app.gateway.list_tools(manager))
+            menus[cost.project_id] = (menu_tokens, app.gateway.visible.menu_tokens(manager))
+        menu_tokens, all_menu_tokens = menus[cost.project_id]
+        tasks.append(
+            TaskCost(conversation=cost, menu_tokens=menu_tokens, all_menu_tokens=all_menu_tokens)
+        )
+    return CostReport(
         since=since,
         tasks=tuple(tasks),
         tokens=sum(task.tokens for task in tasks),

@@ -1,4 +1,4 @@
-"""Every metric there is: its name, what kind it is, its labels, what it says."""
+"""All metrics: name, type, labels and description."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Metric:
     kind: Kind
     """`counter`: only grows, from 0 at the start. `gauge`. `histogram`: in seconds."""
 
-    says: str
+    description: str
     """One sentence for the documentation and for `# HELP`."""
 
     labels: tuple[str, ...] = ()
@@ -35,189 +35,198 @@ def _all() -> tuple[Metric, ...]:
             name="toolgate_info",
             kind="gauge",
             labels=("version",),
-            says="1, with the version.",
+            description="Always 1; the label has the version.",
         ),
         Metric(
             name="toolgate_requests",
             kind="counter",
             labels=("action", "status"),
-            says="What was asked of the gateway and how it ended, as in the audit.",
+            description="Requests by action and outcome, as in the audit.",
         ),
         Metric(
             name="toolgate_request_duration_seconds",
             kind="histogram",
             labels=("action",),
-            says="How long that took.",
+            description="Duration of requests.",
         ),
         Metric(
             name="toolgate_calls",
             kind="counter",
             labels=("server", "status"),
-            says="Calls of tools that reached a server, and how they ended.",
+            description="Tool calls that reached a server, by outcome.",
         ),
         Metric(
             name="toolgate_refusals",
             kind="counter",
             labels=("reason",),
-            says="What reached no server: not for this caller, limits, arguments, approvals.",
+            description="Requests refused before any server was called, by reason.",
         ),
         Metric(
             name="toolgate_result_bytes",
             kind="counter",
             labels=("server",),
-            says="Bytes of results of tools.",
+            description="Bytes of tool results.",
         ),
         Metric(
             name="toolgate_stage_duration_seconds",
             kind="histogram",
             labels=("stage",),
-            says="How long each stage took: identity, decision, search, server, model, audit, …",
+            description="Duration of stages: identity, decision, search, server, model, audit, …",
         ),
         Metric(
             name="toolgate_stage_failures",
             kind="counter",
             labels=("stage",),
-            says="Runs of a stage that ended in an error.",
+            description="Stages that failed.",
         ),
         Metric(
             name="toolgate_search_fallbacks",
             kind="counter",
-            says="Searches that a simpler one answered than the one that was wanted.",
+            description="Searches answered by a simpler strategy than the configured one.",
         ),
         Metric(
             name="toolgate_search_empty",
             kind="counter",
-            says="Searches whose answer was that nothing fits.",
+            description="Searches that found no match.",
         ),
         Metric(
             name="toolgate_discovery_tokens",
             kind="counter",
-            says="Estimated tokens of the answers of searches.",
+            description="Estimated tokens of search answers.",
         ),
         Metric(
             name="toolgate_menu_tokens",
             kind="gauge",
-            says="Estimated tokens of all definitions: what a model pays that is shown all tools.",
+            description="Estimated tokens of all tool definitions: the cost of listing every tool.",
         ),
-        Metric(name="toolgate_servers", kind="gauge", labels=("state",), says="Servers by state."),
+        Metric(
+            name="toolgate_servers",
+            kind="gauge",
+            labels=("state",),
+            description="Servers by state.",
+        ),
         Metric(
             name="toolgate_server_up",
             kind="gauge",
             labels=("server",),
-            says="1 where a server answers, 0 where it does not; not for those switched off.",
+            description="1 if the server answers, else 0. Disabled servers are left out.",
         ),
         Metric(
             name="toolgate_server_restarts",
             kind="counter",
             labels=("server",),
-            says="Connections to a server after the first.",
+            description="Reconnections to a server.",
         ),
-        Metric(name="toolgate_tools", kind="gauge", says="Tools in the catalog."),
+        Metric(name="toolgate_tools", kind="gauge", description="Tools in the catalog."),
         Metric(
             name="toolgate_tools_held",
             kind="gauge",
-            says="Tools that are held back until somebody approves them.",
+            description="Quarantined tools awaiting approval.",
         ),
         Metric(
             name="toolgate_catalog_age_seconds",
             kind="gauge",
-            says="Age of the oldest listing of a server that answers.",
+            description="Age of the oldest tool listing among servers that answer.",
         ),
         Metric(
             name="toolgate_audit_pending",
             kind="gauge",
-            says="Records of the audit that are not written yet.",
+            description="Audit records not yet written.",
         ),
-        Metric(name="toolgate_audit_written", kind="counter", says="Records of the audit on disk."),
+        Metric(
+            name="toolgate_audit_written",
+            kind="counter",
+            description="Audit records written.",
+        ),
         Metric(
             name="toolgate_audit_dropped",
             kind="counter",
-            says="Lost records of the audit.",
+            description="Audit records lost.",
         ),
         Metric(
             name="toolgate_audit_failing",
             kind="gauge",
-            says="1 while the store takes no records of the audit.",
+            description="1 while audit records cannot be written.",
         ),
         Metric(
             name="toolgate_approvals_waiting",
             kind="gauge",
-            says="Calls that wait for a person.",
+            description="Calls awaiting approval.",
         ),
         Metric(
             name="toolgate_store_waiting",
             kind="gauge",
             labels=("kind",),
-            says="Work that waits for its turn at the store: read, write.",
+            description="Store operations in the queue: read, write.",
         ),
         Metric(
             name="toolgate_search_service_left_alone",
             kind="gauge",
             labels=("search",),
-            says="1 while the service of a search is left alone since it failed several times.",
+            description="1 while a search service is not called after repeated failures.",
         ),
         Metric(
             name="toolgate_vectors",
             kind="gauge",
             labels=("search",),
-            says="Tools whose vector is in memory.",
+            description="Tool vectors in memory.",
         ),
         Metric(
             name="toolgate_embedding_backlog",
             kind="gauge",
             labels=("search",),
-            says="Tools that have no vector yet.",
+            description="Tools without a vector.",
         ),
         Metric(
             name="toolgate_embedded_texts",
             kind="counter",
             labels=("search", "kind"),
-            says="Texts that were embedded.",
+            description="Texts embedded.",
         ),
         Metric(
             name="toolgate_embedding_seconds",
             kind="counter",
             labels=("search", "kind"),
-            says="Seconds that embedding took.",
+            description="Time spent embedding.",
         ),
         Metric(
             name="toolgate_embedding_failures",
             kind="counter",
             labels=("search", "kind"),
-            says="Times that the embedder failed.",
+            description="Failed embedding requests.",
         ),
         Metric(
             name="toolgate_vectors_loaded",
             kind="counter",
             labels=("search",),
-            says="Vectors that were read from the store instead of being computed.",
+            description="Vectors read from the store instead of computed.",
         ),
         Metric(
             name="toolgate_search_cache_hits",
             kind="counter",
             labels=("search", "cache"),
-            says="Answers and vectors of requests that were still known.",
+            description="Search answers and query vectors found in the cache.",
         ),
         Metric(
             name="toolgate_search_cache_misses",
             kind="counter",
             labels=("search", "cache"),
-            says="Answers and vectors of requests that were not.",
+            description="Search answers and query vectors not found in the cache.",
         ),
         Metric(
             name="toolgate_spans_sent",
             kind="counter",
-            says="Spans that the collector of traces took.",
+            description="Spans accepted by the trace collector.",
         ),
         Metric(
             name="toolgate_spans_dropped",
             kind="counter",
-            says="Spans that were lost: the collector did not take them, or too many waited.",
+            description="Spans lost: rejected by the collector, or the queue was full.",
         ),
         Metric(
             name="toolgate_running",
             kind="gauge",
-            says="Requests that are being answered.",
+            description="Requests that are being answered.",
         ),
     )
 

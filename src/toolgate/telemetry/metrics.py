@@ -22,7 +22,15 @@ from toolgate.errors import ToolgateError
 from toolgate.telemetry.metric_names import BUCKETS
 from toolgate.types import LOCAL, AuditRecord, Caller, Json
 
-__all__ = ["FINE", "MANAGER", "OTHER", "Counts", "Labels", "Metrics", "Times"]
+__all__ = [
+    "MANAGER",
+    "OTHER",
+    "SUCCESS_STATUSES",
+    "LabelledCounts",
+    "LabelledHistogram",
+    "Labels",
+    "Metrics",
+]
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +39,7 @@ _MOST_NAMES = 200
 _MOST_FOUND = 2_000
 
 OTHER = "other"
-FINE = frozenset({"ok", "input_required"})
+SUCCESS_STATUSES = frozenset({"ok", "input_required"})
 MANAGER = Caller(client="metrics", identity=LOCAL)
 """Numbers are about all of the gateway; who may see them was decided before."""
 
@@ -40,7 +48,7 @@ Kind = tuple[str, str, str | None]
 """Action, status and server of a request; None: it reached none."""
 
 
-class Counts:
+class LabelledCounts:
     """A counter with labels."""
 
     def __init__(self) -> None:
@@ -51,34 +59,34 @@ class Counts:
         self.values[labels] = self.values.get(labels, 0) + amount
 
 
-class Times:
+class LabelledHistogram:
     """A histogram with one label."""
 
     def __init__(self) -> None:
         self.by_label: dict[str, list[float]] = {}
         """Of each label how many ended in each bucket, beyond the last, and their sum."""
 
-    def begin(self, label: str) -> list[float]:
+    def counts_of(self, label: str) -> list[float]:
         """The counts of a label, or those of `other` where there are too many."""
         if label not in self.by_label and len(self.by_label) >= _MOST_NAMES:
             label = OTHER
         return self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
 
-    def join(self, label: str, buckets: Sequence[int], seconds: float) -> None:
+    def merge(self, label: str, buckets: Sequence[int], seconds: float) -> None:
         """Add what was counted elsewhere: by bucket, and in all."""
-        counts = self.begin(label)
+        counts = self.counts_of(label)
         for at, count in enumerate(buckets):
             counts[at] += count
         counts[-1] += seconds
 
 
-class Cell:
+class RequestCounts:
     """What is counted of one kind of request."""
 
-    __slots__ = ("buckets", "of", "requests", "response_bytes", "seconds")
+    __slots__ = ("buckets", "kind", "requests", "response_bytes", "seconds")
 
     def __init__(self, of: "Kind") -> None:
-        self.of = of
+        self.kind = of
         """Which."""
         self.requests = 0
         self.response_bytes = 0
@@ -87,28 +95,28 @@ class Cell:
         """How many ended in each bucket, and beyond the last."""
 
 
-class _Names:
+class _BoundedNames:
     """Names that others choose, as many as there may be."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._names: set[str] = set()
 
     def bounded(self, name: str) -> str:
-        if name in self._known:
+        if name in self._names:
             return name
-        if len(self._known) >= _MOST_NAMES:
+        if len(self._names) >= _MOST_NAMES:
             return OTHER
-        self._known.add(name)
+        self._names.add(name)
         return name
 
 
-class _Run:
+class _StageTimer:
     """Around a run of a stage, which it counts."""
 
-    __slots__ = ("_began", "_by_label", "_of", "_stage")
+    __slots__ = ("_began", "_by_label", "_metrics", "_stage")
 
     def __init__(self, of: "Metrics", by_label: dict[str, list[float]], stage: str) -> None:
-        self._of = of
+        self._metrics = of
         self._by_label = by_label
         self._stage = stage
         self._began = perf_counter()
@@ -119,14 +127,14 @@ class _Run:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Count it."""
         seconds = perf_counter() - self._began
-        counts = self._by_label.get(self._stage) or self._of.stages.begin(self._stage)
+        counts = self._by_label.get(self._stage) or self._metrics.stages.counts_of(self._stage)
         counts[bisect_left(BUCKETS, seconds)] += 1
         counts[-1] += seconds
         if kind is not None:
-            self._of.note_failure(self._stage)
+            self._metrics.note_failure(self._stage)
 
 
-class Spans(Protocol):
+class SpanCounts(Protocol):
     """What is told of traces."""
 
     sent: int
@@ -141,7 +149,7 @@ class Metrics:
         app: App,
         *,
         running: Callable[[], int] = lambda: 0,
-        tracer: Spans | None = None,
+        tracer: SpanCounts | None = None,
     ) -> None:
         """Make them; they count within `counting`.
 
@@ -153,48 +161,52 @@ class Metrics:
         self.app = app
         self.running = running
         self.tracer = tracer
-        self.cells: dict[Kind, Cell] = {}
+        self.cells: dict[Kind, RequestCounts] = {}
         """Requests by action, status and server."""
-        self._found: dict[Kind, Cell] = {}
+        self._cells_by_record: dict[Kind, RequestCounts] = {}
         """The same by what records say, as much of it as is kept."""
-        self.failures, self.stages = Counts(), Times()
+        self.failures, self.stages = LabelledCounts(), LabelledHistogram()
         self.fallbacks = self.empty = self.tokens = 0.0
-        self.servers, self._words = _Names(), _Names()
+        self.servers, self._words = _BoundedNames(), _BoundedNames()
         self.index: Json = {}
-        self.held = self.waiting = 0
+        self.quarantined = self.waiting = 0
         self.queued: Mapping[str, int] = {}
-        self._told: Any = None
+        self._collector: Any = None
 
     @property
-    def told(self) -> Any:
-        """The numbers in the words of Prometheus: `Told`, loaded when it is first needed."""
-        if self._told is None:
-            self._told = import_module("toolgate.telemetry.prometheus_format").Told(self)
-        return self._told
+    def collector(self) -> Any:
+        """The Prometheus collector; its library is imported on first use."""
+        if self._collector is None:
+            self._collector = import_module(
+                "toolgate.telemetry.prometheus_format"
+            ).PrometheusCollector(self)
+        return self._collector
 
     @contextmanager
     def counting(self) -> Generator[None]:
         """Count what happens within."""
         forget = [
             self.app.recorder.on_outcome(self.note),
-            time_stages(partial(_Run, self, self.stages.by_label)),
+            time_stages(partial(_StageTimer, self, self.stages.by_label)),
         ]
         try:
             yield
         finally:
-            for one in forget:
-                one()
+            for stop in forget:
+                stop()
 
     async def text(self) -> tuple[str, bytes]:
         """All of it, as Prometheus reads it: the type of the answer, and the answer."""
         await self.refresh()
-        return self.told.content_type, self.told.text()
+        return self.collector.content_type, self.collector.text()
 
     async def refresh(self) -> None:
         """Look at what cannot be seen without waiting."""
         manage = self.app.gateway.manage
         self.index = await manage.index_status(MANAGER)
-        self.held = len([one for one in await manage.held_tools(MANAGER) if one.state == "held"])
+        self.quarantined = len(
+            [tool for tool in await manage.held_tools(MANAGER) if tool.state == "held"]
+        )
         waiting = await manage.approvals(MANAGER, state="waiting", limit=1000)
         self.waiting = len(waiting)
         self.queued = self.app.store.waiting()
@@ -214,7 +226,7 @@ class Metrics:
     def note(self, record: AuditRecord) -> None:
         """Count an outcome of the audit."""
         kind = (record.action, record.status, record.server)
-        cell = self._found.get(kind) or self._cell(kind)
+        cell = self._cells_by_record.get(kind) or self._cell(kind)
         cell.requests += 1
         if record.duration_ms is not None:
             seconds = record.duration_ms / 1000
@@ -222,22 +234,22 @@ class Metrics:
             cell.buckets[bisect_left(BUCKETS, seconds)] += 1
         if record.response_bytes:
             cell.response_bytes += record.response_bytes
-        if record.action == "discover" and record.status in FINE:
+        if record.action == "discover" and record.status in SUCCESS_STATUSES:
             detail = record.detail
             self.tokens += detail.get("tokens", 0)
             self.fallbacks += bool(detail.get("fallback"))
             self.empty += not detail.get("shown")
 
-    def _cell(self, kind: Kind) -> Cell:
+    def _cell(self, kind: Kind) -> RequestCounts:
         """Where requests of a kind are counted, its names bounded."""
         action, status, server = kind
         action, status = self._words.bounded(action), self._words.bounded(status)
         of = action, status, None if server is None else self.servers.bounded(server)
         cell = self.cells.get(of)
         if cell is None:
-            cell = self.cells[of] = Cell(of)
-        if len(self._found) < _MOST_FOUND:
-            self._found[kind] = cell
+            cell = self.cells[of] = RequestCounts(of)
+        if len(self._cells_by_record) < _MOST_FOUND:
+            self._cells_by_record[kind] = cell
         return cell
 
     def note_failure(self, stage: str) -> None:

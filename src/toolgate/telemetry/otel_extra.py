@@ -6,14 +6,14 @@ from typing import Any
 from toolgate.base.installation import install_hint
 from toolgate.errors import MissingExtraError
 
-__all__ = ["part"]
+__all__ = ["load_otel_module"]
 
 
-def part(name: str, setting: str) -> Any:
+def load_otel_module(name: str, setting: str) -> Any:
     """The module of this name in the folder.
 
     Args:
-        name: Such as `_otlp`.
+        name: Such as `otlp_metrics`.
         setting: What asks for it, for the message.
 
     Raises:

@@ -39,18 +39,18 @@ def sending(
         match metric.kind:
             case "gauge":
                 meter.create_observable_gauge(
-                    metric.name, [_reading(metrics, metric.name)], description=metric.says
+                    metric.name, [_reading(metrics, metric.name)], description=metric.description
                 )
             case "counter":
                 name = f"{metric.name}_total"
                 meter.create_observable_counter(
-                    metric.name, [_reading(metrics, name)], description=metric.says
+                    metric.name, [_reading(metrics, name)], description=metric.description
                 )
             case "histogram":
                 for part in ("sum", "count"):
                     name = f"{metric.name}_{part}"
                     meter.create_observable_counter(
-                        name, [_reading(metrics, name)], description=metric.says
+                        name, [_reading(metrics, name)], description=metric.description
                     )
     try:
         yield
@@ -63,7 +63,7 @@ def _reading(metrics: Metrics, name: str) -> Callable[[CallbackOptions], Iterabl
 
 
 def _read(metrics: Metrics, name: str, _: CallbackOptions) -> Iterable[Observation]:
-    for family in metrics.told.registry.restricted_registry([name]).collect():
+    for family in metrics.collector.registry.restricted_registry([name]).collect():
         for sample in family.samples:
             if sample.name == name:
                 yield Observation(sample.value, dict(sample.labels))

@@ -105,12 +105,12 @@ class Tracer:
         Raises:
             SettingError: A file with certificates cannot be used.
         """
-        self._ways = ways = variables or otlp_variables()
+        self._variables = ways = variables or otlp_variables()
         self._endpoint = settings.endpoint
         self._bound = round(settings.share / 100 * 2**64)
         self._with_arguments = settings.arguments
         self._context = client_context(ca=ways.ca, cert=ways.cert, key=ways.key)
-        about = {
+        attributes = {
             **ways.resource,
             "service.version": toolgate.__version__,
             "telemetry.sdk.name": "toolgate",
@@ -119,7 +119,7 @@ class Tracer:
         }
         resource = {
             "attributes": [
-                {"key": key, "value": {"stringValue": value}} for key, value in about.items()
+                {"key": key, "value": {"stringValue": value}} for key, value in attributes.items()
             ]
         }
         scope = {"name": "toolgate", "version": toolgate.__version__}
@@ -141,7 +141,7 @@ class Tracer:
         """Spans that the collector took."""
         self.dropped = 0
         """Spans that are lost: too many waited, or the collector did not take them."""
-        self._told = 0
+        self._reported = 0
         self._is_failing = False
 
     @property
@@ -163,8 +163,8 @@ class Tracer:
         try:
             yield
         finally:
-            for one in forget:
-                one()
+            for stop in forget:
+                stop()
 
     @asynccontextmanager
     async def sending(self) -> AsyncGenerator[None]:
@@ -214,45 +214,45 @@ class Tracer:
         # Servers are told of it nevertheless, so that all of them leave it out.
         return Trace(trace_id, trace_id[:16], "00")
 
-    def note(self, one: Observation) -> None:
+    def note(self, observation: Observation) -> None:
         """Keep a span of the run of a stage."""
         trace = current_trace()
         if trace is None or not trace.is_recorded:
             return
-        if len(self._waiting) >= self._ways.queue:
+        if len(self._waiting) >= self._variables.queue:
             self.dropped += 1
             return
-        above = one.parent
-        fields = one.fields
+        parent = observation.parent
+        fields = observation.fields
         if _ARGUMENTS in fields:
-            fields = self._shown(fields)
+            fields = self._without_secrets(fields)
         ended = time_ns()
         self._waiting.append(
             _Span(
                 trace,
-                one.span_id,
-                trace.parent_id if above is None else above.span_id,
-                above is None and bool(trace.parent_id),
-                one.stage,
+                observation.span_id,
+                trace.parent_id if parent is None else parent.span_id,
+                parent is None and bool(trace.parent_id),
+                observation.stage,
                 fields,
-                ended - int(one.took_s * 1e9),
+                ended - int(observation.took_s * 1e9),
                 ended,
-                one.failed,
+                observation.failed,
             )
         )
-        if len(self._waiting) >= self._ways.batch and not self._is_hurried:
+        if len(self._waiting) >= self._variables.batch and not self._is_hurried:
             self._is_hurried = True
             if self._loop is not None:  # stages may end in threads
                 self._loop.call_soon_threadsafe(self._hurry.set)
 
-    def _shown(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _without_secrets(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """What may be told of a call: arguments only where they are asked for, secrets masked."""
-        shown = {key: value for key, value in fields.items() if key != _ARGUMENTS}
+        visible = {key: value for key, value in fields.items() if key != _ARGUMENTS}
         arguments = fields[_ARGUMENTS]
         if self._with_arguments and arguments is not None:
             masked = secret_scanner().mask_json(arguments, Counter[str]())
-            shown[_ARGUMENTS] = json_text.dumps(masked).decode()[:_MOST_CHARS]
-        return shown
+            visible[_ARGUMENTS] = json_text.dumps(masked).decode()[:_MOST_CHARS]
+        return visible
 
     # Sending
 
@@ -260,13 +260,13 @@ class Tracer:
         """Send what waits."""
         self._is_hurried = False
         while self._waiting:
-            many = min(len(self._waiting), self._ways.batch)
+            many = min(len(self._waiting), self._variables.batch)
             await self._send([self._waiting.popleft() for _ in range(many)])
 
     async def _keep_sending(self, scope: CancelScope) -> None:
         with scope:
             while not self._stop.is_set():
-                with anyio.move_on_after(self._ways.delay_s):
+                with anyio.move_on_after(self._variables.delay_s):
                     await self._hurry.wait()
                 self._hurry = anyio.Event()
                 await self.flush()
@@ -275,33 +275,33 @@ class Tracer:
     async def _send(self, spans: Sequence[_Span]) -> None:
         """Send a batch, as often as that is of use and there is time for it."""
         body = await self._packed(spans)
-        found = _Outcome(problem="it did not answer in time")
+        outcome = _Outcome(problem="it did not answer in time")
         lost = len(spans)
         try:
-            with anyio.move_on_after(self._ways.timeout_s):
+            with anyio.move_on_after(self._variables.timeout_s):
                 pause_s = _PAUSE_S
-                while (found := await self._post(body)).problem:
-                    if found.again_s is None or self._stop.is_set():
+                while (outcome := await self._post(body)).problem:
+                    if outcome.again_s is None or self._stop.is_set():
                         break
                     # The same moment for all would be too much for a collector that comes back.
-                    wait_s = found.again_s or pause_s * uniform(0.8, 1.2)  # noqa: S311
+                    wait_s = outcome.again_s or pause_s * uniform(0.8, 1.2)  # noqa: S311
                     with anyio.move_on_after(wait_s):
                         await self._stop.wait()
                     pause_s *= 2
                 else:
-                    lost = found.refused
+                    lost = outcome.refused
         finally:
             self.sent += len(spans) - lost
-            if found.problem:
-                self._lose(lost, found.problem)
+            if outcome.problem:
+                self._lose(lost, outcome.problem)
             else:
                 self.dropped += lost
-                self._tell_of_lost()
+                self._report_lost()
 
     async def _packed(self, spans: Sequence[_Span]) -> bytes:
         """The body of a request."""
-        body = f"{self._head}{','.join(map(_told, spans))}{_TAIL}".encode()
-        match self._ways.compression:
+        body = f"{self._head}{','.join(map(_span_json, spans))}{_TAIL}".encode()
+        match self._variables.compression:
             case "":
                 return body
             case "gzip":
@@ -315,13 +315,13 @@ class Tracer:
             async with self._http.post(
                 self._endpoint, data=body, headers=self._headers, allow_redirects=False
             ) as answer:
-                said = await answer.content.read(_MOST_ANSWER)
+                reply = await answer.content.read(_MOST_ANSWER)
         except (aiohttp.ClientError, OSError) as error:
             return _Outcome(problem=describe_failure(error), again_s=0.0)
         except ValueError as error:  # an address that is none
             return _Outcome(problem=str(error))
         if answer.status // 100 == 2:
-            return _Outcome(refused=_refused(said))
+            return _Outcome(refused=_refused(reply))
         problem = f"it answered with status {answer.status}"
         if answer.status not in _PASSING:
             return _Outcome(problem=problem)
@@ -332,40 +332,40 @@ class Tracer:
         self.dropped += spans
         if not self._is_failing:
             self._is_failing = True
-            self._told = self.dropped
+            self._reported = self.dropped
             log.warning("spans cannot be sent", extra={"reason": problem, "spans": spans})
 
-    def _tell_of_lost(self) -> None:
+    def _report_lost(self) -> None:
         """Tell of what was lost since the log last told of it."""
         self._is_failing = False
-        lost, self._told = self.dropped - self._told, self.dropped
+        lost, self._reported = self.dropped - self._reported, self.dropped
         if lost:
             log.warning("spans were lost", extra={"spans": lost})
 
 
-def _told(span: _Span) -> str:
+def _span_json(span: _Span) -> str:
     """A span as OTLP has it in JSON: ids in hex, times as texts, kinds as numbers.
 
     Put together as a text, since ids and numbers need no quoting: half the time of `dumps`.
     """
     trace = span.trace
     flags = int(trace.flags, 16) | (_ELSEWHERE if span.is_remote else _HERE)
-    found = (
+    text = (
         f'{{"traceId":"{trace.trace_id}","spanId":"{span.span_id}","flags":{flags},'
         f'"startTimeUnixNano":"{span.began_ns}","endTimeUnixNano":"{span.ended_ns}",'
-        f"{_about(span.name, *span.fields.items())}"
+        f"{_common_json(span.name, *span.fields.items())}"
     )
     if span.parent_id:
-        found += f',"parentSpanId":"{span.parent_id}"'
+        text += f',"parentSpanId":"{span.parent_id}"'
     if trace.state:
-        found += f',"traceState":{json_text.dumps(trace.state).decode()}'
+        text += f',"traceState":{json_text.dumps(trace.state).decode()}'
     if span.has_failed:
-        found += _FAILED
-    return f"{found}}}"
+        text += _FAILED
+    return f"{text}}}"
 
 
 @lru_cache(maxsize=1_024)
-def _about(name: str, *fields: tuple[str, object]) -> str:
+def _common_json(name: str, *fields: tuple[str, object]) -> str:
     """What spans of the same kind have in common, as the inside of an object."""
     common = {
         "name": name,
@@ -378,10 +378,10 @@ def _about(name: str, *fields: tuple[str, object]) -> str:
     return json_text.dumps(common).decode()[1:-1]
 
 
-def _refused(said: bytes) -> int:
+def _refused(reply: bytes) -> int:
     """How many spans an answer says were not taken."""
     try:
-        part = json_object(json_object(json_text.loads(said)).get("partialSuccess"))
+        part = json_object(json_object(json_text.loads(reply)).get("partialSuccess"))
         return max(0, int(part.get("rejectedSpans", 0)))
     except (ValueError, TypeError):
         return 0

@@ -21,7 +21,7 @@ from toolgate.errors import CatalogError, ToolgateError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.llm import Message
 from toolgate.security.access import AccessRule, PolicyInputs, ProjectRules, parse_pattern
-from toolgate.server.rest.routes import Rest, _Call, _route
+from toolgate.server.rest.routes import RestApi, _RestRequest, _route
 from toolgate.settings import (
     ChatSettings,
     DiscoverySettings,
@@ -279,9 +279,9 @@ _MANAGING: tuple[str, ...] = (
 async def _asked(world: World, asker: Caller, method: str, path: str, body: Json) -> Any:
     """What the REST door answers a caller."""
     handler, names = _route(method, path)
-    call = _Call(caller=asker, names=names, query={}, body=body)
+    call = _RestRequest(caller=asker, names=names, query={}, body=body)
     try:
-        return (await handler(Rest(world.app), call))[1]
+        return (await handler(RestApi(world.app), call))[1]
     except ToolgateError as error:
         return str(error)
 

@@ -16,7 +16,7 @@ from toolgate.cli.client._http_exchange import Exchange, project_header
 from toolgate.cli.client._open_gateway import Connect
 from toolgate.cli.terminal._context import shared
 from toolgate.server.asgi.messages import Message
-from toolgate.server.rest.routes import Rest
+from toolgate.server.rest.routes import RestApi
 from toolgate.settings import Settings
 from toolgate.types import Json
 
@@ -50,7 +50,7 @@ def quiet(loaded: Settings) -> None:
 
 def within(app: App) -> Exchange:
     """The REST interface of `app`, without a network."""
-    rest = Rest(app)
+    rest = RestApi(app)
     key = app.gateway.admission.local_key = token_urlsafe(32)
 
     async def exchange(method: str, path: str, body: Json | None) -> tuple[int, bytes]:

@@ -31,7 +31,7 @@ from toolgate.intents import (
     SemanticStage,
 )
 from toolgate.packs import Pack, Packs, load_pack
-from toolgate.server.rest.detection import report
+from toolgate.server.rest.detection import detection_json
 from toolgate.settings import Settings
 from toolgate.types import Json
 
@@ -326,7 +326,7 @@ def _brief(found: Detection) -> Json:
 
 
 def _answer(asked: _Asked, found: Detection, why: _Why | None) -> Json:
-    made = report(found)
+    made = detection_json(found)
     if why is not None:
         made["explanation"] = _explained(asked, found, why)
     return made

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from toolgate.base.ids import utc_now
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
-from toolgate.telemetry.cost import Account, Usage, account, usage
+from toolgate.telemetry.cost import CostReport, UsageReport, cost_report, usage_report
 
 __all__ = ["ROUTES"]
 
@@ -18,9 +18,9 @@ async def _show(visit: Visit) -> Response:
     days = visit.asked("days") if visit.asked("days") in _PERIODS else "1"
     since = utc_now(plus_s=-86_400.0 * int(days))
 
-    async def count() -> tuple[Account, Usage]:
-        report = await account(visit.app, visit.caller, since)
-        return report, await usage(visit.app, visit.caller, since)
+    async def count() -> tuple[CostReport, UsageReport]:
+        report = await cost_report(visit.app, visit.caller, since)
+        return report, await usage_report(visit.app, visit.caller, since)
 
     names = await visit.token_names()
     figures = await visit.figures.get(f"cost {days}", since, count)

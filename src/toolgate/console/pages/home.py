@@ -10,7 +10,7 @@ from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.gateway.execution import RunningCall
 from toolgate.store import MinuteCount
-from toolgate.telemetry.cost import Account, account
+from toolgate.telemetry.cost import CostReport, cost_report
 from toolgate.types import ServerStatus
 
 __all__ = ["ROUTES"]
@@ -48,11 +48,11 @@ async def _show(visit: Visit) -> Response:
     return response
 
 
-async def _saved(visit: Visit) -> Account | None:
+async def _saved(visit: Visit) -> CostReport | None:
     """The account of today; None: it is being counted."""
     today = f"{utc_now()[:10]}T00:00:00.000Z"
     figures = await visit.figures.get(
-        "today", today, lambda: account(visit.app, visit.caller, today)
+        "today", today, lambda: cost_report(visit.app, visit.caller, today)
     )
     return figures.value if figures is not None else None
 

@@ -13,40 +13,40 @@ from toolgate.settings import Settings
 from toolgate.types import Caller, Identity, Json
 
 __all__ = [
+    "ANONYMOUS",
     "CALLER",
-    "METADATA",
-    "NOBODY",
-    "RELAYED",
-    "authenticate",
+    "IS_RELAYED",
+    "METADATA_PATH",
+    "challenge_headers",
     "metadata_path",
     "path_project",
+    "presented_credentials",
     "public_address",
     "refusal_data",
     "refusal_status",
     "request_id_of",
     "resource_metadata",
-    "shown_by",
 ]
 
-RELAYED: ContextVar[bool] = ContextVar("relayed", default=False)
+IS_RELAYED: ContextVar[bool] = ContextVar("relayed", default=False)
 """Whether it came through a `toolgate stdio` of the same user, which mirrors no parameter."""
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """Who sent the request that is being answered, once that is known."""
 
-NOBODY = Identity(caller_id="", kind="nobody", projects=())
+ANONYMOUS = Identity(caller_id="", kind="nobody", projects=())
 """Somebody who has shown nothing yet: opens a session or sends a notice, and does nothing else."""
 
-METADATA = "/.well-known/oauth-protected-resource"
+METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where clients read how to log in (RFC 9728)."""
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _PROJECT_PATH = "/mcp/p/"
 
 
-def request_id_of(given: str | None) -> str:
+def request_id_of(client_id: str | None) -> str:
     """The id that everything about a request carries: the client's own if it can stand in a log."""
-    return given if given and _GIVEN_ID.fullmatch(given) else new_id()
+    return client_id if client_id and _GIVEN_ID.fullmatch(client_id) else new_id()
 
 
 def path_project(path: str) -> str | None:
@@ -58,7 +58,7 @@ def path_project(path: str) -> str | None:
     return None
 
 
-def shown_by(
+def presented_credentials(
     scope: Scope, meta: Json, *, client: str = "", is_relay: bool = False
 ) -> PresentedCredentials:
     """What a request over HTTP says about who sends it.
@@ -69,23 +69,23 @@ def shown_by(
         client: The client program as it says itself.
         is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
     """
-    found: dict[bytes, str] = {}
+    headers: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in _READ:
-            found[name] = value.decode("latin-1")
+            headers[name] = value.decode("latin-1")
     peer = scope.get("client")
     return PresentedCredentials(
-        authorization=None if is_relay else found.get(b"authorization"),
-        meta_token=meta.get("token") or (found.get(b"x-toolgate-token") if is_relay else None),
+        authorization=None if is_relay else headers.get(b"authorization"),
+        meta_token=meta.get("token") or (headers.get(b"x-toolgate-token") if is_relay else None),
         path_project=path_project(scope["path"]),
-        header_project=found.get(b"x-toolgate-project"),
+        header_project=headers.get(b"x-toolgate-project"),
         meta_project=meta.get("projectId"),
-        local_key=found.get(b"x-toolgate-key"),
+        local_key=headers.get(b"x-toolgate-key"),
         client=client,
-        conversation=found.get(b"x-toolgate-thread")
-        or (found.get(b"mcp-session-id") or "").rpartition(".")[2],
+        conversation=headers.get(b"x-toolgate-thread")
+        or (headers.get(b"mcp-session-id") or "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
-        folder=found.get(b"x-toolgate-folder", ""),
+        folder=headers.get(b"x-toolgate-folder", ""),
         is_relay=is_relay,
     )
 
@@ -110,7 +110,7 @@ def refusal_status(error: AccessError) -> int:
     return 403 if isinstance(error, ForbiddenError) else 429
 
 
-def authenticate(
+def challenge_headers(
     error: AccessError, scope: Scope, resource: str
 ) -> tuple[tuple[bytes, bytes], ...]:
     """Headers by which a client learns how to get in (RFC 6750, RFC 9728)."""
@@ -131,22 +131,24 @@ def metadata_path(scope: Scope, resource: str) -> str:
     """Address of the metadata of what a request asked for."""
     base = _address(scope, resource)
     path: str = scope["path"]
-    return f"{base}{METADATA}{path if path_project(path) is not None else '/mcp'}"
+    return f"{base}{METADATA_PATH}{path if path_project(path) is not None else '/mcp'}"
 
 
 def resource_metadata(scope: Scope, resource: str, issuers: tuple[str, ...]) -> Json | None:
     """The metadata document (RFC 9728); None: there is no such resource."""
-    path = scope["path"].removeprefix(METADATA).removeprefix(scope.get("root_path", "")) or "/mcp"
+    path = (
+        scope["path"].removeprefix(METADATA_PATH).removeprefix(scope.get("root_path", "")) or "/mcp"
+    )
     if path_project(path) is None:
         return None
-    found: Json = {
+    metadata: Json = {
         "resource": resource if resource and path == "/mcp" else _address(scope, resource) + path,
         "bearer_methods_supported": ["header"],
         "resource_name": "Toolgate",
     }
     if issuers:
-        found["authorization_servers"] = list(issuers)
-    return found
+        metadata["authorization_servers"] = list(issuers)
+    return metadata
 
 
 def public_address(settings: Settings, address: str) -> str:

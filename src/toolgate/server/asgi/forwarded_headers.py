@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from toolgate.server.asgi.host_check import header
 from toolgate.server.asgi.messages import Scope
 
-__all__ = ["Proxied"]
+__all__ = ["ForwardedHeaders"]
 
 
-class Proxied:
+class ForwardedHeaders:
     """Reads `X-Forwarded-*` of proxies that are trusted, and takes away the path of the gateway.
 
     Of anybody else these headers are only text.
     """
 
     def __init__(self, trusted: Sequence[str], root_path: str) -> None:
-        self._trusted = [ipaddress.ip_network(one, strict=False) for one in trusted]
+        self._trusted = [ipaddress.ip_network(network, strict=False) for network in trusted]
         self._root_path = root_path
 
-    def seen(self, scope: Scope) -> Scope:
+    def apply(self, scope: Scope) -> Scope:
         """The request as the client sent it."""
         if not self._trusted and not self._root_path:
             return scope
@@ -36,20 +36,20 @@ class Proxied:
         if peer is None or not self._is_trusted(str(peer[0])):
             return {}
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        found: Scope = {}
+        changes: Scope = {}
         if client := self._client(header(headers, b"x-forwarded-for") or ""):
-            found["client"] = (client, 0)
+            changes["client"] = (client, 0)
         scheme = _last(header(headers, b"x-forwarded-proto") or "").lower()
         if scheme in {"http", "https"}:
-            found["scheme"] = scheme
+            changes["scheme"] = scheme
         if host := _last(header(headers, b"x-forwarded-host") or ""):
-            kept = [pair for pair in headers if pair[0] != b"host"]
-            found["headers"] = [(b"host", host.encode("latin-1")), *kept]
-        return found
+            rest = [pair for pair in headers if pair[0] != b"host"]
+            changes["headers"] = [(b"host", host.encode("latin-1")), *rest]
+        return changes
 
     def _client(self, text: str) -> str:
         """The last address that is none of our proxies: all before it anybody can have written."""
-        for part in reversed([one.strip() for one in text.split(",")]):
+        for part in reversed([item.strip() for item in text.split(",")]):
             if not part or not self._is_trusted(part):
                 return part if _address_of(part) is not None else ""
         return ""
@@ -61,10 +61,10 @@ class Proxied:
 
 def _address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        found = ipaddress.ip_address(text.strip("[]"))
+        address = ipaddress.ip_address(text.strip("[]"))
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _last(text: str) -> str:

@@ -9,14 +9,14 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Guard", "Refusal", "header"]
+__all__ = ["HostCheck", "HostRefusal", "header"]
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _REMEMBERED = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class HostRefusal:
     """Why a request is not served."""
 
     status: int
@@ -26,16 +26,16 @@ class Refusal:
     """One or two sentences for people."""
 
 
-class Guard:
+class HostCheck:
     """Decides by the headers alone; the same values are decided once."""
 
     def __init__(self, *, host: str, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._local = _is_loopback(host)
         self._hosts = frozenset(hosts)
         self._origins = frozenset(origins)
-        self._known: dict[tuple[bytes | None, bytes | None], Refusal | None] = {}
+        self._decided: dict[tuple[bytes | None, bytes | None], HostRefusal | None] = {}
 
-    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
+    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> HostRefusal | None:
         """None when the request may come in."""
         host = origin = None
         for name, value in headers:
@@ -45,29 +45,29 @@ class Guard:
                 origin = value
         return self.check_values(host, origin)
 
-    def check_values(self, host: bytes | None, origin: bytes | None) -> Refusal | None:
+    def check_values(self, host: bytes | None, origin: bytes | None) -> HostRefusal | None:
         """The same for headers that were read already."""
         key = (host, origin)
         try:
-            return self._known[key]
+            return self._decided[key]
         except KeyError:
             refusal = self._check_host(host) or self._check_origin(origin, host)
-            if len(self._known) < _REMEMBERED:
-                self._known[key] = refusal
+            if len(self._decided) < _REMEMBERED:
+                self._decided[key] = refusal
             return refusal
 
-    def page_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    def readable_origin(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
         """The origin of a page that the settings allow, so that a browser lets it read answers.
 
         Pages of this machine that no setting names may connect, as programs do, but not read.
         """
         for name, value in headers:
             if name == b"origin":
-                known = _matches(value.decode("latin-1").strip().lower(), self._origins)
-                return value if known else None
+                is_allowed = _matches(value.decode("latin-1").strip().lower(), self._origins)
+                return value if is_allowed else None
         return None
 
-    def _check_host(self, raw: bytes | None) -> Refusal | None:
+    def _check_host(self, raw: bytes | None) -> HostRefusal | None:
         host = (raw or b"").decode("latin-1").strip().lower()
         name = _without_port(host)
         if host and (name in _LOOPBACK_NAMES or _matches(host, self._hosts)):
@@ -75,25 +75,25 @@ class Guard:
         # A page that rebinds its name cannot send an address as its Host.
         if not self._local and _is_address(name):
             return None
-        return Refusal(
+        return HostRefusal(
             status=421,
             message=f"The Host header {host!r} is not one that this gateway serves."
             " Add it to serve.allowed_hosts if it is right.",
         )
 
-    def _check_origin(self, raw: bytes | None, host: bytes | None) -> Refusal | None:
+    def _check_origin(self, raw: bytes | None, host: bytes | None) -> HostRefusal | None:
         if raw is None:
             return None
         origin = raw.decode("latin-1").strip().lower()
-        scheme, _, place = origin.partition("://")
+        scheme, _, authority = origin.partition("://")
         if scheme in {"http", "https"} and (
-            _without_port(place) in _LOOPBACK_NAMES
-            or place.encode("latin-1") == (host or b"").lower()
+            _without_port(authority) in _LOOPBACK_NAMES
+            or authority.encode("latin-1") == (host or b"").lower()
         ):
             return None
         if _matches(origin, self._origins):
             return None
-        return Refusal(
+        return HostRefusal(
             status=403,
             message=f"The Origin header {origin!r} is not allowed here."
             " Add it to serve.allowed_origins if it is right.",
@@ -102,11 +102,11 @@ class Guard:
 
 def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     """The value of a header, the last one where it came twice; `name` in lower case."""
-    found = None
+    last = None
     for key, value in headers:
         if key == name:
-            found = value
-    return None if found is None else found.decode("latin-1")
+            last = value
+    return None if last is None else last.decode("latin-1")
 
 
 def _matches(value: str, allowed: frozenset[str]) -> bool:

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-__all__ = ["CONNECTION", "MOST_HEAD_BYTES", "HttpParser"]
+__all__ = ["CONNECTION", "MAX_HEAD_BYTES", "HttpParser"]
 
 CONNECTION = "toolgate.connection"
 """Member of a scope: what is remembered of the connection that a request came over."""
 
-MOST_HEAD_BYTES = 256 * 2**10
+MAX_HEAD_BYTES = 256 * 2**10
 """Bytes that request line and headers may have, which the library does not limit by itself."""
 
 _SMALL_BYTES = 64 * 2**10
@@ -42,8 +42,8 @@ class HttpParser(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's own
         """A client connected."""
         super().connection_made(transport)
-        self._about: dict[str, Any] = {}
-        self.transport = cast("asyncio.Transport", _Joined(transport))
+        self._connection: dict[str, Any] = {}
+        self.transport = cast("asyncio.Transport", _CoalescingTransport(transport))
 
     def data_received(self, data: bytes) -> None:
         """Take what came, unless it is no request or its head is too long."""
@@ -56,7 +56,7 @@ class HttpParser(HttpToolsProtocol):
             self.send_400_response("Invalid HTTP request received.")
         if self._is_in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES:
+            if self._head_bytes > MAX_HEAD_BYTES:
                 self.send_400_response("The head of the request is too long.")
 
     def on_message_begin(self) -> None:
@@ -64,7 +64,7 @@ class HttpParser(HttpToolsProtocol):
         self._is_in_head = True
         self._head_bytes = 0
         super().on_message_begin()
-        self.scope[CONNECTION] = self._about  # pyright: ignore[reportGeneralTypeIssues] - ours
+        self.scope[CONNECTION] = self._connection  # pyright: ignore[reportGeneralTypeIssues] - ours
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header without the blanks around it; those that come after the body are none."""
@@ -99,7 +99,7 @@ class HttpParser(HttpToolsProtocol):
         self.data_received(b"\r\n".join([*lines, b"", rest]))
 
 
-class _Joined:
+class _CoalescingTransport:
     """A transport that sends the head of an answer together with what follows it at once.
 
     Uvicorn writes them one after the other; each is a system call and a packet, which costs more
@@ -109,16 +109,16 @@ class _Joined:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
-        self._held: bytes | None = None
+        self._pending: bytes | None = None
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
         """Send, the first piece not before the loop has turned."""
-        if self._held is None:
-            self._held = data
+        if self._pending is None:
+            self._pending = data
             self._loop.call_soon(self._flush)
         elif len(data) <= _SMALL_BYTES:
-            self._held += data
+            self._pending += data
         else:
             self._flush()
             self._transport.write(data)
@@ -132,6 +132,6 @@ class _Joined:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
-        if self._held is not None:
-            held, self._held = self._held, None
-            self._transport.write(held)
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._transport.write(pending)

@@ -3,17 +3,17 @@
 from typing import cast
 
 from toolgate.server.asgi.host_check import header
-from toolgate.server.asgi.json_parser import read_aside
+from toolgate.server.asgi.json_parser import parse_json_async
 from toolgate.server.asgi.messages import Receive, Scope, read_body
 from toolgate.types import Json
 
-__all__ = ["RefusedError", "json_body"]
+__all__ = ["HttpError", "json_body"]
 
 _FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 """What pages of other origins can send without being asked: never taken, not even empty."""
 
 
-class RefusedError(Exception):
+class HttpError(Exception):
     """A request that is answered with an error before it reaches the gateway."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
@@ -34,26 +34,26 @@ async def json_body(
         TooLargeError: It has more bytes.
         BadMessageError: It is no JSON, or is nested deeper.
     """
-    given = header(scope["headers"], b"content-type") or ""
-    kind = given.partition(";")[0].strip().lower()
+    content_type = header(scope["headers"], b"content-type") or ""
+    kind = content_type.partition(";")[0].strip().lower()
     is_json = kind == "application/json"
     if not is_json and not may_be_empty:
-        raise _other_type(given)  # whoever answers reads the rest, if it is to be read
+        raise _other_type(content_type)  # whoever answers reads the rest, if it is to be read
     raw = await read_body(scope, receive, max_bytes=max_bytes)
     if not is_json and (raw or kind in _FORM_TYPES):
-        raise _other_type(given)
+        raise _other_type(content_type)
     if not raw and may_be_empty:
         return {}
-    body = await read_aside(raw, max_depth=max_depth)
+    body = await parse_json_async(raw, max_depth=max_depth)
     if not isinstance(body, dict):
-        raise RefusedError(400, "bad_request", "The body must be a JSON object.")
+        raise HttpError(400, "bad_request", "The body must be a JSON object.")
     return cast("Json", body)
 
 
-def _other_type(given: str) -> RefusedError:
-    return RefusedError(
+def _other_type(content_type: str) -> HttpError:
+    return HttpError(
         415,
         "media_type",
-        f"The Content-Type is {given[:100]!r}.",
+        f"The Content-Type is {content_type[:100]!r}.",
         "Send the body as application/json.",
     )

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = ["MOST_CONTAINERS", "MOST_DIGITS", "MOST_VALUES", "Survey", "survey"]
+__all__ = ["MAX_CONTAINERS", "MAX_DIGITS", "MAX_VALUES", "JsonCounts", "count_json"]
 
-MOST_CONTAINERS = 500_000
+MAX_CONTAINERS = 500_000
 """Objects and arrays that a message may hold; parsing more would stop everybody else."""
 
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """Members and entries that a message may hold."""
 
-MOST_DIGITS = 1_000
+MAX_DIGITS = 1_000
 """Digits that a number may have; converting longer ones takes time by the square."""
 
 _PIECE_BYTES = 128 * 2**10
@@ -27,12 +27,12 @@ _TO_STEPS = bytes(1 if code in b"[{" else 255 for code in range(256))
 _TO_ZEROS = bytes(ord("0") if code in b"0123456789" else ord(" ") for code in range(256))
 _OF_A_NUMBER = b"0123456789+-.eE"
 _LONG = b"0" * 19
-_TOO_LONG = b"0" * (MOST_DIGITS + 1)
+_TOO_LONG = b"0" * (MAX_DIGITS + 1)
 _LONG_INTEGER = re.compile(rb"(?<![\d.])-?\d{19,}(?![\d.eE])")
 
 
 @dataclass(kw_only=True)
-class Survey:
+class JsonCounts:
     """Counts of a JSON text; where it is none, of what it looks like."""
 
     depth: int = 0
@@ -45,53 +45,53 @@ class Survey:
     """Members and entries, one too few for each object or array that is not empty."""
 
     has_too_long_number: bool = False
-    """Whether a number has more than `MOST_DIGITS` digits."""
+    """Whether a number has more than `MAX_DIGITS` digits."""
 
     has_wide_integer: bool = False
     """Whether an integer needs more than 64 bits."""
 
-    def is_over(self, max_depth: int) -> bool:
+    def exceeds_limits(self, max_depth: int) -> bool:
         """Whether any limit is passed."""
         return (
             self.depth > max_depth
-            or self.containers > MOST_CONTAINERS
-            or self.values > MOST_VALUES
+            or self.containers > MAX_CONTAINERS
+            or self.values > MAX_VALUES
             or self.has_too_long_number
         )
 
 
-def survey(body: bytes | bytearray, *, max_depth: int) -> Survey:
+def count_json(body: bytes | bytearray, *, max_depth: int) -> JsonCounts:
     """The counts of `body`, or those up to where a limit is passed."""
-    found = Survey()
+    counts = JsonCounts()
     level = 0
     number = b""  # what may go on in the next piece
     for text in _outside_strings(body):
         brackets = text.translate(_TO_STEPS, _NO_BRACKETS)
-        found.containers += brackets.count(1)
-        found.values += text.count(b",")
+        counts.containers += brackets.count(1)
+        counts.values += text.count(b",")
         for level in accumulate(array("b", brackets), initial=level):  # noqa: B020
-            if level > found.depth:
-                found.depth = level
+            if level > counts.depth:
+                counts.depth = level
                 if level > max_depth:
-                    return found
+                    return counts
         whole = (number + text).rstrip(_OF_A_NUMBER)
         number = (number + text)[len(whole) :]
-        _count_numbers(whole, found)
-        found.has_too_long_number |= len(number) > 2 * MOST_DIGITS
-        if found.is_over(max_depth):
-            return found
-    _count_numbers(number, found)
-    return found
+        _count_numbers(whole, counts)
+        counts.has_too_long_number |= len(number) > 2 * MAX_DIGITS
+        if counts.exceeds_limits(max_depth):
+            return counts
+    _count_numbers(number, counts)
+    return counts
 
 
-def _count_numbers(text: bytes, found: Survey) -> None:
+def _count_numbers(text: bytes, counts: JsonCounts) -> None:
     zeros = text.translate(_TO_ZEROS)
     if _LONG not in zeros:
         return
     if _TOO_LONG in zeros:
-        found.has_too_long_number = True
-    elif not found.has_wide_integer:
-        found.has_wide_integer = any(
+        counts.has_too_long_number = True
+    elif not counts.has_wide_integer:
+        counts.has_wide_integer = any(
             not -(2**63) <= int(match[0]) < 2**64 for match in _LONG_INTEGER.finditer(text)
         )
 
@@ -99,12 +99,12 @@ def _count_numbers(text: bytes, found: Survey) -> None:
 def _outside_strings(body: bytes | bytearray) -> Iterator[bytes]:
     """The pieces of a JSON text with a quotation mark instead of each string."""
     is_in_string = False
-    kept = b""
+    carry = b""
     for start in range(0, len(body), _PIECE_BYTES):
-        piece = kept + bytes(body[start : start + _PIECE_BYTES])
+        piece = carry + bytes(body[start : start + _PIECE_BYTES])
         backslashes = len(piece) - len(piece.rstrip(b"\\"))
-        kept = b"\\" if backslashes % 2 else b""
-        piece = piece.removesuffix(kept)
+        carry = b"\\" if backslashes % 2 else b""
+        piece = piece.removesuffix(carry)
         parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         yield b'"'.join(parts[1 if is_in_string else 0 :: 2])
         if len(parts) % 2 == 0:

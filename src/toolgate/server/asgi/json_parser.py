@@ -1,6 +1,6 @@
 """Reading JSON that came from outside: whole, finite, not too deep, and text that can be written.
 
-Everything a client sends passes `read` before any other code sees it, so that nothing behind has to
+Everything a client sends passes `parse_json` before any other code sees it, so no other code has to
 expect `NaN`, half a surrogate pair or an object nested a million times.
 """
 
@@ -14,11 +14,11 @@ import orjson
 
 from toolgate.base.json_text import dumps, has_long_number
 from toolgate.server.asgi.json_limits import (
-    MOST_CONTAINERS,
-    MOST_DIGITS,
-    MOST_VALUES,
-    Survey,
-    survey,
+    MAX_CONTAINERS,
+    MAX_DIGITS,
+    MAX_VALUES,
+    JsonCounts,
+    count_json,
 )
 from toolgate.types import Json, json_object
 
@@ -30,11 +30,11 @@ __all__ = [
     "METHOD_NOT_FOUND",
     "PARSE_ERROR",
     "BadMessageError",
+    "body_too_large",
     "check_envelope",
     "error_bytes",
-    "read",
-    "read_aside",
-    "too_long",
+    "parse_json",
+    "parse_json_async",
 ]
 
 PARSE_ERROR = -32700
@@ -66,7 +66,7 @@ class BadMessageError(Exception):
         """Id of the request, where one could be read."""
 
 
-def read(body: bytes | bytearray, *, max_depth: int) -> Any:
+def parse_json(body: bytes | bytearray, *, max_depth: int) -> Any:
     """The JSON value of `body`; integers of any size stay exact.
 
     Raises:
@@ -76,7 +76,7 @@ def read(body: bytes | bytearray, *, max_depth: int) -> Any:
     return _parse(body, max_depth)
 
 
-async def read_aside(body: bytes | bytearray, *, max_depth: int) -> Any:
+async def parse_json_async(body: bytes | bytearray, *, max_depth: int) -> Any:
     """The same; a large body is read in a thread, so that everybody else is served meanwhile."""
     if len(body) <= LARGE_BYTES:
         return _parse(body, max_depth)
@@ -117,11 +117,15 @@ def _fault_of(message: Json) -> str:
 
 
 def _id_in(value: object) -> str | int | None:
-    found = json_object(value).get("id")
-    return found if isinstance(found, (str, int)) and not isinstance(found, bool) else None
+    request_id = json_object(value).get("id")
+    return (
+        request_id
+        if isinstance(request_id, (str, int)) and not isinstance(request_id, bool)
+        else None
+    )
 
 
-def too_long(max_bytes: int) -> BadMessageError:
+def body_too_large(max_bytes: int) -> BadMessageError:
     """What to raise for a message over the limit."""
     return BadMessageError(
         INVALID_REQUEST,
@@ -142,10 +146,10 @@ def _parse(body: bytes | bytearray, max_depth: int) -> Any:
     has_wide_integer = False
     # As many brackets as levels would be needed; nearly every message is below that.
     if is_large or has_long_number(body) or body.count(b"{") + body.count(b"[") > max_depth:
-        found = survey(body, max_depth=max_depth)
-        if found.is_over(max_depth):
-            raise _over(found, max_depth, None if is_large else _id_of(body))
-        has_wide_integer = found.has_wide_integer
+        counts = count_json(body, max_depth=max_depth)
+        if counts.exceeds_limits(max_depth):
+            raise _over(counts, max_depth, None if is_large else _id_of(body))
+        has_wide_integer = counts.has_wide_integer
     if has_wide_integer:
         if len(body) > _MOST_WITH_WIDE_INTEGERS:
             raise BadMessageError(
@@ -174,18 +178,18 @@ def _parse_fast(body: bytes | bytearray) -> Any:
             gc.enable()
 
 
-def _over(found: Survey, max_depth: int, request_id: str | int | None) -> BadMessageError:
+def _over(counts: JsonCounts, max_depth: int, request_id: str | int | None) -> BadMessageError:
     """What to raise for a message that holds too much of something."""
-    if found.depth > max_depth:
+    if counts.depth > max_depth:
         text = f"The message is nested deeper than {max_depth} levels (setting serve.max_depth)."
-    elif found.containers > MOST_CONTAINERS:
+    elif counts.containers > MAX_CONTAINERS:
         text = (
-            f"The message holds more than {MOST_CONTAINERS} objects and arrays. Send less at once."
+            f"The message holds more than {MAX_CONTAINERS} objects and arrays. Send less at once."
         )
-    elif found.values > MOST_VALUES:
-        text = f"The message holds more than {MOST_VALUES} values. Send less at once."
+    elif counts.values > MAX_VALUES:
+        text = f"The message holds more than {MAX_VALUES} values. Send less at once."
     else:
-        text = f"The message holds a number of more than {MOST_DIGITS} digits. Send it as a string."
+        text = f"The message holds a number of more than {MAX_DIGITS} digits. Send it as a string."
     return BadMessageError(INVALID_REQUEST, text, request_id=request_id)
 
 

@@ -14,7 +14,7 @@ __all__ = [
     "Scope",
     "Send",
     "TooLargeError",
-    "draining",
+    "discard_body",
     "read_body",
     "replay",
     "send_json",
@@ -80,7 +80,7 @@ def replay(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def draining(send: Send, scope: Scope, receive: Receive) -> Send:
+def discard_body(send: Send, scope: Scope, receive: Receive) -> Send:
     """A `send` for an answer to a body that was not read to its end.
 
     A connection that is closed while the client still sends is reset, and most clients then do not

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-__all__ = ["has_neighbours", "is_same_user"]
+__all__ = ["has_other_users", "is_same_user"]
 
 _PEOPLE = range(500 if sys.platform == "darwin" else 1000, 60_000)
 """Numbers of users that are people, by the customs of the platforms."""
@@ -21,15 +21,15 @@ _NO_SHELLS = ("nologin", "false", "sync", "halt", "shutdown")
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
 
 
-def has_neighbours(people: Iterable[tuple[int, str]] | None = None) -> bool:
+def has_other_users(people: Iterable[tuple[int, str]] | None = None) -> bool:
     """Whether the machine has more human users than one.
 
     Args:
         people: Number and shell of each user; None: those of this machine.
     """
-    known = _people() if people is None else people
+    users = _people() if people is None else people
     humans = {
-        number for number, shell in known if number in _PEOPLE and not shell.endswith(_NO_SHELLS)
+        number for number, shell in users if number in _PEOPLE and not shell.endswith(_NO_SHELLS)
     }
     return len(humans | ({os.getuid()} & set(_PEOPLE) if sys.platform != "win32" else set())) > 1
 
@@ -39,7 +39,7 @@ def _people() -> list[tuple[int, str]]:
         return []
     import pwd  # noqa: PLC0415 -- not on every platform
 
-    return [(one.pw_uid, one.pw_shell) for one in pwd.getpwall()]
+    return [(user.pw_uid, user.pw_shell) for user in pwd.getpwall()]
 
 
 async def is_same_user(client: tuple[str, int], server: tuple[str, int]) -> bool | None:
@@ -73,27 +73,27 @@ def _ask(client: tuple[str, int], server: tuple[str, int]) -> int | None:
     Raises:
         OSError: The system takes no such questions.
     """
-    one, other = ip_address(client[0]), ip_address(server[0])
-    ends = _ENDS.pack(client[1], server[1], one.packed, other.packed)
-    family = socket.AF_INET if one.version == 4 else socket.AF_INET6
-    asked = struct.pack("=BBxxI", family, socket.IPPROTO_TCP, 1 << _ESTABLISHED) + ends + _ANY
-    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    client_ip, server_ip = ip_address(client[0]), ip_address(server[0])
+    ends = _ENDS.pack(client[1], server[1], client_ip.packed, server_ip.packed)
+    family = socket.AF_INET if client_ip.version == 4 else socket.AF_INET6
+    request = struct.pack("=BBxxI", family, socket.IPPROTO_TCP, 1 << _ESTABLISHED) + ends + _ANY
+    head = struct.pack("=IHHII", 16 + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
     if not hasattr(socket, "AF_NETLINK"):
         raise OSError(errno.EAFNOSUPPORT, "no netlink here")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(1)
-        kernel.sendto(head + asked, (0, 0))
-        told = kernel.recv(4096)
-    if struct.unpack_from("=H", told, 4)[0] != _SOCK_DIAG_BY_FAMILY:
-        number = -struct.unpack_from("=i", told, 16)[0]
+        kernel.sendto(head + request, (0, 0))
+        reply = kernel.recv(4096)
+    if struct.unpack_from("=H", reply, 4)[0] != _SOCK_DIAG_BY_FAMILY:
+        number = -struct.unpack_from("=i", reply, 16)[0]
         if number == errno.ENOENT:
             return None
         raise OSError(number, os.strerror(number))
-    state = told[17]
+    state = reply[17]
     # A listening socket answers for a port on which nothing is connected: its ends are others.
-    if state != _ESTABLISHED or told[20:24] != ends[:4]:
+    if state != _ESTABLISHED or reply[20:24] != ends[:4]:
         return None
-    return struct.unpack_from("=I", told, 16 + _UID_AT)[0]
+    return struct.unpack_from("=I", reply, 16 + _UID_AT)[0]
 
 
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
@@ -107,11 +107,11 @@ _UID_AT = 4 + 48 + 3 * 4
 
 def _look_up(client: tuple[str, int], server: tuple[str, int]) -> int | None:
     """The same by the table of all connections, for kernels and sandboxes without the question."""
-    one, other = ip_address(client[0]), ip_address(server[0])
-    wanted = f"{_as_table(one, client[1])} {_as_table(other, server[1])} {_ESTABLISHED:02X}"
-    for line in _TABLES[one.version].read_text(encoding="ascii").splitlines()[1:]:
+    client_ip, server_ip = ip_address(client[0]), ip_address(server[0])
+    row = f"{_as_table(client_ip, client[1])} {_as_table(server_ip, server[1])} {_ESTABLISHED:02X}"
+    for line in _TABLES[client_ip.version].read_text(encoding="ascii").splitlines()[1:]:
         fields = line.split()
-        if " ".join(fields[1:4]) == wanted:
+        if " ".join(fields[1:4]) == row:
             return int(fields[7])
     return None
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from toolgate.app.app import App
     from toolgate.telemetry import Metrics
 
-__all__ = ["watched"]
+__all__ = ["record_telemetry"]
 
 
 @asynccontextmanager
-async def watched(
+async def record_telemetry(
     app: App, *, running: Callable[[], int] = lambda: 0, is_scraped: bool = True
 ) -> AsyncGenerator[Metrics | None]:
     """Count and trace what happens within; gives the numbers, where there are any.
@@ -40,7 +40,7 @@ async def watched(
             metrics = telemetry.Metrics(app, running=running, tracer=tracer)
             stack.enter_context(metrics.counting())
             if settings.metrics.endpoint:
-                otlp = telemetry.part("_otlp", "metrics.endpoint")
+                otlp = telemetry.load_otel_module("otlp_metrics", "metrics.endpoint")
                 stack.enter_context(otlp.sending(settings.metrics, metrics))
                 tasks = await stack.enter_async_context(anyio.create_task_group())
                 stop = anyio.Event()

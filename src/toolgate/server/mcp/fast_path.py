@@ -14,7 +14,7 @@ import anyio.lowlevel
 from toolgate.base.json_text import dumps
 from toolgate.errors import CannotAskError
 from toolgate.gateway.gateway import Gateway
-from toolgate.server.asgi.authentication import RELAYED
+from toolgate.server.asgi.authentication import IS_RELAYED
 from toolgate.server.asgi.json_parser import BadMessageError, error_bytes
 from toolgate.server.asgi.messages import Receive, Send
 from toolgate.server.mcp.methods import check_call, check_list
@@ -30,7 +30,7 @@ from toolgate.server.mcp.result_shape import (
 )
 from toolgate.types import MODERN_VERSION, Caller, Era, Json, json_object
 
-__all__ = ["Lane", "Request"]
+__all__ = ["FastPath", "FastPathRequest"]
 
 WATCH_AFTER_S = 0.05
 """Seconds after which a call is worth watching for a client that leaves."""
@@ -54,7 +54,7 @@ _PLAIN_HEADER = frozenset(range(0x20, 0x7F))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class FastPathRequest:
     """A request that the lane answers."""
 
     request_id: str | int
@@ -70,7 +70,7 @@ class Request:
     """Who asks."""
 
 
-class LanePeer:
+class FastPathPeer:
     """A modern client that wants nothing but the result."""
 
     def __init__(self, declared: Json) -> None:
@@ -111,14 +111,14 @@ class LanePeer:
         raise CannotAskError(f"A client of the modern era cannot be asked {method!r} directly.")
 
 
-class Lane:
+class FastPath:
     """Recognises and answers its requests."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._frame: tuple[bytes, bytes] = _frame()
 
-    def wants(self, headers: list[tuple[bytes, bytes]]) -> bool:
+    def accepts_headers(self, headers: list[tuple[bytes, bytes]]) -> bool:
         """Whether the headers are those of a request that the lane may answer."""
         version = method = accept = kind = None
         seen = 0
@@ -146,9 +146,9 @@ class Lane:
             and b"text/event-stream" in accept
         )
 
-    def recognise(
+    def parse(
         self, message: object, headers: list[tuple[bytes, bytes]], caller: Caller
-    ) -> Request | None:
+    ) -> FastPathRequest | None:
         """The request in a message; None when the SDK has to look at it."""
         body = json_object(message)
         params = body.get("params")
@@ -173,13 +173,15 @@ class Lane:
             return None
         if not self._agrees(cast("str", method), params, headers, caller):
             return None
-        return Request(
+        return FastPathRequest(
             request_id=request_id, method=cast("str", method), params=params, caller=caller
         )
 
-    async def serve(self, request: Request, receive: Receive, send: Send, request_id: str) -> None:
+    async def serve(
+        self, request: FastPathRequest, receive: Receive, send: Send, request_id: str
+    ) -> None:
         """Answer a request; ends the call when the client leaves."""
-        answer = _Answer(receive, send, request_id)
+        answer = _FastPathResponse(receive, send, request_id)
         answer.begin()
         try:
             status, parts = await self._answer(request)
@@ -191,7 +193,7 @@ class Lane:
             answer.end()
         await answer.finish(status, parts)
 
-    async def _answer(self, request: Request) -> tuple[int, tuple[bytes, ...]]:
+    async def _answer(self, request: FastPathRequest) -> tuple[int, tuple[bytes, ...]]:
         """Status and body, in parts: a large result is not copied only to stand in one text."""
         head = b'{"jsonrpc":"2.0","id":' + dumps(request.request_id) + b',"result":'
         try:
@@ -200,11 +202,13 @@ class Lane:
                 listing = await self._gateway.list_tools(request.caller)
                 return 200, (head, self._frame[0], listing, self._frame[1], b"}")
             if request.method == "server/discover":
-                found = self._discovery(request.caller)
-                return 200, (head, dumps(shape(found, request.method, "modern")), b"}")
+                discovery = self._discovery(request.caller)
+                return 200, (head, dumps(shape(discovery, request.method, "modern")), b"}")
             check_call(request.params)
             declared = request.params["_meta"][CLIENT_CAPABILITIES]
-            result = await self._gateway.call(request.caller, request.params, LanePeer(declared))
+            result = await self._gateway.call(
+                request.caller, request.params, FastPathPeer(declared)
+            )
             return 200, (head, dumps(shape(result, request.method, "modern")), b"}")
         except BadMessageError as error:
             code, message, data = error.rpc_code, error.message, None
@@ -213,37 +217,41 @@ class Lane:
         return http_status(code), (error_bytes(request.request_id, code, message, data),)
 
     def _discovery(self, caller: Caller) -> Json:
-        found: Json = {
+        discovery: Json = {
             "supportedVersions": [MODERN_VERSION],
             "capabilities": capabilities("modern"),
         }
         if instructions := self._gateway.instructions_for(caller):
-            found["instructions"] = instructions
-        return found
+            discovery["instructions"] = instructions
+        return discovery
 
     def _agrees(
         self, method: str, params: Json, headers: list[tuple[bytes, bytes]], caller: Caller
     ) -> bool:
         """Whether the headers say the same as the body, or are not asked to."""
-        name = None
+        name_header = None
         for key, value in headers:
             if key == b"mcp-method" and value != method.encode():
                 return False
             if key == b"mcp-name":
-                name = value
+                name_header = value
         if method != "tools/call":
             return True
-        wanted = params.get("name")
-        if not isinstance(wanted, str) or name is None or not _PLAIN_HEADER.issuperset(name):
+        tool = params.get("name")
+        if (
+            not isinstance(tool, str)
+            or name_header is None
+            or not _PLAIN_HEADER.issuperset(name_header)
+        ):
             return False
         return (
-            name.decode("ascii") == wanted
-            and not wanted.startswith("=?")
-            and (RELAYED.get() or not self._gateway.mirrors(caller, wanted))
+            name_header.decode("ascii") == tool
+            and not tool.startswith("=?")
+            and (IS_RELAYED.get() or not self._gateway.mirrors(caller, tool))
         )
 
 
-class _Answer:
+class _FastPathResponse:
     """The response to one request: plain JSON, or a stream when it takes long."""
 
     def __init__(self, receive: Receive, send: Send, request_id: str) -> None:
@@ -299,21 +307,21 @@ class _Answer:
 
     def _start_watching(self, task: asyncio.Task[Any]) -> None:
         self._timer = None
-        self._watch = asyncio.get_running_loop().create_task(self._look_out(task))
+        self._watch = asyncio.get_running_loop().create_task(self._watch_for_disconnect(task))
 
-    async def _look_out(self, task: asyncio.Task[Any]) -> None:
+    async def _watch_for_disconnect(self, task: asyncio.Task[Any]) -> None:
         gone = asyncio.ensure_future(_disconnected(self._receive))
         try:
             while not gone.done():
                 await asyncio.wait({gone}, timeout=STREAM_AFTER_S)
                 if not gone.done():
-                    await self._sign_of_life()
+                    await self._send_ping()
         finally:
             gone.cancel()
         self._has_left = True
         task.cancel()
 
-    async def _sign_of_life(self) -> None:
+    async def _send_ping(self) -> None:
         if not self._is_stream:
             headers = [*_STREAM_HEADERS, self._id_header]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})

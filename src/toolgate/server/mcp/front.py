@@ -34,16 +34,16 @@ import toolgate
 from toolgate.errors import AccessError, ToolgateError
 from toolgate.gateway.gateway import Change, Gateway
 from toolgate.security.access import PresentedCredentials
-from toolgate.server.asgi.authentication import CALLER, NOBODY, RELAYED
+from toolgate.server.asgi.authentication import ANONYMOUS, CALLER, IS_RELAYED
 from toolgate.server.asgi.json_parser import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     BadMessageError,
 )
-from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, Verbs, client_name
+from toolgate.server.mcp.methods import LISTS, LOG_LEVELS, McpMethods, client_name
 from toolgate.server.mcp.peer import Channel, ClientPeer
-from toolgate.server.mcp.prebuilt_lists import stand_in
+from toolgate.server.mcp.prebuilt_lists import insert_placeholder
 from toolgate.server.mcp.result_shape import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -53,10 +53,10 @@ from toolgate.server.mcp.result_shape import (
     rpc_error,
     shape,
 )
-from toolgate.server.mcp.summarize_body import PARAMS
+from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Caller, Era, Json, json_object
 
-__all__ = ["Front"]
+__all__ = ["McpServer"]
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class _Session:
     is_pushing: bool = False
 
 
-class Front:
+class McpServer:
     """Serves MCP over the transports of the SDK."""
 
     def __init__(
@@ -128,8 +128,8 @@ class Front:
         self._answering = answering
         self._token = token
         self._project = project
-        self._open: set[_Held] = set()
-        self._verbs = Verbs(gateway)
+        self._listening: set[_Listener] = set()
+        self._methods = McpMethods(gateway)
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus, max_subscriptions=MAX_LISTENERS)
         self._sessions: set[_Session] = set()
@@ -213,18 +213,18 @@ class Front:
 
     def _answer_for(self, method: str, era: Era) -> Callable[[Context, Era], Any] | None:
         """What answers this method; None leaves it to the SDK."""
-        if self._verbs.knows(method):
-            return self._verb
+        if self._methods.supports(method):
+            return self._answer_method
         if era == "modern":
             return self._discover if method == "server/discover" else None
         return {
-            "initialize": self._verb,
+            "initialize": self._answer_method,
             "logging/setLevel": self._set_level,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
         }.get(method)
 
-    async def _verb(self, ctx: Context, era: Era) -> Json:
+    async def _answer_method(self, ctx: Context, era: Era) -> Json:
         params = dict(_params(ctx))
         peer = self._peer(ctx, era, params)
         if era == "handshake" and peer.log_level is not None:
@@ -232,9 +232,9 @@ class Front:
             params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
         caller = await self._caller(ctx, params)
         if era == "handshake" and ctx.request is not None and ctx.method in LISTS:
-            listing = await self._verbs.checked_listing(ctx.method, params, caller)
-            return {LISTS[ctx.method]: stand_in(ctx.request.scope, listing)}
-        return await self._verbs.answer(ctx.method, params, caller, peer)
+            listing = await self._methods.checked_listing(ctx.method, params, caller)
+            return {LISTS[ctx.method]: insert_placeholder(ctx.request.scope, listing)}
+        return await self._methods.answer(ctx.method, params, caller, peer)
 
     async def _initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
@@ -258,18 +258,18 @@ class Front:
         try:
             caller = await self._caller(ctx, params)
             text = self._gateway.instructions_for(caller)
-            if caller.identity is NOBODY:
+            if caller.identity is ANONYMOUS:
                 text = _HOW_TO_BEGIN
         except AccessError as error:
             text = str(error)
         return {"instructions": text} if text else {}
 
     async def _discover(self, ctx: Context, era: Era) -> Json:
-        found: Json = {
+        discovery: Json = {
             "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
             "capabilities": capabilities(era),
         }
-        return found | await self._instructions(ctx, dict(ctx.params or {}))
+        return discovery | await self._instructions(ctx, dict(ctx.params or {}))
 
     async def _set_level(self, ctx: Context, _era: Era) -> Json:
         level = (ctx.params or {}).get("level")
@@ -316,7 +316,7 @@ class Front:
     def _input_schema(self, name: str) -> Json | None:
         """The schema that mirrored headers are checked by; a relay sends none of them."""
         caller = CALLER.get()
-        if caller is None or RELAYED.get():
+        if caller is None or IS_RELAYED.get():
             return None
         return self._gateway.input_schema(caller, name)
 
@@ -340,47 +340,49 @@ class Front:
         self, ctx: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         caller = await self._caller(ctx, dict(ctx.params or {}))
-        held = _Held(caller=caller)
-        wanted = params.notifications.resource_subscriptions or ()
+        listener = _Listener(caller=caller)
+        requested = params.notifications.resource_subscriptions or ()
         # What the caller may not read is asked for in vain, as what there is not.
-        uris = [uri for uri in wanted if self._gateway.visible.may_read(caller, uri)]
+        uris = [uri for uri in requested if self._gateway.visible.may_read(caller, uri)]
         params.notifications.resource_subscriptions = uris
         # Beside the stream, whose first frame must not wait for a server.
-        self._spawn(self._hold, uris, held)
-        held.uris_asked = uris
-        self._open.add(held)
+        self._spawn(self._subscribe_listener, uris, listener)
+        listener.uris_asked = uris
+        self._listening.add(listener)
         try:
-            with held.scope:
+            with listener.scope:
                 return await self._listeners(ctx, params)
             return SubscriptionsListenResult()
         finally:
-            self._open.discard(held)
-            held.has_left = True
-            for uri in held.uris:
+            self._listening.discard(listener)
+            listener.has_left = True
+            for uri in listener.uris:
                 self._spawn(self._gateway.unsubscribe, caller, uri)
 
-    async def _hold(self, uris: Iterable[str], held: "_Held") -> None:
+    async def _subscribe_listener(self, uris: Iterable[str], listener: "_Listener") -> None:
         """Subscribe for a listener, who may name what does not exist and then hears nothing."""
         for uri in dict.fromkeys(uris):
-            if held.has_left:
+            if listener.has_left:
                 return
             try:
-                await self._gateway.subscribe(held.caller, uri)
+                await self._gateway.subscribe(listener.caller, uri)
             except ToolgateError as error:
                 log.info("subscription not made", extra={"reason": str(error)})
                 continue
-            if held.has_left:
-                await self._gateway.unsubscribe(held.caller, uri)
+            if listener.has_left:
+                await self._gateway.unsubscribe(listener.caller, uri)
             else:
-                held.uris.append(uri)
+                listener.uris.append(uri)
 
     # Changes
 
     def _on_access_change(self) -> None:
         """End streams about what their callers may not read any more; they can listen anew."""
-        for held in list(self._open):
-            if not all(self._gateway.visible.may_read(held.caller, uri) for uri in held.uris_asked):
-                held.scope.cancel()
+        for listener in list(self._listening):
+            if not all(
+                self._gateway.visible.may_read(listener.caller, uri) for uri in listener.uris_asked
+            ):
+                listener.scope.cancel()
 
     def _on_change(self, change: Change) -> None:
         self._spawn(self._announce, change)
@@ -435,7 +437,7 @@ class Front:
 
 
 @dataclass(kw_only=True, eq=False)
-class _Held:
+class _Listener:
     """What is subscribed for one listener."""
 
     caller: Caller
@@ -473,7 +475,7 @@ def _uri(ctx: Context) -> str:
 
 def _params(ctx: Context) -> Mapping[str, Any]:
     """The parameters as they came, also where the SDK was given a part of them only."""
-    whole = ctx.request.scope.get(PARAMS) if ctx.request is not None else None
+    whole = ctx.request.scope.get(FULL_PARAMS) if ctx.request is not None else None
     return whole or ctx.params or {}
 
 

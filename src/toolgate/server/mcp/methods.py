@@ -14,7 +14,15 @@ from toolgate.server.asgi.json_parser import INVALID_PARAMS, BadMessageError
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION
 from toolgate.types import Caller, Json, Peer, json_object
 
-__all__ = ["LISTS", "LOG_LEVELS", "Verbs", "check_call", "check_list", "check_meta", "client_name"]
+__all__ = [
+    "LISTS",
+    "LOG_LEVELS",
+    "McpMethods",
+    "check_call",
+    "check_list",
+    "check_meta",
+    "client_name",
+]
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, least to most severe."""
@@ -32,7 +40,7 @@ _MAX_CLIENT_NAME = 100
 _Verb = Callable[[Caller, Json, Peer | None], Awaitable[Json]]
 
 
-class Verbs:
+class McpMethods:
     """Answers the requests that both eras share."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -50,7 +58,7 @@ class Verbs:
             "completion/complete": (_check_completion, gateway.complete),
         }
 
-    def knows(self, method: str) -> bool:
+    def supports(self, method: str) -> bool:
         """Whether `answer` answers this method."""
         return method in self._listings or method in self._verbs
 
@@ -161,10 +169,10 @@ def _optional(params: Json, key: str, kind: type, words: str) -> None:
 
 
 def _wrong(key: str, value: object, words: str) -> BadMessageError:
-    came = "nothing" if value is None else f"a value of type {type(value).__name__}"
+    actual = "nothing" if value is None else f"a value of type {type(value).__name__}"
     if isinstance(value, str):
-        came = repr(value[:60])
-    return BadMessageError(INVALID_PARAMS, f"Parameter {key!r} must be {words}; {came} came.")
+        actual = repr(value[:60])
+    return BadMessageError(INVALID_PARAMS, f"Parameter {key!r} must be {words}; {actual} came.")
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from toolgate.errors import CannotAskError, RpcError
 from toolgate.server.mcp.methods import LOG_LEVELS
 from toolgate.types import Era, Json, json_object
 
-__all__ = ["Channel", "ClientPeer", "is_wanted"]
+__all__ = ["Channel", "ClientPeer", "passes_log_level"]
 
 _ASKS = {
     "elicitation/create": "elicitation",
@@ -80,7 +80,7 @@ class ClientPeer:
 
     async def log(self, params: Json) -> None:
         """Pass a log message on, unless the client does not want its level."""
-        if is_wanted(params, self._level, self._era):
+        if passes_log_level(params, self._level, self._era):
             await self._channel.notify("notifications/message", params)
 
     async def ask(self, method: str, params: Json) -> Json:
@@ -106,7 +106,7 @@ class ClientPeer:
             raise RpcError(error.error.code, error.error.message, error.error.data) from error
 
 
-def is_wanted(params: Json, level: str | None, era: Era) -> bool:
+def passes_log_level(params: Json, level: str | None, era: Era) -> bool:
     """Whether a log message may go to a client that asked for `level`.
 
     A modern client that asked for none gets none; in the handshake era a server decides itself
@@ -114,8 +114,10 @@ def is_wanted(params: Json, level: str | None, era: Era) -> bool:
     """
     if level is None:
         return era == "handshake"
-    own = params.get("level")
-    return own not in LOG_LEVELS or LOG_LEVELS.index(own) >= LOG_LEVELS.index(level)
+    message_level = params.get("level")
+    return message_level not in LOG_LEVELS or LOG_LEVELS.index(message_level) >= LOG_LEVELS.index(
+        level
+    )
 
 
 def _missing_capability(method: str, params: Json, declared: Json) -> str:

@@ -9,26 +9,26 @@ from secrets import token_hex
 from toolgate.base.json_text import dumps
 from toolgate.server.asgi.messages import Message, Scope, Send
 
-__all__ = ["stand_in", "with_prepared"]
+__all__ = ["fill_placeholder", "insert_placeholder"]
 
 _PREPARED = "toolgate.prepared"
 
 
-def stand_in(scope: Scope, listing: bytes) -> str:
-    """A word that nobody can guess, for `with_prepared` to put the list in its place."""
+def insert_placeholder(scope: Scope, listing: bytes) -> str:
+    """A word that nobody can guess, for `fill_placeholder` to put the list in its place."""
     word = token_hex(16)
     scope[_PREPARED] = (dumps(word), listing)
     return word
 
 
-def with_prepared(send: Send, scope: Scope) -> Send:
+def fill_placeholder(send: Send, scope: Scope) -> Send:
     """A `send` for streams of events that puts a list where its word stands."""
 
     async def send_with(message: Message) -> None:
         if _PREPARED in scope and message["type"] == "http.response.body":
             word, listing = scope[_PREPARED]
-            before, found, after = message.get("body", b"").partition(word)
-            if found:
+            before, match, after = message.get("body", b"").partition(word)
+            if match:
                 del scope[_PREPARED]
                 message = {**message, "body": b"".join((before, listing, after))}
         await send(message)

@@ -21,11 +21,11 @@ from anyio.abc import TaskGroup
 from toolgate.base.json_text import dumps
 from toolgate.server.asgi.json_parser import (
     BadMessageError,
+    body_too_large,
     check_envelope,
     error_bytes,
-    read,
-    read_aside,
-    too_long,
+    parse_json,
+    parse_json_async,
 )
 from toolgate.server.mcp.result_shape import PROTOCOL_VERSION
 from toolgate.types import Json, json_object
@@ -96,12 +96,12 @@ async def relay(
     ):
         work = _Relay(_endpoint(url), http, writer, settings, tasks)
         async for line in reader:
-            await work.take(line)
+            await work.handle(line)
         tasks.cancel_scope.cancel()
-        await work.leave()
+        await work.end_session()
 
 
-class _GoneError(Exception):
+class _GatewayLostError(Exception):
     """The gateway cannot be reached, or went away."""
 
     def __init__(self, message: str, *, code: int) -> None:
@@ -134,12 +134,14 @@ class _Relay:
         self._is_listening = False
         self._renewing = anyio.Lock()
 
-    async def take(self, line: bytes | None) -> None:
+    async def handle(self, line: bytes | None) -> None:
         """Pass one message of the client on."""
         try:
             if line is None:
-                raise too_long(self._settings.max_body_bytes)
-            message = check_envelope(await read_aside(line, max_depth=self._settings.max_depth))
+                raise body_too_large(self._settings.max_body_bytes)
+            message = check_envelope(
+                await parse_json_async(line, max_depth=self._settings.max_depth)
+            )
         except BadMessageError as error:
             await self._writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
             return
@@ -150,9 +152,9 @@ class _Relay:
         elif "id" in message and method is not None:
             self._tasks.start_soon(self._request, message)
         else:
-            await self._tell(message)
+            await self._notify(message)
 
-    async def leave(self) -> None:
+    async def end_session(self) -> None:
         """End the session, if the gateway is still there."""
         if self._session:
             with anyio.move_on_after(1.0, shield=True), suppress(aiohttp.ClientError, OSError):
@@ -164,7 +166,7 @@ class _Relay:
         self._opening, self._session, self._version = message, "", ""
         try:
             answer = await self._open_session()
-        except _GoneError as error:
+        except _GatewayLostError as error:
             await self._fail(message, error)
             return
         await self._writer.write(dumps({**answer, "id": message.get("id")}))
@@ -175,11 +177,11 @@ class _Relay:
         async with await self._post(self._opening, {}) as response:
             answer: Json = {}
             async for raw in _messages(response):
-                answer = json_object(read(raw, max_depth=1000))
+                answer = json_object(parse_json(raw, max_depth=1000))
             self._session = response.headers.get(_SESSION_HEADER, "")
         self._version = str(json_object(answer.get("result")).get("protocolVersion", ""))
         if not answer:
-            raise _GoneError("The gateway did not answer 'initialize'.", code=_CUT)
+            raise _GatewayLostError("The gateway did not answer 'initialize'.", code=_CUT)
         return answer
 
     async def _renew(self, lost: str) -> None:
@@ -202,7 +204,7 @@ class _Relay:
             self._scopes[request_id] = scope
             try:
                 await self._exchange(message)
-            except _GoneError as error:
+            except _GatewayLostError as error:
                 await self._fail(message, error)
             finally:
                 self._cancelled.discard(request_id)
@@ -226,13 +228,13 @@ class _Relay:
         is_answered = False
         async for raw in _messages(response):
             if b'"id"' in raw or b'"error"' in raw:
-                found = json_object(read(raw, max_depth=100_000))
-                if "method" not in found:
+                answer = json_object(parse_json(raw, max_depth=100_000))
+                if "method" not in answer:
                     is_answered = True
-                    if self._is_unwanted(found, message):
+                    if self._is_unwanted(answer, message):
                         continue
-                    if found.get("id") is None:
-                        await self._writer.write(dumps({**found, "id": message["id"]}))
+                    if answer.get("id") is None:
+                        await self._writer.write(dumps({**answer, "id": message["id"]}))
                         continue
             await self._writer.write(raw)
         if not is_answered:
@@ -243,7 +245,7 @@ class _Relay:
         code = json_object(answer.get("error")).get("code")
         return message["id"] in self._cancelled and code == _CANCELLED
 
-    async def _tell(self, message: Json) -> None:
+    async def _notify(self, message: Json) -> None:
         """Pass on what has no answer: a notification, or the client's answer to a question."""
         method = message.get("method")
         if method == "notifications/cancelled":
@@ -260,7 +262,7 @@ class _Relay:
         try:
             async with await self._post(message, self._session_headers()) as response:
                 await response.read()
-        except _GoneError as error:
+        except _GatewayLostError as error:
             log.warning("message lost", extra={"method": method, "reason": str(error)})
         if method == "notifications/initialized" and not self._is_listening:
             self._is_listening = True
@@ -282,7 +284,7 @@ class _Relay:
                 return
             await anyio.sleep(STREAM_RETRY_S)
             if status == 404:
-                with suppress(_GoneError):
+                with suppress(_GatewayLostError):
                     await self._renew(session)
 
     async def _post(self, message: Json, headers: dict[str, str]) -> aiohttp.ClientResponse:
@@ -298,7 +300,7 @@ class _Relay:
                 return await self._http.post(self._endpoint, data=body, headers=headers)
             except aiohttp.ClientConnectorError as error:
                 if anyio.current_time() > deadline:
-                    raise _GoneError(
+                    raise _GatewayLostError(
                         f"No gateway answers at {self._endpoint}: {error.strerror or error}."
                         " Start it with 'toolgate serve', or restart this client.",
                         code=_NOT_RUNNING,
@@ -307,7 +309,7 @@ class _Relay:
             except (aiohttp.ClientError, OSError) as error:
                 raise _cut(None) from error
 
-    async def _fail(self, message: Json, error: _GoneError) -> None:
+    async def _fail(self, message: Json, error: _GatewayLostError) -> None:
         data = {
             "code": "server_down" if error.code == _NOT_RUNNING else "connection_lost",
             "retryable": error.code == _NOT_RUNNING,
@@ -362,10 +364,10 @@ def _header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode('ascii')}?="
 
 
-def _cut(status: int | None) -> _GoneError:
-    said = "" if status is None or status < 400 else f" (status {status})"
-    return _GoneError(
-        f"The connection to the gateway ended before the answer came{said}."
+def _cut(status: int | None) -> _GatewayLostError:
+    detail = "" if status is None or status < 400 else f" (status {status})"
+    return _GatewayLostError(
+        f"The connection to the gateway ended before the answer came{detail}."
         " Whether the request took effect is unknown.",
         code=_CUT,
     )
@@ -380,11 +382,11 @@ async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         elif response.content_type == "application/json":
             body = await response.read()
             if body:
-                yield body if b"\n" not in body else dumps(read(body, max_depth=100_000))
+                yield body if b"\n" not in body else dumps(parse_json(body, max_depth=100_000))
     except (aiohttp.ClientError, OSError) as error:
         raise _cut(None) from error
     except BadMessageError as error:
-        raise _GoneError("The gateway's answer could not be read.", code=_CUT) from error
+        raise _GatewayLostError("The gateway's answer could not be read.", code=_CUT) from error
 
 
 async def _events(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -117,13 +117,13 @@ def http_status(rpc_code: int) -> int:
 
 def capabilities(era: Era) -> Json:
     """What the gateway offers, whatever its servers offer at the moment."""
-    found: Json = {
+    declared: Json = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
         "prompts": {"listChanged": True},
         "completions": {},
     }
-    return found | {"logging": {}} if era == "handshake" else found
+    return declared | {"logging": {}} if era == "handshake" else declared
 
 
 def shape(result: Json, method: str, era: Era) -> Json:
@@ -175,10 +175,10 @@ def _handshake(result: Json) -> Json:
         return result
     shaped = {key: value for key, value in result.items() if key not in _MODERN_ONLY}
     if SERVER_INFO_KEY in meta:
-        kept = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
+        other_meta = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
         shaped.pop("_meta", None)
-        if kept:
-            shaped["_meta"] = kept
+        if other_meta:
+            shaped["_meta"] = other_meta
     return shaped
 
 

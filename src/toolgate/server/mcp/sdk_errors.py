@@ -4,7 +4,7 @@ from toolgate.server.asgi.host_check import header
 from toolgate.server.asgi.json_parser import INVALID_REQUEST, error_bytes
 from toolgate.server.asgi.messages import Message, Scope, Send, send_json
 
-__all__ = ["explained", "media_type_fault"]
+__all__ = ["explain_errors", "media_type_fault"]
 
 _KEPT = frozenset({b"allow", b"mcp-session-id"})
 _MEDIA_TYPES = frozenset({406, 415})
@@ -12,14 +12,14 @@ _MEDIA_TYPES = frozenset({406, 415})
 
 def media_type_fault(scope: Scope) -> str:
     """What is wrong with the `Content-Type` of a POST; empty when it is right."""
-    came = header(scope["headers"], b"content-type")
-    if (came or "").partition(";")[0].strip().lower() == "application/json":
+    content_type = header(scope["headers"], b"content-type")
+    if (content_type or "").partition(";")[0].strip().lower() == "application/json":
         return ""
-    said = "is missing" if came is None else f"is {came[:100]!r}"
-    return f"The Content-Type {said}. Allowed: application/json. Send the message as that."
+    fault = "is missing" if content_type is None else f"is {content_type[:100]!r}"
+    return f"The Content-Type {fault}. Allowed: application/json. Send the message as that."
 
 
-def explained(send: Send, scope: Scope, request_id: object) -> Send:
+def explain_errors(send: Send, scope: Scope, request_id: object) -> Send:
     """A `send` that gives refusals without words a JSON-RPC error instead.
 
     The SDK answers some of them with an empty body or plain text (mcp 2.3.0).
@@ -34,9 +34,9 @@ def explained(send: Send, scope: Scope, request_id: object) -> Send:
             await send(message)
         elif not message.get("more_body", False):
             status: int = refusal["status"]
-            kept = tuple(pair for pair in refusal.get("headers", ()) if pair[0] in _KEPT)
+            headers = tuple(pair for pair in refusal.get("headers", ()) if pair[0] in _KEPT)
             body = error_bytes(request_id, INVALID_REQUEST, _words(scope, status))
-            await send_json(send, status, body, headers=kept)
+            await send_json(send, status, body, headers=headers)
 
     return send_explained
 
@@ -53,8 +53,8 @@ def _words(scope: Scope, status: int) -> str:
     if status == 405:
         return f"{method[:20]} is not possible here. Allowed: POST. Send a JSON-RPC message so."
     if status == 406:
-        came = header(scope["headers"], b"accept")
-        said = "is missing" if came is None else f"is {came[:100]!r}"
+        accept = header(scope["headers"], b"accept")
+        fault = "is missing" if accept is None else f"is {accept[:100]!r}"
         needed = "text/event-stream" if method == "GET" else "application/json, text/event-stream"
-        return f"The Accept header {said}. It must allow: {needed}. Send exactly that."
+        return f"The Accept header {fault}. It must allow: {needed}. Send exactly that."
     return media_type_fault(scope) or f"The request was refused with status {status}."

@@ -15,10 +15,10 @@ from toolgate.base.json_text import dumps
 from toolgate.base.signing import Signer
 from toolgate.errors import HandleError
 from toolgate.server.asgi.messages import Message, Receive, Scope, Send
-from toolgate.server.mcp.summarize_body import PARAMS
+from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Json, json_object
 
-__all__ = ["Sessions"]
+__all__ = ["SessionNames"]
 
 _PURPOSE = "session"
 _HEADER = b"mcp-session-id"
@@ -33,7 +33,7 @@ _CAPABILITIES = ("elicitation", "roots", "sampling")
 Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Sessions:
+class SessionNames:
     """Names of sessions, and which session of this process each stands for."""
 
     def __init__(self, signer: Signer) -> None:
@@ -53,7 +53,7 @@ class Sessions:
         opened = self._opened(name)
         return None if opened is None else str(opened.get("c"))
 
-    def naming(self, send: Send, params: Json, caller_id: str) -> Send:
+    def assign_name(self, send: Send, params: Json, caller_id: str) -> Send:
         """A `send` that gives a session that is opened a name."""
 
         async def send_named(message: Message) -> None:
@@ -67,7 +67,7 @@ class Sessions:
 
         return send_named
 
-    async def entering(self, name: str, scope: Scope, send: Send, answer: Answer) -> Send:
+    async def enter(self, name: str, scope: Scope, send: Send, answer: Answer) -> Send:
         """Have a request go to the session that a name stands for; gives how its answer goes back.
 
         Args:
@@ -148,7 +148,7 @@ async def _sent(
     message: Json, headers: tuple[tuple[bytes, bytes], ...], scope: Scope, answer: Answer
 ) -> str | None:
     """Send the SDK a message of our own; gives the session that it answers in."""
-    found: str | None = None
+    session: str | None = None
     is_given = False
 
     async def receive() -> Message:
@@ -159,20 +159,20 @@ async def _sent(
         return {"type": "http.request", "body": dumps(message), "more_body": False}
 
     async def send(part: Message) -> None:
-        nonlocal found
+        nonlocal session
         if part["type"] == "http.response.start" and part["status"] < 300:
-            found = _session_of(part)
+            session = _session_of(part)
 
-    own = (
+    json_headers = (
         (b"content-type", b"application/json"),
         (b"accept", b"application/json, text/event-stream"),
     )
-    kept = tuple(one for one in scope["headers"] if one[0] == b"host")
-    inner: Scope = {**scope, "method": "POST", "headers": [*kept, *own, *headers]}
-    inner.pop(PARAMS, None)
+    host_headers = tuple(pair for pair in scope["headers"] if pair[0] == b"host")
+    inner: Scope = {**scope, "method": "POST", "headers": [*host_headers, *json_headers, *headers]}
+    inner.pop(FULL_PARAMS, None)
     with anyio.move_on_after(_OPEN_S):
         await answer(inner, receive, send)
-    return found
+    return session
 
 
 def _session_of(message: Message) -> str | None:
@@ -188,6 +188,6 @@ def _with_session(message: Message, name: str) -> Message:
     return {**message, "headers": headers}
 
 
-def _forget_oldest(known: dict[str, Any]) -> None:
-    if len(known) > _MOST:
-        del known[next(iter(known))]
+def _forget_oldest(entries: dict[str, Any]) -> None:
+    if len(entries) > _MOST:
+        del entries[next(iter(entries))]

@@ -27,12 +27,12 @@ from toolgate.server.asgi.authentication import request_id_of
 from toolgate.server.asgi.json_parser import (
     INVALID_REQUEST,
     BadMessageError,
+    body_too_large,
     check_envelope,
     error_bytes,
-    read_aside,
-    too_long,
+    parse_json_async,
 )
-from toolgate.server.mcp.front import Front
+from toolgate.server.mcp.front import McpServer
 from toolgate.server.mcp.pipes import LineReader, LineWriter
 from toolgate.settings import ServeSettings
 from toolgate.types import Json, json_object
@@ -58,8 +58,8 @@ async def serve_lines(
     logs_requests: bool = False,
 ) -> None:
     """Serve one client until it closes its side; `token` and `project` hold unless it names own."""
-    requests = _Requests(are_logged=logs_requests)
-    front = Front(gateway, token=token, project=project, answering=requests.answering)
+    requests = _OpenRequests(are_logged=logs_requests)
+    front = McpServer(gateway, token=token, project=project, answering=requests.answering)
     to_server, from_client = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
@@ -70,7 +70,7 @@ async def serve_lines(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Request:
+class _OpenRequest:
     """A request that is not answered yet."""
 
     method: str
@@ -80,19 +80,19 @@ class _Request:
     began_s: float
 
 
-class _Requests:
+class _OpenRequests:
     """The requests that are being answered, and a line in the log about each, if that is wanted."""
 
     def __init__(self, *, are_logged: bool) -> None:
         self._are_logged = are_logged
-        self._open: dict[object, _Request] = {}
+        self._open: dict[object, _OpenRequest] = {}
 
-    def came(self, message: JSONRPCMessage) -> None:
+    def begin(self, message: JSONRPCMessage) -> None:
         """Remember a request until it is answered."""
         if not isinstance(message, JSONRPCRequest) or len(self._open) >= _MOST_OPEN:
             return
         meta = json_object((message.params or {}).get("_meta"))
-        self._open[message.id] = _Request(
+        self._open[message.id] = _OpenRequest(
             method=message.method,
             request_id=request_id_of(None),
             trace=trace_of(meta.get("traceparent"), meta.get("tracestate")),
@@ -112,16 +112,16 @@ class _Requests:
             with observe("request", method=request.method, path="stdio"):
                 yield
         except anyio.get_cancelled_exc_class():
-            self._told(self._open.pop(message_id, None), "cancelled", 0)
+            self._log(self._open.pop(message_id, None), "cancelled", 0)
             raise
 
-    def left(self, message: JSONRPCMessage, size_bytes: int) -> None:
+    def finish(self, message: JSONRPCMessage, size_bytes: int) -> None:
         """Forget what is answered."""
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
             status = message.error.code if isinstance(message, JSONRPCError) else "ok"
-            self._told(self._open.pop(message.id, None), status, size_bytes)
+            self._log(self._open.pop(message.id, None), status, size_bytes)
 
-    def _told(self, request: _Request | None, status: int | str, size_bytes: int) -> None:
+    def _log(self, request: _OpenRequest | None, status: int | str, size_bytes: int) -> None:
         """Write the line of a request: nothing of what it asked."""
         if request is None or not self._are_logged:
             return
@@ -144,14 +144,14 @@ async def _read(
     writer: LineWriter,
     to_server: _Incoming,
     settings: ServeSettings,
-    requests: _Requests,
+    requests: _OpenRequests,
 ) -> None:
     async with to_server:
         async for line in reader:
             try:
                 if line is None:
-                    raise too_long(settings.max_body_bytes)
-                message = check_envelope(await read_aside(line, max_depth=settings.max_depth))
+                    raise body_too_large(settings.max_body_bytes)
+                message = check_envelope(await parse_json_async(line, max_depth=settings.max_depth))
                 parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
             except BadMessageError as error:
                 await writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
@@ -159,16 +159,16 @@ async def _read(
                 text = "The message is no JSON-RPC request, notification or response."
                 await writer.write(error_bytes(None, INVALID_REQUEST, text))
             else:
-                requests.came(parsed)
+                requests.begin(parsed)
                 await to_server.send(SessionMessage(parsed))
 
 
-async def _write(from_server: _Outgoing, writer: LineWriter, requests: _Requests) -> None:
+async def _write(from_server: _Outgoing, writer: LineWriter, requests: _OpenRequests) -> None:
     async with from_server:
         async for outgoing in from_server:
             line = dumps(_plain(outgoing.message))
             await writer.write(line)
-            requests.left(outgoing.message, len(line))
+            requests.finish(outgoing.message, len(line))
 
 
 def _plain(message: JSONRPCMessage) -> Json:

@@ -10,9 +10,9 @@ from typing import Any, cast
 from toolgate.base.json_text import dumps
 from toolgate.types import Json, json_object
 
-__all__ = ["PARAMS", "skim"]
+__all__ = ["FULL_PARAMS", "summarize_body"]
 
-PARAMS = "toolgate.params"
+FULL_PARAMS = "toolgate.params"
 """The key of a scope under which the whole parameters are."""
 
 _MOST_MEMBERS = 100
@@ -20,7 +20,7 @@ _MOST_VALUES = 1_000
 _MOST_CHARACTERS = 64 * 2**10
 
 
-def skim(message: Json) -> bytes:
+def summarize_body(message: Json) -> bytes:
     """The message without long texts, and of each parameter the first thousand values."""
     params = json_object(message.get("params"))
     names = ["_meta"] if "_meta" in params else []

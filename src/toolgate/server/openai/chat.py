@@ -28,9 +28,14 @@ from toolgate.errors import (
     ToolgateError,
     UnknownModelError,
 )
-from toolgate.server.asgi.authentication import CALLER, authenticate, refusal_status, shown_by
+from toolgate.server.asgi.authentication import (
+    CALLER,
+    challenge_headers,
+    presented_credentials,
+    refusal_status,
+)
 from toolgate.server.asgi.host_check import header
-from toolgate.server.asgi.json_body import RefusedError, json_body
+from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
 from toolgate.server.asgi.messages import (
     DisconnectedError,
@@ -39,12 +44,12 @@ from toolgate.server.asgi.messages import (
     Scope,
     Send,
     TooLargeError,
-    draining,
+    discard_body,
     send_json,
     with_header,
 )
 from toolgate.server.openai.chat_json import (
-    Wanted,
+    CompletionOptions,
     chunk,
     completion,
     error_body,
@@ -55,7 +60,7 @@ from toolgate.server.openai.chat_json import (
 from toolgate.server.openai.responses import ResponseWriter, read_response
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["ChatDoor"]
+__all__ = ["ChatApi"]
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +78,7 @@ _MOST_PAGE = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Call:
+class _ChatRequest:
     """One request."""
 
     caller: Caller
@@ -89,10 +94,10 @@ class _Call:
     """Whether the header asks for events."""
 
 
-_Handler = Callable[["ChatDoor", _Call], Awaitable[None]]
+_Handler = Callable[["ChatApi", _ChatRequest], Awaitable[None]]
 
 
-class ChatDoor:
+class ChatApi:
     """Answers what lies under `/v1/`."""
 
     def __init__(self, app: App) -> None:
@@ -111,28 +116,30 @@ class ChatDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI); `Host` and `Origin` were checked before."""
-        watched = _Watched(send)
+        watched = _SendMonitor(send)
         try:
             await self._answer(scope, receive, watched)
         except DisconnectedError:
             return
-        except RefusedError as error:
+        except HttpError as error:
             text = f"{error.message} {error.hint}".strip()
             await self.refuse(watched, error.status, error_body(text, kind=_kind(error.status)))
         except BadMessageError as error:
             await self.refuse(watched, 400, error_body(error.message, kind=_kind(400)))
         except TooLargeError:
-            most = self._settings.max_body_bytes
-            text = f"The request is larger than {most} bytes (setting serve.max_body_bytes)."
+            limit = self._settings.max_body_bytes
+            text = f"The request is larger than {limit} bytes (setting serve.max_body_bytes)."
             closing = with_header(watched, b"connection", b"close")
-            answer = draining(closing, scope, receive)
+            answer = discard_body(closing, scope, receive)
             await self.refuse(answer, 413, error_body(text, kind=_kind(413)))
         except AccessError as error:
             answer = watched
             if isinstance(error, CredentialError):
-                for name, value in authenticate(error, scope, self._app.settings.authn.resource):
+                for name, value in challenge_headers(
+                    error, scope, self._app.settings.authn.resource
+                ):
                     answer = with_header(answer, name, value)
-                answer = draining(answer, scope, receive)
+                answer = discard_body(answer, scope, receive)
             status = refusal_status(error)
             await self.refuse(
                 answer, status, error_body(str(error), kind=_kind(status), code=error.code)
@@ -167,7 +174,9 @@ class ChatDoor:
         path = cast("str", scope["path"]).removeprefix("/v1/").rstrip("/")
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         client = (header(headers, b"user-agent") or "")[:100]
-        caller = await self._app.gateway.admission.admit(shown_by(scope, {}, client=client))
+        caller = await self._app.gateway.admission.admit(
+            presented_credentials(scope, {}, client=client)
+        )
         CALLER.set(caller)
         handler, names = _route(method, path)
         body: Json = {}
@@ -177,7 +186,7 @@ class ChatDoor:
                 receive,
                 max_bytes=self._settings.max_body_bytes,
                 max_depth=self._settings.max_depth,
-                may_be_empty=handler is not ChatDoor.completions,
+                may_be_empty=handler is not ChatApi.completions,
             )
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         thread = header(headers, b"x-toolgate-thread")
@@ -186,7 +195,7 @@ class ChatDoor:
                 f"The header X-Toolgate-Thread has {len(thread):,} characters.",
                 allowed=f"Allowed: 1 to {_MOST_THREAD}.",
             )
-        call = _Call(
+        call = _ChatRequest(
             caller=caller,
             scope=scope,
             receive=receive,
@@ -201,39 +210,41 @@ class ChatDoor:
 
     # Turns
 
-    async def completions(self, call: _Call) -> None:
+    async def completions(self, call: _ChatRequest) -> None:
         """`POST chat/completions`."""
-        request, wanted = read_completion(
+        request, options = read_completion(
             call.body, call.caller, thread=call.thread, events=call.events
         )
-        await self._turn(call, request, wanted)
+        await self._turn(call, request, options)
 
-    async def resume(self, call: _Call) -> None:
+    async def resume(self, call: _ChatRequest) -> None:
         """`POST chat/resume`: take up the calls of a thread that waited for an approval."""
         thread = _thread_of(call)
-        wanted = Wanted(
+        options = CompletionOptions(
             model="",
             stream=call.body.get("stream") is True,
             usage=json_object(call.body.get("stream_options")).get("include_usage") is True,
             events=call.events,
         )
         request = TurnRequest(caller=call.caller, messages=(), thread=thread, resumes=True)
-        await self._turn(call, request, wanted)
+        await self._turn(call, request, options)
 
-    async def _turn(self, call: _Call, request: TurnRequest, wanted: Wanted) -> None:
+    async def _turn(
+        self, call: _ChatRequest, request: TurnRequest, options: CompletionOptions
+    ) -> None:
         run = self._chat.start(request)
         send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
         async with _ending_with(call.receive, run):
-            if wanted.stream:
-                await self._streamed(send, run, wanted)
+            if options.stream:
+                await self._streamed(send, run, options)
             else:
                 await run.ended_event.wait()
                 if run.outcome is None:
                     raise run.error or _ended(run)
-                await send_json(send, 200, completion(run.outcome, wanted, created=unix_now()))
+                await send_json(send, 200, completion(run.outcome, options, created=unix_now()))
 
-    async def _streamed(self, send: Send, run: Run, wanted: Wanted) -> None:
-        writer = _ChunkWriter(run, wanted)
+    async def _streamed(self, send: Send, run: Run, options: CompletionOptions) -> None:
+        writer = _ChunkWriter(run, options)
         await self._events_to(send, run, writer)
 
     async def _events_to(
@@ -241,7 +252,7 @@ class ChatDoor:
     ) -> None:
         """Write a stream; an error before anything was written is one with a status."""
         heartbeat_s = self._app.settings.chat.heartbeat_s
-        stream = _Stream(send)
+        stream = _EventStream(send)
         after = 0
         while True:
             if not await run.wait(after, within_s=heartbeat_s):
@@ -259,16 +270,16 @@ class ChatDoor:
                 break
         await stream.write(writer.end(), is_last=True)
 
-    async def responses(self, call: _Call) -> None:
+    async def responses(self, call: _ChatRequest) -> None:
         """`POST responses`: the common part of OpenAI's Responses API."""
-        request, wanted = read_response(
+        request, options = read_response(
             call.body, call.caller, thread=call.thread, events=call.events
         )
         run = self._chat.start(request)
         send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
-        writer = ResponseWriter(run, wanted, call.body, created=unix_now())
+        writer = ResponseWriter(run, options, call.body, created=unix_now())
         async with _ending_with(call.receive, run):
-            if wanted.stream:
+            if options.stream:
                 await self._events_to(send, run, writer)
                 return
             await run.ended_event.wait()
@@ -278,45 +289,45 @@ class ChatDoor:
 
     # Models
 
-    async def models(self, call: _Call) -> None:
+    async def models(self, call: _ChatRequest) -> None:
         """`GET models`."""
         chat = self._app.chat
-        found = [] if chat is None else _model_list(chat)
-        await send_json(call.send, 200, {"object": "list", "data": found})
+        models = [] if chat is None else _model_list(chat)
+        await send_json(call.send, 200, {"object": "list", "data": models})
 
-    async def model(self, call: _Call) -> None:
+    async def model(self, call: _ChatRequest) -> None:
         """`GET models/NAME`."""
-        wanted = unquote("/".join(call.names))
-        for one in _model_list(self._chat):
-            if one["id"] == wanted:
-                await send_json(call.send, 200, one)
+        model_id = unquote("/".join(call.names))
+        for entry in _model_list(self._chat):
+            if entry["id"] == model_id:
+                await send_json(call.send, 200, entry)
                 return
-        self._chat.models.name_of(wanted)
+        self._chat.models.name_of(model_id)
 
     # Threads
 
-    async def history(self, call: _Call) -> None:
+    async def history(self, call: _ChatRequest) -> None:
         """`GET chat/history`: a page of a thread; takes `?limit=` and `?before=`."""
         thread = _thread_of(call)
         limit = _number(call.query, "limit", _PAGE, 1, _MOST_PAGE)
         before = _number(call.query, "before", 0, 0, 2**31)
-        found = await self._chat.history(
+        messages = await self._chat.history(
             call.caller, thread, limit=limit or _PAGE, before=before or None
         )
-        if found is None:
-            found = {"thread_id": thread, "messages": [_system(NOTHING)], "has_more": False}
-        await send_json(call.send, 200, found)
+        if messages is None:
+            messages = {"thread_id": thread, "messages": [_system(NOTHING)], "has_more": False}
+        await send_json(call.send, 200, messages)
 
-    async def forget(self, call: _Call) -> None:
+    async def forget(self, call: _ChatRequest) -> None:
         """`DELETE chat/history`, or `PATCH`: forget what was said."""
         thread = _thread_of(call)
-        known = await self._chat.clear(call.caller, thread)
-        text = FORGOTTEN if known else NOTHING
+        existed = await self._chat.clear(call.caller, thread)
+        text = FORGOTTEN if existed else NOTHING
         await send_json(call.send, 200, {"thread_id": thread, "messages": [_system(text)]})
 
     # Runs
 
-    async def run(self, call: _Call) -> None:
+    async def run(self, call: _ChatRequest) -> None:
         """`GET runs/ID`: where a turn stands."""
         run = self._run_of(call)
         outcome = run.outcome
@@ -326,7 +337,7 @@ class ChatDoor:
             body["response_metadata"] = outcome.metadata
         await send_json(call.send, 200, body)
 
-    async def run_events(self, call: _Call) -> None:
+    async def run_events(self, call: _ChatRequest) -> None:
         """`GET runs/ID/events`: what happens in a turn, from `Last-Event-ID` or `?after=` on."""
         run = self._run_of(call)
         last_id = header(call.scope["headers"], b"last-event-id")
@@ -334,7 +345,7 @@ class ChatDoor:
             {**call.query, "after": last_id or call.query.get("after", "0")}, "after", 0, 0, 2**31
         )
         heartbeat_s = self._app.settings.chat.heartbeat_s
-        stream = _Stream(call.send)
+        stream = _EventStream(call.send)
         async with _leaving_with(call.receive) as gone:
             await stream.begin()
             while not gone.is_set():
@@ -353,65 +364,65 @@ class ChatDoor:
                 if is_over:
                     return
 
-    async def cancel(self, call: _Call) -> None:
+    async def cancel(self, call: _ChatRequest) -> None:
         """`POST runs/ID/cancel`: end a turn; what was said so far is kept."""
         run = self._run_of(call)
         run.cancel()
         await run.ended_event.wait()
         await send_json(call.send, 200, {"id": run.run_id, "status": "cancelled"})
 
-    def _run_of(self, call: _Call) -> Run:
+    def _run_of(self, call: _ChatRequest) -> Run:
         run = self._chat.runs.find(call.caller, call.names[0])
         if run is None:
-            raise RefusedError(404, "not_found", "There is no run of this id.")
+            raise HttpError(404, "not_found", "There is no run of this id.")
         return run
 
 
 class _ChunkWriter:
     """Writes the events of a turn as OpenAI's chunks."""
 
-    def __init__(self, run: Run, wanted: Wanted) -> None:
+    def __init__(self, run: Run, options: CompletionOptions) -> None:
         self._run = run
-        self._wanted = wanted
+        self._options = options
         self._head: Json = {
             "id": f"chatcmpl-{run.run_id}",
             "object": "chat.completion.chunk",
             "created": unix_now(),
-            "model": wanted.model,
+            "model": options.model,
         }
-        if wanted.usage:
+        if options.usage:
             self._head["usage"] = None
         self._has_begun = False
         self._calls = 0
 
     def event(self, event: Event) -> bytes:
         """The bytes of an event; empty where it is not for this client."""
-        found = b""
-        if self._wanted.events and not _VISIBLE & event.keys():
+        data = b""
+        if self._options.events and not _VISIBLE & event.keys():
             kind = next(iter(event))
-            found += b"event: toolgate.%s\ndata: %s\n\n" % (
+            data += b"event: toolgate.%s\ndata: %s\n\n" % (
                 kind.encode(),
                 json_text.dumps(event[kind]),
             )
         if "stream" in event:
-            found += self._begin() + chunk(self._head, {"content": event["stream"]})
+            data += self._begin() + chunk(self._head, {"content": event["stream"]})
         elif "call" in event:
             call = {"index": self._calls, **event["call"]}
             self._calls += 1
-            found += self._begin() + chunk(self._head, {"tool_calls": [call]})
+            data += self._begin() + chunk(self._head, {"tool_calls": [call]})
         elif "error" in event:
             error = event["error"]
             body = error_body(error["message"], error=self._run.error, code=error["code"])
-            found += b"data: " + json_text.dumps(body) + b"\n\n"
+            data += b"data: " + json_text.dumps(body) + b"\n\n"
         elif "completion" in event:
-            found += self._begin()
-            found += chunk(self._head, {}, event["completion"]["finish_reason"])
-        return found
+            data += self._begin()
+            data += chunk(self._head, {}, event["completion"]["finish_reason"])
+        return data
 
     def end(self) -> bytes:
         """What stands at the end of the stream."""
         outcome = self._run.outcome
-        usage = usage_json(outcome) if outcome is not None and self._wanted.usage else None
+        usage = usage_json(outcome) if outcome is not None and self._options.usage else None
         if usage is None:
             return _DONE
         last: Json = {**self._head, "choices": [], "usage": usage}
@@ -425,7 +436,7 @@ class _ChunkWriter:
 
 
 @dataclass
-class _Stream:
+class _EventStream:
     """A response that is written piece by piece."""
 
     send: Send
@@ -446,7 +457,7 @@ class _Stream:
             await self.send({"type": "http.response.body", "body": data, "more_body": not is_last})
 
 
-class _Watched:
+class _SendMonitor:
     """A `send` that knows whether an answer has begun."""
 
     def __init__(self, send: Send) -> None:
@@ -476,7 +487,7 @@ async def _leaving_with(
     """Notice when the client leaves while the block runs."""
     gone = anyio.Event()
 
-    async def look() -> None:
+    async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         gone.set()
@@ -484,7 +495,7 @@ async def _leaving_with(
             then()
 
     # No task group: that would wrap what the block raises.
-    task = asyncio.create_task(look())
+    task = asyncio.create_task(watch())
     try:
         yield gone
     finally:
@@ -515,7 +526,7 @@ def _system(text: str) -> Json:
     return {"role": "system", "content": text}
 
 
-def _thread_of(call: _Call) -> str:
+def _thread_of(call: _ChatRequest) -> str:
     named = (
         call.thread
         or call.query.get("thread_id")
@@ -549,17 +560,17 @@ def _model_list(chat: ChatService) -> list[Json]:
 
 
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
-    ("POST", "chat/completions"): ChatDoor.completions,
-    ("POST", "chat/resume"): ChatDoor.resume,
-    ("POST", "responses"): ChatDoor.responses,
-    ("GET", "models"): ChatDoor.models,
-    ("GET", "models/*"): ChatDoor.model,
-    ("GET", "chat/history"): ChatDoor.history,
-    ("DELETE", "chat/history"): ChatDoor.forget,
-    ("PATCH", "chat/history"): ChatDoor.forget,
-    ("GET", "runs/*"): ChatDoor.run,
-    ("GET", "runs/*/events"): ChatDoor.run_events,
-    ("POST", "runs/*/cancel"): ChatDoor.cancel,
+    ("POST", "chat/completions"): ChatApi.completions,
+    ("POST", "chat/resume"): ChatApi.resume,
+    ("POST", "responses"): ChatApi.responses,
+    ("GET", "models"): ChatApi.models,
+    ("GET", "models/*"): ChatApi.model,
+    ("GET", "chat/history"): ChatApi.history,
+    ("DELETE", "chat/history"): ChatApi.forget,
+    ("PATCH", "chat/history"): ChatApi.forget,
+    ("GET", "runs/*"): ChatApi.run,
+    ("GET", "runs/*/events"): ChatApi.run_events,
+    ("POST", "runs/*/cancel"): ChatApi.cancel,
 }
 
 
@@ -574,12 +585,12 @@ def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
     handler = _ROUTES.get(("GET" if method == "HEAD" else method, pattern))
     if handler is not None:
         return handler, names
-    methods = sorted(known for known, its in _ROUTES if its == pattern)
+    methods = sorted(verb for verb, its in _ROUTES if its == pattern)
     if methods:
-        raise RefusedError(
+        raise HttpError(
             405,
             "method",
             f"/v1/{path[:100]} does not take {method}.",
             f"Use {' or '.join(methods)}.",
         )
-    raise RefusedError(404, "not_found", f"There is nothing at {'/v1/' + path[:100]!r}.")
+    raise HttpError(404, "not_found", f"There is nothing at {'/v1/' + path[:100]!r}.")

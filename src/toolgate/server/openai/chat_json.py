@@ -26,7 +26,7 @@ from toolgate.models.llm import messages_from
 from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = [
-    "Wanted",
+    "CompletionOptions",
     "chunk",
     "completion",
     "error_body",
@@ -59,7 +59,7 @@ _CHOICES = frozenset(Choices.__dataclass_fields__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class CompletionOptions:
     """How an answer is to be given."""
 
     model: str
@@ -77,7 +77,7 @@ class Wanted:
 
 def read_completion(
     body: Json, caller: Caller, *, thread: str | None, events: bool
-) -> tuple[TurnRequest, Wanted]:
+) -> tuple[TurnRequest, CompletionOptions]:
     """The turn that a request asks for.
 
     Args:
@@ -101,7 +101,7 @@ def read_completion(
         raise ArgumentError("'n' is not 1.", hint="Send the request several times.")
     if "functions" in body:
         raise ArgumentError("'functions' is not supported.", hint="Use 'tools'.")
-    own = json_object(body.get("toolgate"))
+    extension = json_object(body.get("toolgate"))
     named = thread if thread is not None else _thread_in(json_object(body.get("metadata")))
     request = TurnRequest(
         caller=caller,
@@ -111,38 +111,38 @@ def read_completion(
         parameters={
             name: value for name, value in body.items() if name not in _OURS and value is not None
         },
-        choices=_choices(own, model),
+        choices=_choices(extension, model),
     )
     options = json_object(body.get("stream_options"))
-    return request, Wanted(
+    return request, CompletionOptions(
         model=model,
         stream=_flag(body, "stream"),
         usage=_flag(options, "include_usage"),
-        events=events or _flag(own, "events"),
+        events=events or _flag(extension, "events"),
     )
 
 
-def _choices(own: Json, model: str) -> Json:
-    found = {name: value for name, value in own.items() if name != "events"}
-    unknown = sorted(found.keys() - _CHOICES)
+def _choices(extension: Json, model: str) -> Json:
+    fields = {name: value for name, value in extension.items() if name != "events"}
+    unknown = sorted(fields.keys() - _CHOICES)
     if unknown:
         raise ArgumentError(
             f"'toolgate' has no member {unknown[0][:60]!r}.",
             allowed=f"Allowed: events, {', '.join(sorted(_CHOICES))}.",
         )
-    return {**found, "model": model} if model else found
+    return {**fields, "model": model} if model else fields
 
 
 def _thread_in(metadata: Json) -> str | None:
-    found: object = metadata.get("thread_id")
-    if found is None:
+    thread: object = metadata.get("thread_id")
+    if thread is None:
         return None
-    if not isinstance(found, str) or not 0 < len(found) <= _MOST_THREAD:
+    if not isinstance(thread, str) or not 0 < len(thread) <= _MOST_THREAD:
         raise ArgumentError(
             "'metadata.thread_id' is no name of a thread.",
             allowed=f"Allowed: texts of 1 to {_MOST_THREAD} characters.",
         )
-    return found
+    return thread
 
 
 def _flag(body: Json, name: str) -> bool:
@@ -162,7 +162,7 @@ def tools_of(value: object) -> tuple[Json, ...]:
     """
     if value is None:
         return ()
-    found: list[Json] = []
+    tools: list[Json] = []
     several = json_array(value)
     if value != several:
         raise ArgumentError("'tools' is no list.")
@@ -174,14 +174,14 @@ def tools_of(value: object) -> tuple[Json, ...]:
                 f"'tools[{at}]' is no function with a name.",
                 allowed='Expected: {"type": "function", "function": {"name": …}}.',
             )
-        found.append(tool)
-    return tuple(found)
+        tools.append(tool)
+    return tuple(tools)
 
 
 # Answers
 
 
-def completion(outcome: Outcome, wanted: Wanted, *, created: int) -> Json:
+def completion(outcome: Outcome, options: CompletionOptions, *, created: int) -> Json:
     """A whole answer."""
     message: Json = {"role": "assistant", "content": outcome.text or None, "refusal": None}
     if outcome.calls:
@@ -192,7 +192,7 @@ def completion(outcome: Outcome, wanted: Wanted, *, created: int) -> Json:
         "id": f"chatcmpl-{outcome.turn_id}",
         "object": "chat.completion",
         "created": created,
-        "model": wanted.model or outcome.model,
+        "model": options.model or outcome.model,
         "choices": [
             {
                 "index": 0,
@@ -205,7 +205,7 @@ def completion(outcome: Outcome, wanted: Wanted, *, created: int) -> Json:
     usage = usage_json(outcome)
     if usage is not None:
         body["usage"] = usage
-    if wanted.events:
+    if options.events:
         body["toolgate"] = {"run_id": outcome.turn_id, "response_metadata": outcome.metadata}
     return body
 
@@ -265,15 +265,16 @@ def error_body(
     message: str, *, error: Exception | None = None, kind: str = "", code: str | None = None
 ) -> Json:
     """An error in OpenAI's shape."""
-    found = next(
-        (pair for known, pair in _CODES.items() if isinstance(error, known)), ("api_error", None)
+    names = next(
+        (names for error_type, names in _CODES.items() if isinstance(error, error_type)),
+        ("api_error", None),
     )
-    own = error.code if isinstance(error, ToolgateError) else None
+    error_code = error.code if isinstance(error, ToolgateError) else None
     return {
         "error": {
             "message": message,
-            "type": kind or found[0],
+            "type": kind or names[0],
             "param": None,
-            "code": code or found[1] or own,
+            "code": code or names[1] or error_code,
         }
     }

@@ -9,7 +9,7 @@ from toolgate.base import json_text
 from toolgate.chat import Event, Outcome, Run, TurnRequest
 from toolgate.errors import ArgumentError
 from toolgate.models.llm import Message, ToolCall, message_from
-from toolgate.server.openai.chat_json import Wanted, error_body, tools_of
+from toolgate.server.openai.chat_json import CompletionOptions, error_body, tools_of
 from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["ResponseWriter", "read_response"]
@@ -40,7 +40,7 @@ _OURS = frozenset(
 
 def read_response(
     body: Json, caller: Caller, *, thread: str | None, events: bool
-) -> tuple[TurnRequest, Wanted]:
+) -> tuple[TurnRequest, CompletionOptions]:
     """The turn that a request asks for.
 
     Raises:
@@ -59,12 +59,14 @@ def read_response(
     instructions: object = body.get("instructions")
     if isinstance(instructions, str) and instructions:
         messages.insert(0, Message(role="system", content=instructions))
-    own = {key: one for key, one in json_object(body.get("toolgate")).items() if key != "events"}
+    extension = {
+        key: item for key, item in json_object(body.get("toolgate")).items() if key != "events"
+    }
     conversation: object = body.get("conversation")
     named = conversation if isinstance(conversation, str) else json_object(conversation).get("id")
     named = thread or named or json_object(body.get("metadata")).get("thread_id")
     parameters: Json = {
-        key: one for key, one in body.items() if key not in _OURS and one is not None
+        key: item for key, item in body.items() if key not in _OURS and item is not None
     }
     if body.get("max_output_tokens") is not None:
         parameters["max_completion_tokens"] = body["max_output_tokens"]
@@ -82,11 +84,11 @@ def read_response(
         caller=caller,
         messages=tuple(messages),
         thread=named if isinstance(named, str) and named else None,
-        tools=tools_of([_tool(json_object(one)) for one in json_array(body.get("tools"))]),
+        tools=tools_of([_tool(json_object(entry)) for entry in json_array(body.get("tools"))]),
         parameters=parameters,
-        choices={**own, "model": model} if model else own,
+        choices={**extension, "model": model} if model else extension,
     )
-    return request, Wanted(
+    return request, CompletionOptions(
         model=model,
         stream=body.get("stream") is True,
         events=events or json_object(body.get("toolgate")).get("events") is True,
@@ -99,22 +101,24 @@ def _input(value: object) -> list[Message]:
     items = json_array(value)
     if not items:
         raise ArgumentError("'input' is missing or empty.", hint="Send a text, or a list of items.")
-    found: list[Message] = []
+    messages: list[Message] = []
     for at, item in enumerate(map(json_object, items)):
         match item.get("type", "message"):
             case "message":
-                found.append(message_from({**item, "content": _content(item)}, f"input[{at}]"))
+                messages.append(message_from({**item, "content": _content(item)}, f"input[{at}]"))
             case "function_call":
                 call = ToolCall(
                     call_id=str(item.get("call_id")),
                     name=str(item.get("name")),
                     arguments=str(item.get("arguments", "{}")),
                 )
-                found.append(Message(role="assistant", calls=(call,)))
+                messages.append(Message(role="assistant", calls=(call,)))
             case "function_call_output":
                 output: object = item.get("output", "")
                 text = output if isinstance(output, str) else json_text.dumps(output).decode()
-                found.append(Message(role="tool", content=text, call_id=str(item.get("call_id"))))
+                messages.append(
+                    Message(role="tool", content=text, call_id=str(item.get("call_id")))
+                )
             case "reasoning":
                 pass
             case kind:
@@ -122,7 +126,7 @@ def _input(value: object) -> list[Message]:
                     f"'input[{at}]' has the type {kind!r:.60}.",
                     allowed="Allowed: message, function_call, function_call_output.",
                 )
-    return found
+    return messages
 
 
 def _content(item: Json) -> object:
@@ -145,7 +149,7 @@ def _content(item: Json) -> object:
 def _tool(tool: Json) -> Json:
     if tool.get("type") != "function" or "function" in tool:
         return tool
-    function = {key: one for key, one in tool.items() if key != "type"}
+    function = {key: value for key, value in tool.items() if key != "type"}
     return {"type": "function", "function": function}
 
 
@@ -156,16 +160,16 @@ def _format(form: Json) -> Json | None:
         return form
     return {
         "type": "json_schema",
-        "json_schema": {key: one for key, one in form.items() if key != "type"},
+        "json_schema": {key: value for key, value in form.items() if key != "type"},
     }
 
 
 class ResponseWriter:
     """Writes a turn as a response, whole or event by event."""
 
-    def __init__(self, run: Run, wanted: Wanted, body: Json, *, created: int) -> None:
+    def __init__(self, run: Run, options: CompletionOptions, body: Json, *, created: int) -> None:
         self._run = run
-        self._wanted = wanted
+        self._options = options
         self._body = body
         self._created = created
         self._number = 0
@@ -183,21 +187,21 @@ class ResponseWriter:
         if outcome.text or not outcome.calls:
             output.append(self._message(outcome.text, "completed"))
         output += [_call_item(call) for call in outcome.calls]
-        found = self._response(status, output)
+        response = self._response(status, output)
         if status == "incomplete":
             reason = "max_output_tokens" if outcome.finish_reason == "length" else "content_filter"
-            found["incomplete_details"] = {"reason": reason}
+            response["incomplete_details"] = {"reason": reason}
         usage = outcome.usage
-        found["usage"] = {
+        response["usage"] = {
             "input_tokens": usage.prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cached_tokens},
             "output_tokens": usage.completion_tokens,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
             "total_tokens": usage.total_tokens,
         }
-        if self._wanted.events:
-            found["metadata"] = {**found["metadata"], "run_id": outcome.turn_id}
-        return found
+        if self._options.events:
+            response["metadata"] = {**response["metadata"], "run_id": outcome.turn_id}
+        return response
 
     def event(self, event: Event) -> bytes:
         """The bytes of an event of the turn."""
@@ -233,46 +237,46 @@ class ResponseWriter:
         )
 
     def _delta(self, text: str) -> bytes:
-        found = b""
-        place: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
+        data = b""
+        position: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
         if not self._has_text:
             self._has_text = True
             item: Json = {**self._message("", "in_progress"), "content": []}
-            found += self._say("response.output_item.added", output_index=0, item=item)
+            data += self._say("response.output_item.added", output_index=0, item=item)
             part: Json = {"type": "output_text", "text": "", "annotations": []}
-            found += self._say("response.content_part.added", **place, part=part)
+            data += self._say("response.content_part.added", **position, part=part)
         self._text += text
-        return found + self._say("response.output_text.delta", **place, delta=text, logprobs=[])
+        return data + self._say("response.output_text.delta", **position, delta=text, logprobs=[])
 
     def _close_text(self) -> bytes:
         if not self._has_text or self._item_id == "":
             return b""
-        place: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
+        position: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
         part: Json = {"type": "output_text", "text": self._text, "annotations": []}
-        found = self._say("response.output_text.done", **place, text=self._text, logprobs=[])
-        found += self._say("response.content_part.done", **place, part=part)
+        data = self._say("response.output_text.done", **position, text=self._text, logprobs=[])
+        data += self._say("response.content_part.done", **position, part=part)
         item = self._message(self._text, "completed")
-        found += self._say("response.output_item.done", output_index=0, item=item)
+        data += self._say("response.output_item.done", output_index=0, item=item)
         self._has_text = False
-        return found
+        return data
 
     def _call(self, call: Json) -> bytes:
         item = _call_item(call)
         self._calls.append(item)
         index = len(self._calls) - 1 + bool(self._text)
-        place: Json = {"item_id": item["id"], "output_index": index}
+        position: Json = {"item_id": item["id"], "output_index": index}
         begun = {**item, "arguments": "", "status": "in_progress"}
-        found = self._say("response.output_item.added", output_index=index, item=begun)
-        found += self._say(
-            "response.function_call_arguments.delta", **place, delta=item["arguments"]
+        data = self._say("response.output_item.added", output_index=index, item=begun)
+        data += self._say(
+            "response.function_call_arguments.delta", **position, delta=item["arguments"]
         )
-        found += self._say(
+        data += self._say(
             "response.function_call_arguments.done",
-            **place,
+            **position,
             name=item["name"],
             arguments=item["arguments"],
         )
-        return found + self._say("response.output_item.done", output_index=index, item=item)
+        return data + self._say("response.output_item.done", output_index=index, item=item)
 
     @property
     def _item_id(self) -> str:
@@ -300,7 +304,7 @@ class ResponseWriter:
             "incomplete_details": None,
             "instructions": body.get("instructions"),
             "max_output_tokens": body.get("max_output_tokens"),
-            "model": self._wanted.model,
+            "model": self._options.model,
             "output": output,
             "parallel_tool_calls": body.get("parallel_tool_calls", True),
             "previous_response_id": None,

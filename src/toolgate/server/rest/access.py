@@ -52,7 +52,7 @@ async def _create_token(
     gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json
 ) -> Any:
     """`POST tokens`: make one; the answer is the only one that has it."""
-    given = _read(
+    fields = _read(
         body,
         name="text",
         projects="texts",
@@ -65,17 +65,17 @@ async def _create_token(
         allow="texts",
         deny="texts",
     )
-    if "name" not in given:
+    if "name" not in fields:
         raise ArgumentError("Member 'name' is missing.", allowed="It is a text.")
-    return 201, _made(await gateway.admin.create_token(caller, given.pop("name"), **given))
+    return 201, _new_token(await gateway.admin.create_token(caller, fields.pop("name"), **fields))
 
 
 async def _rotate_token(
     gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json
 ) -> Any:
     """`POST tokens/NAME/rotate`: another secret under the same name."""
-    given = _read(body, grace_s="number", expires_in_s="number")
-    return 200, _made(await gateway.admin.rotate_token(caller, names[0], **given))
+    fields = _read(body, grace_s="number", expires_in_s="number")
+    return 200, _new_token(await gateway.admin.rotate_token(caller, names[0], **fields))
 
 
 async def _revoke_token(
@@ -98,7 +98,7 @@ async def _delete_token(
 
 async def _projects(gateway: Gateway, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
     """`GET projects`."""
-    return 200, {"projects": [_project(one) for one in await gateway.admin.projects(caller)]}
+    return 200, {"projects": [_project(view) for view in await gateway.admin.projects(caller)]}
 
 
 async def _create_project(
@@ -109,8 +109,8 @@ async def _create_project(
     name = settings.pop("name", None)
     if not isinstance(name, str):
         raise ArgumentError("Member 'name' is missing.", allowed="It is a text.")
-    made = await gateway.admin.save_project(caller, name, settings=settings, new=True)
-    return 201, _project(made)
+    view = await gateway.admin.save_project(caller, name, settings=settings, new=True)
+    return 201, _project(view)
 
 
 async def _set_project(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
@@ -145,13 +145,13 @@ async def _add_permissions(
     gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json
 ) -> Any:
     """`POST permissions`: add rules, by `effect`, `patterns`, `to`, `hint`."""
-    given = _read(body, effect="text", patterns="texts", to="texts", hint="text")
+    fields = _read(body, effect="text", patterns="texts", to="texts", hint="text")
     rules = await gateway.admin.add_permissions(
         caller,
-        effect=given.get("effect", ""),
-        patterns=given.get("patterns", ()),
-        to=given.get("to", ()),
-        hint=given.get("hint", ""),
+        effect=fields.get("effect", ""),
+        patterns=fields.get("patterns", ()),
+        to=fields.get("to", ()),
+        hint=fields.get("hint", ""),
     )
     return 201, {"permissions": [_rule(rule) for rule in rules]}
 
@@ -169,13 +169,13 @@ async def _remove_permission(
 
 async def _guards(gateway: Gateway, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
     """`GET guards`: all guards around calls, those of the file too."""
-    return 200, {"guards": [_guard(*one) for one in await gateway.admin.guards(caller)]}
+    return 200, {"guards": [_guard(*entry) for entry in await gateway.admin.guards(caller)]}
 
 
 async def _add_guard(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
     """`POST guards`: add one, by the keys of `[[guard]]`."""
-    given = {name: value for name, value in body.items() if value is not None}
-    return 201, _guard(*await gateway.admin.add_guard(caller, given))
+    fields = {name: value for name, value in body.items() if value is not None}
+    return 201, _guard(*await gateway.admin.add_guard(caller, fields))
 
 
 async def _remove_guard(
@@ -188,19 +188,19 @@ async def _remove_guard(
 
 async def _explain(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
     """`POST explain`: why somebody sees a tool; `tool`, `token` (by name or itself), `project`."""
-    given = _read(body, tool="text", token="text", project="text", query="text")  # noqa: S106
-    if not given.get("tool"):
+    fields = _read(body, tool="text", token="text", project="text", query="text")  # noqa: S106
+    if not fields.get("tool"):
         raise ArgumentError("Member 'tool' is missing.", allowed="It is the key of a tool.")
     identity, problem = LOCAL, ""
-    if given.get("token"):
-        token = await gateway.admin.token_named(caller, given["token"])
+    if fields.get("token"):
+        token = await gateway.admin.token_named(caller, fields["token"])
         identity, problem = identity_of(token), gateway.admin.problem_of(token)
     return 200, await gateway.manage.explain(
         caller,
-        given["tool"],
+        fields["tool"],
         identity=identity,
-        project=given.get("project", ""),
-        query=given.get("query", ""),
+        project=fields.get("project", ""),
+        query=fields.get("query", ""),
         problem=problem,
     )
 
@@ -248,8 +248,8 @@ def _token(row: StoredToken) -> Json:
     }
 
 
-def _made(made: NewToken) -> Json:
-    return {**_token(made.row), "token": made.secret}
+def _new_token(token: NewToken) -> Json:
+    return {**_token(token.row), "token": token.secret}
 
 
 def _project_settings(body: Json) -> Json:
@@ -268,13 +268,13 @@ def _project(view: ProjectView) -> Json:
         "settings": {
             key: None if key == "optimization" and value == "off" else value
             for key, value in settings.items()
-            if _is_said(key, value)
+            if _is_set(key, value)
         },
         "source": view.source,
     }
 
 
-def _is_said(key: str, value: object) -> bool:
+def _is_set(key: str, value: object) -> bool:
     return not value if key == "shared_servers" else bool(value)
 
 
@@ -312,13 +312,13 @@ def _read(body: Json, **members: str) -> Json:
             f"Unknown member {unknown[0]!r:.60}.",
             allowed=f"Allowed: {', '.join(members)}." if members else "No member is allowed here.",
         )
-    found: Json = {name: value for name, value in body.items() if value is not None}
-    for name, value in found.items():
+    fields: Json = {name: value for name, value in body.items() if value is not None}
+    for name, value in fields.items():
         kind, words = _KINDS[members[name]]
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if members[name] == "texts":
-            fits = fits and all(isinstance(one, str) for one in json_array(value))
+            fits = fits and all(isinstance(item, str) for item in json_array(value))
         if not fits:
             # What came is not shown: it may be a token in the wrong place.
             raise ArgumentError(f"Member {name!r} must be {words}.")
-    return found
+    return fields

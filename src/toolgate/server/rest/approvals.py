@@ -9,7 +9,7 @@ from toolgate.server.rest.pagination import limit_of
 from toolgate.store import ApprovalState, StoredApproval
 from toolgate.types import DEFAULT_PROJECT, Caller, Json
 
-__all__ = ["approval_list", "approval_one", "approve", "reject", "shown_approval"]
+__all__ = ["approval", "approval_json", "approval_list", "approve", "reject"]
 
 _STATES = get_args(ApprovalState)
 _MOST = 1_000
@@ -22,24 +22,22 @@ async def approval_list(gateway: Gateway, caller: Caller, query: Mapping[str, st
         raise ArgumentError(
             f"state is {state[:40]!r}.", allowed=f"Allowed: {', '.join(_STATES)}, all."
         )
-    limit = limit_of(query, most=_MOST) or 100
-    found = await gateway.manage.approvals(
+    limit = limit_of(query, max_limit=_MOST) or 100
+    rows = await gateway.manage.approvals(
         caller,
         state=None if state == "all" else cast("ApprovalState", state),
         after=query.get("cursor") or None,
         limit=limit + 1,
     )
-    answer: Json = {"approvals": [shown_approval(one) for one in found[:limit]]}
-    if len(found) > limit:
-        answer["next_cursor"] = found[limit - 1].approval_id
+    answer: Json = {"approvals": [approval_json(row) for row in rows[:limit]]}
+    if len(rows) > limit:
+        answer["next_cursor"] = rows[limit - 1].approval_id
     return 200, answer
 
 
-async def approval_one(
-    gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json
-) -> Any:
+async def approval(gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET approvals/ID`."""
-    return 200, shown_approval(await gateway.manage.approval(caller, names[0]))
+    return 200, approval_json(await gateway.manage.approval(caller, names[0]))
 
 
 async def approve(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
@@ -78,29 +76,29 @@ async def _decide(
     decided = await gateway.manage.decide_approval(
         caller, names[0], approve=approve, via="rest", comment=comment, arguments=arguments
     )
-    return 200, shown_approval(decided)
+    return 200, approval_json(decided)
 
 
-def shown_approval(one: StoredApproval) -> Json:
+def approval_json(row: StoredApproval) -> Json:
     """An approval as REST, commands and console show it."""
     return {
-        "id": one.approval_id,
-        "state": one.state,
-        "toolKey": one.tool,
-        "arguments": one.arguments,
-        "arguments_sha256": one.arguments_sha256,
-        "reason": one.reason,
-        "who": one.who,
-        "caller": one.caller_id,
-        "project": None if one.project_id == DEFAULT_PROJECT else one.project_id,
-        "client": one.client,
-        "approver": one.approver,
-        "created_at": one.created_at,
-        "expires_at": one.expires_at,
-        "decided_at": one.decided_at,
-        "decided_by": one.decided_by or None,
-        "decided_via": one.decided_via or None,
-        "comment": one.comment,
-        "edited": one.edited,
-        "used_at": one.used_at,
+        "id": row.approval_id,
+        "state": row.state,
+        "toolKey": row.tool,
+        "arguments": row.arguments,
+        "arguments_sha256": row.arguments_sha256,
+        "reason": row.reason,
+        "who": row.who,
+        "caller": row.caller_id,
+        "project": None if row.project_id == DEFAULT_PROJECT else row.project_id,
+        "client": row.client,
+        "approver": row.approver,
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "decided_at": row.decided_at,
+        "decided_by": row.decided_by or None,
+        "decided_via": row.decided_via or None,
+        "comment": row.comment,
+        "edited": row.edited,
+        "used_at": row.used_at,
     }

@@ -48,8 +48,8 @@ async def audit_page(store: Store, query: Mapping[str, str]) -> Json:
     phase = query.get("phase", "outcome")
     if phase not in {"outcome", "intent", "all"}:
         raise ArgumentError(f"phase is {phase[:40]!r}.", allowed="Allowed: outcome, intent, all.")
-    limit = limit_of(query, most=_MOST) or _USUAL
-    found = await store.audit(
+    limit = limit_of(query, max_limit=_MOST) or _USUAL
+    records = await store.audit(
         AuditFilter(
             action=query.get("action"),
             server=query.get("server"),
@@ -61,13 +61,13 @@ async def audit_page(store: Store, query: Mapping[str, str]) -> Json:
             caller_id=query.get("caller"),
             project_id=query.get("project"),
             phase=None if phase == "all" else phase,
-            after=_place(query.get("cursor")),
+            after=_decode_cursor(query.get("cursor")),
             limit=limit + 1,
         )
     )
-    answer: Json = {"records": [asdict(record) for record in found[:limit]]}
-    if len(found) > limit:
-        last = found[limit - 1]
+    answer: Json = {"records": [asdict(record) for record in records[:limit]]}
+    if len(records) > limit:
+        last = records[limit - 1]
         text = json_text.dumps([last.at, last.record_id])
         answer["next_cursor"] = urlsafe_b64encode(text).rstrip(b"=").decode()
     return answer
@@ -84,12 +84,12 @@ def _moment(name: str, text: str | None) -> str | None:
         ) from error
 
 
-def _place(cursor: str | None) -> tuple[str, str] | None:
+def _decode_cursor(cursor: str | None) -> tuple[str, str] | None:
     if not cursor:
         return None
     try:
-        found = json_text.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        at, record_id = found
+        decoded = json_text.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        at, record_id = decoded
     except (ValueError, TypeError) as error:
         raise ArgumentError(
             f"The cursor {cursor[:40]!r} is none.", hint="Begin again without it."

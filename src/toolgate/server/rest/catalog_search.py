@@ -26,7 +26,7 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import ArgumentError, ToolgateError
 from toolgate.search import SearchableTool, SearchRequest, answer_body, end, tools_of
 from toolgate.server.asgi.host_check import header
-from toolgate.server.asgi.json_body import RefusedError, json_body
+from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
 from toolgate.server.asgi.messages import (
     DisconnectedError,
@@ -34,7 +34,7 @@ from toolgate.server.asgi.messages import (
     Scope,
     Send,
     TooLargeError,
-    draining,
+    discard_body,
     send_json,
     with_header,
 )
@@ -79,8 +79,8 @@ class CatalogSearch:
     def __init__(self, app: App, *, refuse: Refuse) -> None:
         self._app = app
         self._refuse = refuse
-        self._tokens = _Tokens({})
-        self._lists = _Lists()
+        self._tokens = _ProjectTokens({})
+        self._lists = _IndexCache()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI); `Host` and `Origin` were checked before."""
@@ -89,9 +89,9 @@ class CatalogSearch:
             status, body = 200, await self._answer(scope, receive, table)
         except DisconnectedError:
             return
-        except RefusedError as error:
+        except HttpError as error:
             # Its body may not have been read.
-            whole = draining(_with_challenge(send, error.status), scope, receive)
+            whole = discard_body(_with_challenge(send, error.status), scope, receive)
             await self._refuse(whole, error.status, error.code, error.message, hint=error.hint)
         except TooLargeError:
             message = (
@@ -99,7 +99,7 @@ class CatalogSearch:
                 " (setting catalog_search.max_body_bytes)."
             )
             closing = with_header(send, b"connection", b"close")
-            await self._refuse(draining(closing, scope, receive), 413, "too_large", message)
+            await self._refuse(discard_body(closing, scope, receive), 413, "too_large", message)
         except BadMessageError as error:
             await self._refuse(send, 400, "bad_request", error.message)
         except ArgumentError as error:
@@ -119,14 +119,14 @@ class CatalogSearch:
     async def _answer(self, scope: Scope, receive: Receive, table: CatalogSearchSettings) -> Json:
         began = perf_counter()
         if not table.tokens:
-            raise RefusedError(
+            raise HttpError(
                 404,
                 "not_found",
                 "This gateway does not search for others.",
                 "Its operator can name tokens under [catalog_search].",
             )
         if scope["method"] != "POST":
-            raise RefusedError(
+            raise HttpError(
                 405, "method", f"/catalog/search does not take {scope['method']}.", "Use POST."
             )
         project = self._project_of(header(scope["headers"], b"authorization"), table)
@@ -136,20 +136,20 @@ class CatalogSearch:
             max_bytes=table.max_body_bytes,
             max_depth=self._app.settings.serve.max_depth,
         )
-        wanted = _read(body, project, table.max_tools, self._app.settings.discovery.max_results)
+        request = _read(body, project, table.max_tools, self._app.settings.discovery.max_results)
         strategies = self._app.search_factory.strategies
-        async with self._lists.of(project, body["tools"], strategies, table) as found:
-            answer = await found.strategy.search(wanted)
-            shown = answer_body(answer, found.tools)
-        self._record(project, wanted, len(found.tools), len(answer.hits), began)
-        return shown
+        async with self._lists.of(project, body["tools"], strategies, table) as entry:
+            answer = await entry.strategy.search(request)
+            body_json = answer_body(answer, entry.tools)
+        self._record(project, request, len(entry.tools), len(answer.hits), began)
+        return body_json
 
     def _project_of(self, authorization: str | None, table: CatalogSearchSettings) -> str:
         if self._tokens.table is not table.tokens:
-            self._tokens = _Tokens(table.tokens)
+            self._tokens = _ProjectTokens(table.tokens)
         scheme, _, token = (authorization or "").strip().partition(" ")
         if not token or scheme.lower() != "bearer":
-            raise RefusedError(
+            raise HttpError(
                 401,
                 "access",
                 "The request has no bearer token.",
@@ -157,13 +157,13 @@ class CatalogSearch:
             )
         project = self._tokens.project_of(token.strip())
         if project is None:
-            raise RefusedError(
+            raise HttpError(
                 401, "access", "The bearer token is not known here.", "Ask the operator for one."
             )
         return project
 
     def _record(
-        self, project: str, wanted: SearchRequest, tools: int, hits: int, began: float
+        self, project: str, request: SearchRequest, tools: int, hits: int, began: float
     ) -> None:
         """Write into the audit that somebody searched; never over which tools."""
         keeps = self._app.settings.audit.keep_queries
@@ -173,7 +173,7 @@ class CatalogSearch:
             action="catalog_search",
             caller_id=f"catalog:{project}"[:200],
             request_id=REQUEST_ID.get(),
-            query="\n".join(wanted.queries)[:2_000] if keeps else None,
+            query="\n".join(request.queries)[:2_000] if keeps else None,
             duration_ms=round((perf_counter() - began) * 1000, 3),
             detail={"project": project, "tools": tools, "hits": hits},
         )
@@ -202,11 +202,13 @@ def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchR
     if version is not None and not (_is_whole(version) and version >= 1):
         raise _misfit("version", version, "a whole number from 1 on")
     _check_tools(body.get("tools"), max_tools)
-    given = body.get("projectId")
-    if not isinstance(given, str | None):
-        raise _misfit("projectId", given, "a string")
-    if given and not hmac.compare_digest(given.encode(errors="replace"), project.encode()):
-        raise RefusedError(
+    project_id = body.get("projectId")
+    if not isinstance(project_id, str | None):
+        raise _misfit("projectId", project_id, "a string")
+    if project_id and not hmac.compare_digest(
+        project_id.encode(errors="replace"), project.encode()
+    ):
+        raise HttpError(
             403,
             "forbidden",
             "The bearer token belongs to another project than projectId.",
@@ -224,7 +226,7 @@ def _check_tools(tools: object, max_tools: int) -> None:
     if not isinstance(tools, list):
         raise _misfit("tools", tools, "an array of objects")
     if len(cast("list[object]", tools)) > max_tools:
-        raise RefusedError(
+        raise HttpError(
             413,
             "too_large",
             f"The request has {len(cast('list[object]', tools))} tools; at most {max_tools} are "
@@ -251,9 +253,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _misfit(name: str, value: object, allowed: str) -> ArgumentError:
-    came = "nothing" if value is None else dumps(value)[:60].decode(errors="ignore")
+    actual = "nothing" if value is None else dumps(value)[:60].decode(errors="ignore")
     return ArgumentError(
-        f"Member {name!r} does not fit: {came} came.",
+        f"Member {name!r} does not fit: {actual} came.",
         allowed=f"It is {allowed}.",
         hint="The schema is in docs/cloud-search.md.",
     )
@@ -268,24 +270,24 @@ def _with_challenge(send: Send, status: int) -> Send:
 # Whose it is
 
 
-class _Tokens:
+class _ProjectTokens:
     """Projects by the hashes of their tokens."""
 
     def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
         self.table = table
         """What the settings say."""
-        self._known = [
+        self._hashes = [
             (_hash_of(token), project) for project, tokens in table.items() for token in tokens
         ]
 
     def project_of(self, token: str) -> str | None:
         """The project of a token; takes as long for a wrong one as for a right one."""
-        shown = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-        found = None
-        for known, project in self._known:
-            if hmac.compare_digest(known, shown):
-                found = project
-        return found
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        match = None
+        for token_hash, project in self._hashes:
+            if hmac.compare_digest(token_hash, digest):
+                match = project
+        return match
 
 
 def _hash_of(token: str) -> bytes:
@@ -300,21 +302,21 @@ def _hash_of(token: str) -> bytes:
 
 
 @dataclass(eq=False)
-class _Indexed:
+class _CachedIndex:
     """The index of one list of tools."""
 
     strategy: SearchStrategy
     tools: Mapping[str, SearchableTool]
     size_bytes: int
     users: int = 0
-    is_kept: bool = True
+    is_cached: bool = True
 
 
-class _Lists:
+class _IndexCache:
     """Indexes of the lists that were sent last, within bounds in number and bytes."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, bytes], _Indexed] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, bytes], _CachedIndex] = OrderedDict()
         self._strategies: Strategies | None = None
         self._locks: dict[tuple[str, bytes], asyncio.Lock] = {}
         self._building = anyio.Semaphore(2)
@@ -326,7 +328,7 @@ class _Lists:
         tools: Sequence[object],
         strategies: Strategies,
         table: CatalogSearchSettings,
-    ) -> AsyncGenerator[_Indexed]:
+    ) -> AsyncGenerator[_CachedIndex]:
         """The index of a list of a project, built if the same list is not there yet."""
         if self._strategies is not strategies:
             # Other settings: what was built before may search in another way.
@@ -334,18 +336,18 @@ class _Lists:
             self._strategies = strategies
         plan = dumps([table.strategy, table.selector])
         key, size = await anyio.to_thread.run_sync(_key_of, project, plan, tools)
-        found = await self._built(key, size, tools, strategies, table)
-        found.users += 1
+        entry = await self._built(key, size, tools, strategies, table)
+        entry.users += 1
         try:
-            yield found
+            yield entry
         finally:
-            found.users -= 1
-            if not found.is_kept and not found.users:
-                await end(found.strategy)
+            entry.users -= 1
+            if not entry.is_cached and not entry.users:
+                await end(entry.strategy)
 
     async def clear(self) -> None:
         """Forget all."""
-        while self._kept:
+        while self._entries:
             await self._drop_oldest()
 
     async def _built(
@@ -355,14 +357,14 @@ class _Lists:
         tools: Sequence[object],
         strategies: Strategies,
         table: CatalogSearchSettings,
-    ) -> _Indexed:
+    ) -> _CachedIndex:
         # Held by name while it is used, so that two requests with a new list build it once.
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                if (known := self._kept.get(key)) is not None:
-                    self._kept.move_to_end(key)
-                    return known
+                if (cached := self._entries.get(key)) is not None:
+                    self._entries.move_to_end(key)
+                    return cached
                 async with self._building:
                     strategy = strategies.make(
                         table.strategy, selector=table.selector, setting="catalog_search.strategy"
@@ -374,35 +376,35 @@ class _Lists:
                         with anyio.CancelScope(shield=True):
                             await end(strategy)
                         raise
-                found = _Indexed(strategy, {tool.key: tool for tool in listed}, size_bytes)
+                entry = _CachedIndex(strategy, {tool.key: tool for tool in listed}, size_bytes)
                 if self._strategies is strategies:
-                    await self._keep(key, found, table)
+                    await self._keep(key, entry, table)
                 else:
-                    found.is_kept = False  # the settings changed meanwhile
-                return found
+                    entry.is_cached = False  # the settings changed meanwhile
+                return entry
         finally:
             if not lock.locked():
                 self._locks.pop(key, None)
 
     async def _keep(
-        self, key: tuple[str, bytes], found: _Indexed, table: CatalogSearchSettings
+        self, key: tuple[str, bytes], entry: _CachedIndex, table: CatalogSearchSettings
     ) -> None:
         most_bytes = table.kept_mb * 2**20
-        if found.size_bytes > most_bytes:
-            found.is_kept = False  # too large to be kept, so it ends with its request
+        if entry.size_bytes > most_bytes:
+            entry.is_cached = False  # too large to be kept, so it ends with its request
             return
-        self._kept[key] = found
-        while len(self._kept) > table.kept_lists or self._size_bytes() > most_bytes:
+        self._entries[key] = entry
+        while len(self._entries) > table.kept_lists or self._size_bytes() > most_bytes:
             await self._drop_oldest()
 
     def _size_bytes(self) -> int:
-        return sum(found.size_bytes for found in self._kept.values())
+        return sum(entry.size_bytes for entry in self._entries.values())
 
     async def _drop_oldest(self) -> None:
-        _, found = self._kept.popitem(last=False)
-        found.is_kept = False
-        if not found.users:
-            await end(found.strategy)
+        _, entry = self._entries.popitem(last=False)
+        entry.is_cached = False
+        if not entry.users:
+            await end(entry.strategy)
 
 
 def _key_of(project: str, plan: bytes, tools: Sequence[object]) -> tuple[tuple[str, bytes], int]:

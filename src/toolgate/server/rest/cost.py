@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from toolgate.app.app import App
 from toolgate.base.ids import utc_text
 from toolgate.errors import ArgumentError
-from toolgate.telemetry.cost import account, usage
+from toolgate.telemetry.cost import cost_report, usage_report
 from toolgate.types import Caller, Json
 
 __all__ = ["cost", "tool_usage"]
@@ -23,7 +23,7 @@ async def cost(app: App, caller: Caller, query: Mapping[str, str]) -> Json:
     """
     since = _since(query.get("days"))
     await app.recorder.flush()
-    return (await account(app, caller, since)).as_json()
+    return (await cost_report(app, caller, since)).as_json()
 
 
 async def tool_usage(app: App, caller: Caller, query: Mapping[str, str]) -> Json:
@@ -35,7 +35,7 @@ async def tool_usage(app: App, caller: Caller, query: Mapping[str, str]) -> Json
     """
     since = _since(query.get("days"))
     await app.recorder.flush()
-    return (await usage(app, caller, since)).as_json()
+    return (await usage_report(app, caller, since)).as_json()
 
 
 def _since(text: str | None) -> str:

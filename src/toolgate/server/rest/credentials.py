@@ -18,21 +18,21 @@ async def _all(
     logins: Logins, caller: Caller, _names: tuple[str, ...], query: Mapping[str, str], _body: Json
 ) -> tuple[int, object]:
     """`GET credentials`: the caller's own, or all for who looks after them; takes `?server=`."""
-    found = await logins.list(caller, query.get("server"))
-    return 200, {"credentials": [shown(view) for view in found]}
+    views = await logins.list(caller, query.get("server"))
+    return 200, {"credentials": [login_json(view) for view in views]}
 
 
 async def _begin(
     logins: Logins, caller: Caller, names: tuple[str, ...], _query: Mapping[str, str], body: Json
 ) -> tuple[int, object]:
     """`POST servers/NAME/login`: begin a login; `user`, `project`, `redirect_uri`."""
-    given = _texts(body, "user", "project", "redirect_uri")
+    fields = _texts(body, "user", "project", "redirect_uri")
     begun = await logins.begin(
         caller,
         names[0],
-        user=given.get("user", ""),
-        project=given.get("project", ""),
-        redirect=given.get("redirect_uri", ""),
+        user=fields.get("user", ""),
+        project=fields.get("project", ""),
+        redirect=fields.get("redirect_uri", ""),
     )
     return 200, dataclasses.asdict(begun)
 
@@ -42,24 +42,24 @@ async def _finish(
 ) -> tuple[int, object]:
     """`POST servers/NAME/login/finish`: bring what came back: `state`, `code`, `iss`, `error`."""
     del names  # the state names the login
-    given = _texts(body, "state", "code", "iss", "error")
-    if "state" not in given:
+    fields = _texts(body, "state", "code", "iss", "error")
+    if "state" not in fields:
         raise ArgumentError("Member 'state' is missing.", allowed="It is a text.")
     view = await logins.finish(
-        state=given["state"],
-        code=given.get("code", ""),
-        error=given.get("error", ""),
-        iss=given.get("iss"),
+        state=fields["state"],
+        code=fields.get("code", ""),
+        error=fields.get("error", ""),
+        iss=fields.get("iss"),
         caller=caller,
     )
-    return 200, shown(view)
+    return 200, login_json(view)
 
 
 async def _give(
     logins: Logins, caller: Caller, names: tuple[str, ...], _query: Mapping[str, str], body: Json
 ) -> tuple[int, object]:
     """`POST servers/NAME/credentials`: keep `headers` or `env`, by name."""
-    given = _texts(
+    fields = _texts(
         {name: value for name, value in body.items() if name not in {"headers", "env"}},
         "user",
         "project",
@@ -70,10 +70,10 @@ async def _give(
         names[0],
         headers=_pairs(body, "headers"),
         env=_pairs(body, "env"),
-        user=given.get("user", ""),
-        project=given.get("project", ""),
+        user=fields.get("user", ""),
+        project=fields.get("project", ""),
     )
-    return 200, shown(view)
+    return 200, login_json(view)
 
 
 async def _remove(
@@ -95,7 +95,7 @@ LOGINS: Mapping[tuple[str, str], LoginAnswer] = {
 }
 
 
-def shown(view: LoginView) -> Json:
+def login_json(view: LoginView) -> Json:
     """A credential as JSON."""
     return dataclasses.asdict(view)
 
@@ -107,18 +107,18 @@ def _texts(body: Json, *names: str, allowed: tuple[str, ...] = ()) -> dict[str, 
             f"Unknown member {unknown[0]!r:.60}.",
             allowed=f"Allowed: {', '.join(allowed or names)}.",
         )
-    found = {name: value for name, value in body.items() if value is not None}
-    for name, value in found.items():
+    fields = {name: value for name, value in body.items() if value is not None}
+    for name, value in fields.items():
         if not isinstance(value, str):
             # What came is not shown: it may be a secret in the wrong place.
             raise ArgumentError(f"Member {name!r} is no text.")
-    return found
+    return fields
 
 
 def _pairs(body: Json, name: str) -> dict[str, str]:
     value: object = body.get(name)
     pairs = json_object(value)
     is_object = value is None or isinstance(value, dict)
-    if not is_object or not all(isinstance(one, str) for one in pairs.values()):
+    if not is_object or not all(isinstance(item, str) for item in pairs.values()):
         raise ArgumentError(f"Member {name!r} is no object of texts.")
     return pairs

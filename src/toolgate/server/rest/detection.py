@@ -8,7 +8,7 @@ from toolgate.errors import ArgumentError
 from toolgate.intents import Argument, Detection, DetectRequest
 from toolgate.types import Json
 
-__all__ = ["read_detect", "report"]
+__all__ = ["detection_json", "read_detect"]
 
 _MOST = 10_000
 _STAGES = ("keyword", "semantic", "cascade")
@@ -23,9 +23,9 @@ def read_detect(body: Json) -> tuple[DetectRequest, bool]:
     Raises:
         ArgumentError: It does not fit; the message says what does.
     """
-    given = {name: value for name, value in body.items() if value is not None}
-    named = [name for name in (*_ONE, *_MANY) if name in given]
-    unknown = sorted(given.keys() - {*_ONE, *_MANY, *_OTHERS})
+    fields = {name: value for name, value in body.items() if value is not None}
+    named = [name for name in (*_ONE, *_MANY) if name in fields]
+    unknown = sorted(fields.keys() - {*_ONE, *_MANY, *_OTHERS})
     if unknown:
         allowed = ", ".join(("message", "messages", *_OTHERS))
         raise ArgumentError(f"Unknown member {unknown[0]!r:.60}.", allowed=f"Allowed: {allowed}.")
@@ -35,24 +35,24 @@ def read_detect(body: Json) -> tuple[DetectRequest, bool]:
             allowed='Give "message" (a string) or "messages" (a list of strings).',
         )
     name = named[0]
-    messages = _texts(name, [given[name]] if name in _ONE else given[name])
+    messages = _texts(name, [fields[name]] if name in _ONE else fields[name])
     if len(messages) > _MOST:
         raise ArgumentError(
             f"Member {name!r} has {len(messages):,} messages.", allowed=f"Allowed: {_MOST:,}."
         )
-    languages = given.get("languages", [])
+    languages = fields.get("languages", [])
     if isinstance(languages, str):
-        languages = [each.strip() for each in languages.split(",") if each.strip()]
-    previous = given.get("previous", [])
-    stage = given.get("stage", "cascade")
+        languages = [item.strip() for item in languages.split(",") if item.strip()]
+    previous = fields.get("previous", [])
+    stage = fields.get("stage", "cascade")
     if stage not in _STAGES:
         raise ArgumentError(
             f"Member 'stage' is {stage!r:.60}.", allowed=f"Allowed: {', '.join(_STAGES)}."
         )
     request = DetectRequest(
         messages=messages,
-        today=_day(given.get("today")),
-        zone=_zone(given.get("zone", "UTC")),
+        today=_day(fields.get("today")),
+        zone=_zone(fields.get("zone", "UTC")),
         languages=_texts("languages", languages),
         previous=_texts("previous", [previous] if isinstance(previous, str) else previous),
         deciding=stage,
@@ -60,40 +60,40 @@ def read_detect(body: Json) -> tuple[DetectRequest, bool]:
     return request, name in _ONE
 
 
-def report(found: Detection) -> Json:
+def detection_json(detection: Detection) -> Json:
     """What was found, as `toolgate detect --json` prints it too."""
     return {
-        "use_mcp": found.use_mcp,
-        "intent": found.intent,
-        "confidence": found.confidence,
-        "tool": found.tool,
-        "arguments": dict(found.arguments),
-        "matched": list(found.matched),
-        "stage": found.stage,
-        "reason": found.reason,
-        "found": [_argument(each) for each in found.found],
-        "intents": list(found.intents),
+        "use_mcp": detection.use_mcp,
+        "intent": detection.intent,
+        "confidence": detection.confidence,
+        "tool": detection.tool,
+        "arguments": dict(detection.arguments),
+        "matched": list(detection.matched),
+        "stage": detection.stage,
+        "reason": detection.reason,
+        "found": [_argument(argument) for argument in detection.found],
+        "intents": list(detection.intents),
         "candidates": [
-            {"intent": each.intent, "confidence": each.confidence, "why": each.why}
-            for each in found.candidates
+            {"intent": candidate.intent, "confidence": candidate.confidence, "why": candidate.why}
+            for candidate in detection.candidates
         ],
-        "question": found.question or None,
+        "question": detection.question or None,
     }
 
 
-def _argument(found: Argument) -> Json:
+def _argument(argument: Argument) -> Json:
     return {
-        "name": found.name,
-        "value": found.value,
-        "spans": [{"start": span.start, "end": span.end} for span in found.spans],
-        "text": found.text,
-        "kind": found.kind,
+        "name": argument.name,
+        "value": argument.value,
+        "spans": [{"start": span.start, "end": span.end} for span in argument.spans],
+        "text": argument.text,
+        "kind": argument.kind,
     }
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
     plain = cast("list[object]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(each, str) for each in plain):
+    if not all(isinstance(item, str) for item in plain):
         raise ArgumentError(
             f"Member {name!r} is {value!r:.60}.",
             allowed="It is a string." if name in _ONE else "It is a list of strings.",

@@ -26,12 +26,12 @@ Answer = Callable[[Gateway, Caller, tuple[str, ...], Json], Awaitable[tuple[int,
 
 async def _retrieve(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
     """`POST retrieve`: passages that answer a question."""
-    found = await gateway.retrieve(caller, read_retrieve(body))
+    retrieval = await gateway.retrieve(caller, read_retrieve(body))
     return 200, {
-        **found.shown(),
-        "text": found.injected,
-        "for_user": found.for_user or None,
-        "took_ms": dict(found.took_ms),
+        **retrieval.shown(),
+        "text": retrieval.injected,
+        "for_user": retrieval.for_user or None,
+        "took_ms": dict(retrieval.took_ms),
     }
 
 
@@ -41,7 +41,7 @@ def read_retrieve(body: Json) -> RetrieveRequest:
     Raises:
         ArgumentError: A member is unknown, missing or wrong.
     """
-    given = _read(
+    fields = _read(
         body,
         question=str,
         history=list,
@@ -54,20 +54,20 @@ def read_retrieve(body: Json) -> RetrieveRequest:
         rephrase=bool,
         grade=bool,
     )
-    if "question" not in given:
+    if "question" not in fields:
         raise ArgumentError("Member 'question' is missing.", allowed="It is a text.")
-    search_type = given.get("search_type")
+    search_type = fields.get("search_type")
     return RetrieveRequest(
-        question=given["question"],
-        history=tuple(_said(each) for each in given.get("history", ())),
-        collections=tuple(_text(each, "collections") for each in given.get("collections", ())),
-        top_k=given.get("top_k"),
+        question=fields["question"],
+        history=tuple(_history_entry(entry) for entry in fields.get("history", ())),
+        collections=tuple(_text(name, "collections") for name in fields.get("collections", ())),
+        top_k=fields.get("top_k"),
         search_type=None if search_type is None else search_type_of(search_type),
-        score_threshold=given.get("score_threshold"),
-        fetch_k=given.get("fetch_k"),
-        lambda_mult=given.get("lambda_mult"),
-        rephrase=given.get("rephrase"),
-        grade=given.get("grade"),
+        score_threshold=fields.get("score_threshold"),
+        fetch_k=fields.get("fetch_k"),
+        lambda_mult=fields.get("lambda_mult"),
+        rephrase=fields.get("rephrase"),
+        grade=fields.get("grade"),
     )
 
 
@@ -75,31 +75,31 @@ async def _collections(
     gateway: Gateway, caller: Caller, _names: tuple[str, ...], _body: Json
 ) -> Any:
     """`GET collections`: those that the caller may ask."""
-    found = await gateway.documents.collections(caller)
-    return 200, {"collections": [_shown(each) for each in found]}
+    collections = await gateway.documents.collections(caller)
+    return 200, {"collections": [_collection(collection) for collection in collections]}
 
 
 async def _save(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
     """`POST collections`: make one, or change alias and description of one."""
-    given = _read(body, name=str, alias=str, description=str, model=str, metric=str, place=str)
-    if "name" not in given:
+    fields = _read(body, name=str, alias=str, description=str, model=str, metric=str, place=str)
+    if "name" not in fields:
         raise ArgumentError("Member 'name' is missing.", allowed="It is a text.")
-    made = await gateway.documents.make(caller, given.pop("name"), **given)
-    return 201, _shown(made)
+    collection = await gateway.documents.make(caller, fields.pop("name"), **fields)
+    return 201, _collection(collection)
 
 
 async def _delete(gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`DELETE collections/NAME`."""
-    return 200, _shown(await gateway.documents.delete(caller, names[0]))
+    return 200, _collection(await gateway.documents.delete(caller, names[0]))
 
 
 async def _reindex(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`POST collections/NAME/reindex`: vectors anew, also of another model, metric or place."""
-    given = _read(body, model=str, metric=str, place=str)
-    return 200, _shown(await gateway.documents.reindex(caller, names[0], **given))
+    fields = _read(body, model=str, metric=str, place=str)
+    return 200, _collection(await gateway.documents.reindex(caller, names[0], **fields))
 
 
-async def _settle(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
+async def _optimize(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`POST collections/NAME/settle`: prepare for being searched after much was added."""
     _read(body)
     await gateway.documents.settle(caller, names[0])
@@ -129,7 +129,7 @@ async def _documents(gateway: Gateway, caller: Caller, names: tuple[str, ...], _
 
 async def _add(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`POST collections/NAME/documents`: take one in, as `text` or as a file in `content`."""
-    given = _read(
+    fields = _read(
         body,
         source=str,
         origin=str,
@@ -141,24 +141,24 @@ async def _add(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: J
         size_bytes=int,
         has_pages=bool,
     )
-    if "source" not in given or ("text" in given) == ("content" in given):
+    if "source" not in fields or ("text" in fields) == ("content" in fields):
         raise ArgumentError(
             "A document needs a source, and a text or the content of a file.",
             allowed='Allowed: {"source": PATH, "text": MARKDOWN}, or "content" in base64.',
         )
-    if "content" in given:
-        document = await _converted(gateway, given)
+    if "content" in fields:
+        document = await _converted(gateway, fields)
     else:
-        text: str = given["text"]
+        text: str = fields["text"]
         document = NewDocument(
-            source=given["source"],
-            origin=given.get("origin", ""),
-            title=given.get("title", ""),
+            source=fields["source"],
+            origin=fields.get("origin", ""),
+            title=fields.get("title", ""),
             text=text,
-            media_type=given.get("media_type", "text/markdown"),
-            sha256=given.get("sha256") or _hash(text.encode("utf-8", "surrogatepass")),
-            size_bytes=given.get("size_bytes", len(text)),
-            has_pages=given.get("has_pages", False),
+            media_type=fields.get("media_type", "text/markdown"),
+            sha256=fields.get("sha256") or _hash(text.encode("utf-8", "surrogatepass")),
+            size_bytes=fields.get("size_bytes", len(text)),
+            has_pages=fields.get("has_pages", False),
         )
     added = await gateway.documents.add(caller, names[0], document)
     return 200 if added.status == "unchanged" else 201, {
@@ -168,65 +168,65 @@ async def _add(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: J
     }
 
 
-async def _converted(gateway: Gateway, given: Json) -> NewDocument:
+async def _converted(gateway: Gateway, fields: Json) -> NewDocument:
     """A file as a document."""
     settings = gateway.settings.documents
     try:
-        data = base64.b64decode(given["content"], validate=True)
+        data = base64.b64decode(fields["content"], validate=True)
     except ValueError as error:
         raise ArgumentError("Member 'content' is not base64.", allowed="It is a file.") from error
     if len(data) > settings.max_file_mb * 2**20:
         raise DocumentError(
-            f"{given['source']} has {len(data) / 2**20:.0f} MB.",
+            f"{fields['source']} has {len(data) / 2**20:.0f} MB.",
             allowed=f"Allowed: {settings.max_file_mb} MB (setting documents.max_file_mb).",
             hint="Split it, or raise the limit.",
         )
     with anyio.fail_after(settings.convert_timeout_s):
-        found = await anyio.to_thread.run_sync(
+        converted = await anyio.to_thread.run_sync(
             lambda: convert(
-                given["source"],
+                fields["source"],
                 data,
-                media_type=given.get("media_type", ""),
+                media_type=fields.get("media_type", ""),
                 max_bytes=settings.max_text_mb * 2**20,
             ),
             abandon_on_cancel=True,
         )
     return NewDocument(
-        source=given["source"],
-        origin=given.get("origin", ""),
-        title=given.get("title") or found.title,
-        text=found.text,
-        media_type=found.media_type,
+        source=fields["source"],
+        origin=fields.get("origin", ""),
+        title=fields.get("title") or converted.title,
+        text=converted.text,
+        media_type=converted.media_type,
         sha256=_hash(data),
         size_bytes=len(data),
-        has_pages=found.has_pages,
+        has_pages=converted.has_pages,
     )
 
 
 async def _remove(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`POST collections/NAME/remove`: documents by `sources`, `origins` or `documents` (ids)."""
-    given = _read(body, sources=list, origins=list, documents=list)
-    wanted = {key: [_text(each, key) for each in values] for key, values in given.items()}
-    gone = await gateway.documents.remove(caller, names[0], **wanted)
+    fields = _read(body, sources=list, origins=list, documents=list)
+    filters = {key: [_text(item, key) for item in values] for key, values in fields.items()}
+    gone = await gateway.documents.remove(caller, names[0], **filters)
     return 200, {"removed": [row.source for row in gone]}
 
 
-def _shown(each: Collection) -> Json:
+def _collection(collection: Collection) -> Json:
     return {
-        "name": each.name,
-        "alias": each.alias,
-        "description": each.description,
-        "model": each.model,
-        "metric": each.metric,
-        "place": each.place,
-        "documents": each.documents,
-        "passages": each.passages,
-        "updated_at": each.updated_at or None,
-        "problem": each.problem or None,
+        "name": collection.name,
+        "alias": collection.alias,
+        "description": collection.description,
+        "model": collection.model,
+        "metric": collection.metric,
+        "place": collection.place,
+        "documents": collection.documents,
+        "passages": collection.passages,
+        "updated_at": collection.updated_at or None,
+        "problem": collection.problem or None,
     }
 
 
-def _said(value: object) -> ConversationMessage:
+def _history_entry(value: object) -> ConversationMessage:
     entry = json_object(value)
     role, text = entry.get("role"), entry.get("content")
     if role not in {"user", "assistant"} or not isinstance(text, str):
@@ -254,15 +254,15 @@ def _read(body: Json, **members: type) -> Json:
             f"Unknown member {unknown[0]!r:.60}.",
             allowed=f"Allowed: {', '.join(members)}." if members else "No member is allowed here.",
         )
-    found: Json = {name: value for name, value in body.items() if value is not None}
-    for name, value in found.items():
+    fields: Json = {name: value for name, value in body.items() if value is not None}
+    for name, value in fields.items():
         kind = members[name]
         fits = isinstance(value, (int, float) if kind is float else kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
             raise ArgumentError(f"Member {name!r} must be {_WORDS.get(kind, 'a list')}.")
         if kind is list:
-            found[name] = json_array(value)
-    return found
+            fields[name] = json_array(value)
+    return fields
 
 
 def _hash(data: bytes) -> str:
@@ -275,7 +275,7 @@ DOCUMENTS: dict[tuple[str, str], Answer] = {
     ("POST", "collections"): _save,
     ("DELETE", "collections/*"): _delete,
     ("POST", "collections/*/reindex"): _reindex,
-    ("POST", "collections/*/settle"): _settle,
+    ("POST", "collections/*/settle"): _optimize,
     ("GET", "collections/*/documents"): _documents,
     ("POST", "collections/*/documents"): _add,
     ("POST", "collections/*/remove"): _remove,

@@ -49,8 +49,8 @@ class LoginPages:
         """Serve one request (ASGI); `Host` and `Origin` were checked before."""
         path: str = scope["path"]
         try:
-            if path == DOCUMENT and (found := self._logins.document()) is not None:
-                await send_json(send, 200, found)
+            if path == DOCUMENT and (metadata := self._logins.document()) is not None:
+                await send_json(send, 200, metadata)
             elif path == CALLBACK and scope["method"] == "GET":
                 await self._end(scope, send)
             elif path.startswith(PAGE) and scope["method"] in {"GET", "POST"}:
@@ -124,10 +124,10 @@ class LoginPages:
 def _browser_of(scope: Scope) -> str:
     """What only this browser knows, from its cookie; empty: nothing yet."""
     try:
-        found = SimpleCookie(header(scope["headers"], b"cookie") or "").get(LOGIN_COOKIE)
+        cookie = SimpleCookie(header(scope["headers"], b"cookie") or "").get(LOGIN_COOKIE)
     except CookieError:
         return ""
-    return found.value if found is not None and is_browser_mark(found.value) else ""
+    return cookie.value if cookie is not None and is_browser_mark(cookie.value) else ""
 
 
 async def _page(send: Send, status: int, title: str, text: str, *, form: str = "") -> None:

@@ -16,7 +16,7 @@ from toolgate.types import AuditRecord, Json, ServerStatus
 
 __all__ = ["PAGED", "openapi_document"]
 
-Place: TypeAlias = tuple[str, str]
+Route: TypeAlias = tuple[str, str]
 """Method and path below `/api/v1/`, with `*` for a name."""
 
 PAGED: Final[Mapping[str, str]] = {
@@ -50,7 +50,7 @@ def _list(name: str, of: str) -> Json:
 
 
 def _body(*required: str, **properties: Json) -> Json:
-    found: Json = {
+    schema: Json = {
         "type": "object",
         "properties": {
             name: {**schema, "type": [schema["type"], "null"]}
@@ -60,7 +60,7 @@ def _body(*required: str, **properties: Json) -> Json:
         },
         "additionalProperties": False,
     }
-    return {**found, "required": list(required)} if required else found
+    return {**schema, "required": list(required)} if required else schema
 
 
 _PROJECT_KEYS: Final[Json] = {
@@ -91,7 +91,7 @@ _GUARD_KEYS: Final[Json] = {
     "reason": _TEXT,
 }
 
-_REQUESTS: Final[Mapping[Place, Json]] = {
+_REQUESTS: Final[Mapping[Route, Json]] = {
     ("POST", "servers/*/login"): _body(user=_TEXT, project=_TEXT, redirect_uri=_TEXT),
     ("POST", "servers/*/login/finish"): _body(
         "state", state=_TEXT, code=_TEXT, iss=_TEXT, error=_TEXT
@@ -194,7 +194,7 @@ _REQUESTS: Final[Mapping[Place, Json]] = {
 }
 """What bodies may hold."""
 
-_ANSWERS: Final[Mapping[Place, Json]] = {
+_ANSWERS: Final[Mapping[Route, Json]] = {
     ("GET", "me"): _ref("Me"),
     ("GET", "tools"): _list("tools", "Tool"),
     ("GET", "servers"): _list("servers", "Server"),
@@ -222,11 +222,11 @@ _ANSWERS: Final[Mapping[Place, Json]] = {
 """What answers hold, where that is more than an object."""
 
 _MADE: Final = frozenset(
-    ("POST", what) for what in ("tokens", "projects", "permissions", "guards", "servers")
+    ("POST", resource) for resource in ("tokens", "projects", "permissions", "guards", "servers")
 )
 _ACCEPTED: Final = frozenset({("POST", "index/refresh")})
 
-_EXAMPLES: Final[Mapping[Place, Json]] = {
+_EXAMPLES: Final[Mapping[Route, Json]] = {
     ("POST", "discover"): {"query": "list the open issues", "limit": 3},
     ("POST", "describe"): {"toolKeys": ["github:list_issues"]},
     ("POST", "execute"): {"toolKey": "github:list_issues", "arguments": {"owner": "acme"}},
@@ -268,7 +268,7 @@ _PAGES: Final[Mapping[str, str]] = {
 }
 
 
-def openapi_document(routes: Mapping[Place, str]) -> Json:
+def openapi_document(routes: Mapping[Route, str]) -> Json:
     """The document.
 
     Args:
@@ -276,8 +276,8 @@ def openapi_document(routes: Mapping[Place, str]) -> Json:
     """
     paths: dict[str, Json] = {}
     for (method, path), doc in sorted(routes.items(), key=lambda item: (item[0][1], item[0][0])):
-        shown = "/" + path.replace("*", "{name}")
-        paths.setdefault(shown, {})[method.lower()] = _operation(method, path, doc)
+        template = "/" + path.replace("*", "{name}")
+        paths.setdefault(template, {})[method.lower()] = _operation(method, path, doc)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -297,8 +297,8 @@ def openapi_document(routes: Mapping[Place, str]) -> Json:
 
 
 def _operation(method: str, path: str, doc: str) -> Json:
-    place = (method, path)
-    status = "201" if place in _MADE else "202" if place in _ACCEPTED else "200"
+    route = (method, path)
+    status = "201" if route in _MADE else "202" if route in _ACCEPTED else "200"
     operation: Json = {
         "operationId": re.sub(r"[^a-z]+", "_", f"{method} {path.replace('*', 'one')}".lower()),
         "summary": _summary(doc) or _plain_summary(method, path),
@@ -307,7 +307,7 @@ def _operation(method: str, path: str, doc: str) -> Json:
         "responses": {
             status: {
                 "description": "Done.",
-                "content": {"application/json": {"schema": _ANSWERS.get(place, _OBJECT)}},
+                "content": {"application/json": {"schema": _ANSWERS.get(route, _OBJECT)}},
             },
             "default": {
                 "description": "It was not done; `detail` says why, `error.code` for machines.",
@@ -316,9 +316,9 @@ def _operation(method: str, path: str, doc: str) -> Json:
         },
     }
     if method in {"POST", "PATCH", "PUT"}:
-        content: Json = {"schema": _REQUESTS.get(place, _OBJECT)}
-        if place in _EXAMPLES:
-            content["example"] = _EXAMPLES[place]
+        content: Json = {"schema": _REQUESTS.get(route, _OBJECT)}
+        if route in _EXAMPLES:
+            content["example"] = _EXAMPLES[route]
         operation["requestBody"] = {
             "required": bool(content["schema"].get("required")),
             "content": {"application/json": content},
@@ -327,17 +327,17 @@ def _operation(method: str, path: str, doc: str) -> Json:
 
 
 def _parameters(method: str, path: str) -> list[Json]:
-    found: list[Json] = []
+    parameters: list[Json] = []
     if "*" in path:
-        found.append({"name": "name", "in": "path", "required": True, "schema": _TEXT})
+        parameters.append({"name": "name", "in": "path", "required": True, "schema": _TEXT})
     queries = dict(_QUERIES.get(path, {})) if method == "GET" else {}
     if method == "GET" and path in PAGED:
         queries |= _PAGES
-    found += [
+    parameters += [
         {"name": name, "in": "query", "description": words, "schema": _TEXT}
         for name, words in queries.items()
     ]
-    return found
+    return parameters
 
 
 def _summary(doc: str) -> str:
@@ -349,10 +349,10 @@ def _summary(doc: str) -> str:
 
 def _plain_summary(method: str, path: str) -> str:
     """For a route whose docstring says no more than the route itself."""
-    first, *others = path.split("/")
+    first, *rest = path.split("/")
     verb = {"GET": "Show", "DELETE": "Remove", "POST": "Make", "PATCH": "Change"}.get(method, "Use")
-    if others and others[-1] != "*":
-        verb = others[-1].replace("_", " ").capitalize()
+    if rest and rest[-1] != "*":
+        verb = rest[-1].replace("_", " ").capitalize()
     return f"{verb} {'one of ' if '*' in path else ''}{first}."
 
 
@@ -495,7 +495,7 @@ def _of_hint(hint: object) -> Json:
     if origin is Literal:
         return {"enum": list(arguments)}
     if isinstance(hint, UnionType) or NoneType in arguments:
-        return {"anyOf": [_of_hint(one) for one in arguments]}
+        return {"anyOf": [_of_hint(argument) for argument in arguments]}
     if origin in {tuple, list, Sequence}:
         return {"type": "array", "items": _of_hint(arguments[0])}
     plain: Mapping[object, Json] = {

@@ -14,7 +14,7 @@ MOST = 1_000
 """Most things of one page."""
 
 
-def limit_of(query: Mapping[str, str], *, most: int = MOST) -> int | None:
+def limit_of(query: Mapping[str, str], *, max_limit: int = MOST) -> int | None:
     """How many things a request wants; None: it does not say.
 
     Raises:
@@ -23,9 +23,9 @@ def limit_of(query: Mapping[str, str], *, most: int = MOST) -> int | None:
     text = query.get("limit")
     if text is None:
         return None
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= max_limit:
         raise ArgumentError(
-            f"limit is {text[:40]!r}.", allowed=f"Allowed: whole numbers from 1 to {most:,}."
+            f"limit is {text[:40]!r}.", allowed=f"Allowed: whole numbers from 1 to {max_limit:,}."
         )
     return int(text)
 

@@ -34,9 +34,14 @@ from toolgate.gateway.meta_tools import (
     read_process_prompt,
 )
 from toolgate.security.credentials import Logins
-from toolgate.server.asgi.authentication import CALLER, authenticate, refusal_status, shown_by
+from toolgate.server.asgi.authentication import (
+    CALLER,
+    challenge_headers,
+    presented_credentials,
+    refusal_status,
+)
 from toolgate.server.asgi.host_check import header
-from toolgate.server.asgi.json_body import RefusedError, json_body
+from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
 from toolgate.server.asgi.messages import (
     DisconnectedError,
@@ -44,16 +49,16 @@ from toolgate.server.asgi.messages import (
     Scope,
     Send,
     TooLargeError,
-    draining,
+    discard_body,
     send_json,
     with_header,
 )
 from toolgate.server.rest.access import ACCESS
-from toolgate.server.rest.approvals import approval_list, approval_one, approve, reject
+from toolgate.server.rest.approvals import approval, approval_list, approve, reject
 from toolgate.server.rest.audit import audit_page
 from toolgate.server.rest.cost import cost, tool_usage
 from toolgate.server.rest.credentials import LOGINS, LoginAnswer
-from toolgate.server.rest.detection import read_detect, report
+from toolgate.server.rest.detection import detection_json, read_detect
 from toolgate.server.rest.documents import DOCUMENTS
 from toolgate.server.rest.openapi import PAGED, openapi_document
 from toolgate.server.rest.optimization import optimization, or_null
@@ -61,7 +66,7 @@ from toolgate.server.rest.pagination import paged
 from toolgate.server.rest.threads import TURNS, TurnAnswer
 from toolgate.types import Caller, Json, json_object
 
-__all__ = ["Rest"]
+__all__ = ["RestApi"]
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +93,11 @@ _STATUS: Mapping[str, int] = {
 }
 """HTTP status by `ToolgateError.code`, of the error itself or of the nearest ancestor."""
 
-_Handler = Callable[["Rest", "_Call"], Awaitable[tuple[int, object]]]
+_Handler = Callable[["RestApi", "_RestRequest"], Awaitable[tuple[int, object]]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Call:
+class _RestRequest:
     """One request."""
 
     caller: Caller
@@ -103,7 +108,7 @@ class _Call:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Key:
+class _BodyField:
     """A member that a body may have."""
 
     kind: type | tuple[type, ...]
@@ -113,27 +118,27 @@ class _Key:
 
 _STRING = (str,)
 _MARK = {
-    "toolKey": _Key(kind=_STRING, words="a string", is_needed=True),
-    "mark": _Key(kind=_STRING, words="right or wrong", is_needed=True),
+    "toolKey": _BodyField(kind=_STRING, words="a string", is_needed=True),
+    "mark": _BodyField(kind=_STRING, words="right or wrong", is_needed=True),
 }
 _ADD = {
-    "project": _Key(kind=_STRING, words="a string"),
-    "name": _Key(kind=_STRING, words="a string", is_needed=True),
-    "config": _Key(kind=(dict,), words="an object", is_needed=True),
-    "save": _Key(kind=(bool,), words="true or false"),
+    "project": _BodyField(kind=_STRING, words="a string"),
+    "name": _BodyField(kind=_STRING, words="a string", is_needed=True),
+    "config": _BodyField(kind=(dict,), words="an object", is_needed=True),
+    "save": _BodyField(kind=(bool,), words="true or false"),
 }
 _APPROVE = {
-    "tool": _Key(kind=_STRING, words="a string", is_needed=True),
-    "approve": _Key(kind=(bool,), words="true or false"),
+    "tool": _BodyField(kind=_STRING, words="a string", is_needed=True),
+    "approve": _BodyField(kind=(bool,), words="true or false"),
 }
 _ENRICH = {
-    "prompt": _Key(kind=_STRING, words="a string"),
-    "queries": _Key(kind=(str, list), words="a string, or an array of strings"),
+    "prompt": _BodyField(kind=_STRING, words="a string"),
+    "queries": _BodyField(kind=(str, list), words="a string, or an array of strings"),
 }
-_REFRESH = {"server": _Key(kind=_STRING, words="a string")}
+_REFRESH = {"server": _BodyField(kind=_STRING, words="a string")}
 
 
-class Rest:
+class RestApi:
     """Answers what lies under `/api/v1/`."""
 
     def __init__(self, app: App) -> None:
@@ -162,17 +167,17 @@ class Rest:
             status, body = await self._answer(scope, receive)
         except DisconnectedError:
             return
-        except RefusedError as error:
+        except HttpError as error:
             await self.refuse(send, error.status, error.code, error.message, hint=error.hint)
         except BadMessageError as error:
             await self.refuse(send, 400, "bad_request", error.message)
         except TooLargeError:
-            most = self._settings.max_body_bytes
+            limit = self._settings.max_body_bytes
             message = (
-                f"The request body is larger than {most} bytes (setting serve.max_body_bytes)."
+                f"The request body is larger than {limit} bytes (setting serve.max_body_bytes)."
             )
             closing = with_header(send, b"connection", b"close")
-            await self.refuse(draining(closing, scope, receive), 413, "too_large", message)
+            await self.refuse(discard_body(closing, scope, receive), 413, "too_large", message)
         except RpcError as error:
             await self.refuse(
                 send, 502, "rpc", error.message, rpc={"code": error.rpc_code, "data": error.data}
@@ -180,14 +185,14 @@ class Rest:
         except (CredentialError, LimitError) as error:
             if isinstance(error, CredentialError):
                 status = refusal_status(error)
-                further = authenticate(error, scope, self._app.settings.authn.resource)
+                further = challenge_headers(error, scope, self._app.settings.authn.resource)
             else:
                 status = 429
                 further = ((b"retry-after", str(max(1, round(error.wait_s))).encode()),)
             for name, value in further:
                 send = with_header(send, name, value)
             if isinstance(error, CredentialError):
-                send = draining(send, scope, receive)  # its body was not read
+                send = discard_body(send, scope, receive)  # its body was not read
             await self.refuse(
                 send, status, error.code, error.failed, hint=error.hint, retryable=error.retryable
             )
@@ -246,7 +251,9 @@ class Rest:
         method: str = scope["method"]
         path = cast("str", scope["path"]).removeprefix("/api/v1/").rstrip("/")
         client = (header(scope["headers"], b"user-agent") or "")[:100]
-        caller = await self._gateway.admission.admit(shown_by(scope, {}, client=client))
+        caller = await self._gateway.admission.admit(
+            presented_credentials(scope, {}, client=client)
+        )
         CALLER.set(caller)
         handler, names = _route(method, path)
         body: Json = {}
@@ -254,7 +261,7 @@ class Rest:
             body = await self._body(scope, receive)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         status, answer = await handler(
-            self, _Call(caller=caller, names=names, query=query, body=body)
+            self, _RestRequest(caller=caller, names=names, query=query, body=body)
         )
         if method in {"GET", "HEAD"} and path in PAGED:
             answer = paged(cast("Json", answer), PAGED[path], query)
@@ -273,7 +280,7 @@ class Rest:
 
     # Tools
 
-    async def discover(self, call: _Call) -> tuple[int, object]:
+    async def discover(self, call: _RestRequest) -> tuple[int, object]:
         """`POST discover`: the tools that fit requests.
 
         Takes the arguments of `tool_discovery`, with `limit` for `maxResults` and `servers` for
@@ -282,14 +289,14 @@ class Rest:
         """
         form, arguments = _form_and_rest(call.body)
         request, explain = _search_of(arguments)
-        found = await self._gateway.discover(call.caller, request)
-        answer = found.structured(explain=True) if explain else found.structured()
+        discovery = await self._gateway.discover(call.caller, request)
+        answer = discovery.structured(explain=True) if explain else discovery.structured()
         if form is None:
-            return 200, {**answer, "text": found.text}
+            return 200, {**answer, "text": discovery.text}
         keys = [str(tool["toolKey"]) for tool in answer["results"]]
         return 200, {**answer, "tools": self._tools(call, keys, form)}
 
-    async def describe(self, call: _Call) -> tuple[int, object]:
+    async def describe(self, call: _RestRequest) -> tuple[int, object]:
         """`POST describe`: tools by key, whole; the arguments of `tool_describe`.
 
         With `indexed`, each tool has the texts by which its meaning is found.
@@ -298,7 +305,7 @@ class Rest:
         shows_index = bool(
             _checked(
                 {"indexed": arguments.pop("indexed", None)},
-                {"indexed": _Key(kind=(bool,), words="true or false")},
+                {"indexed": _BodyField(kind=(bool,), words="true or false")},
             ).get("indexed")
         )
         keys = read_describe(arguments).keys
@@ -316,27 +323,27 @@ class Rest:
             ]
         return 200, answer
 
-    async def execute(self, call: _Call) -> tuple[int, object]:
+    async def execute(self, call: _RestRequest) -> tuple[int, object]:
         """`POST execute`: run a tool; its result unchanged. The arguments of `tool_execute`."""
-        wanted = read_execute(call.body)
-        return 200, await self._gateway.execute(call.caller, wanted.key, wanted.arguments)
+        request = read_execute(call.body)
+        return 200, await self._gateway.execute(call.caller, request.key, request.arguments)
 
-    async def tools(self, call: _Call) -> tuple[int, object]:
+    async def tools(self, call: _RestRequest) -> tuple[int, object]:
         """`GET tools`: all tools in the order of the catalog; takes `?server=` and `?format=`."""
         form = _format_of(call.query)
         server = call.query.get("server")
-        found = [
+        views = [
             tool
             for tool in self._gateway.tools(call.caller)
             if server is None or tool.server == server
         ]
         if form is not None:
-            return 200, {"tools": [_in_format(tool, form) for tool in found]}
-        return 200, {"tools": [_listed(tool) for tool in found]}
+            return 200, {"tools": [_in_format(tool, form) for tool in views]}
+        return 200, {"tools": [_listed(tool) for tool in views]}
 
     # Intents and rules
 
-    async def detect(self, call: _Call) -> tuple[int, object]:
+    async def detect(self, call: _RestRequest) -> tuple[int, object]:
         """`POST detect`: what a `message`, or each of `messages`, asks for.
 
         Takes `stage`, `today`, `zone`, `languages` and `previous` too.
@@ -344,10 +351,12 @@ class Rest:
         request, is_one = read_detect(call.body)
         is_named = not call.caller.is_guess
         caller = call.caller if is_named else dataclasses.replace(call.caller, conversation="")
-        found = await self._gateway.detect(caller, request)
-        return 200, report(found[0]) if is_one else {"detections": [report(one) for one in found]}
+        detections = await self._gateway.detect(caller, request)
+        return 200, detection_json(detections[0]) if is_one else {
+            "detections": [detection_json(detection) for detection in detections]
+        }
 
-    async def enrich(self, call: _Call) -> tuple[int, object]:
+    async def enrich(self, call: _RestRequest) -> tuple[int, object]:
         """`POST enrich`: the rules for a message (`prompt`) or for short actions (`queries`).
 
         Requests belong together by the header `X-Toolgate-Thread`; without it, each stands alone.
@@ -366,7 +375,7 @@ class Rest:
 
     # Learning from use
 
-    async def mark(self, call: _Call) -> tuple[int, object]:
+    async def mark(self, call: _RestRequest) -> tuple[int, object]:
         """`POST mark`: say that a tool which a search showed was right, or wrong."""
         body = _checked(call.body, _MARK)
         if body["mark"] not in {"right", "wrong"}:
@@ -376,36 +385,38 @@ class Rest:
         await self._gateway.manage.mark(call.caller, body["toolKey"], right=body["mark"] == "right")
         return 200, body
 
-    async def usage(self, call: _Call) -> tuple[int, object]:
+    async def usage(self, call: _RestRequest) -> tuple[int, object]:
         """`GET usage`: what was learned from use."""
         return 200, dataclasses.asdict(await self._gateway.manage.usage(call.caller))
 
-    async def packs(self, call: _Call) -> tuple[int, object]:
+    async def packs(self, call: _RestRequest) -> tuple[int, object]:
         """Every pack that was found, with what is wrong with it."""
         self._gateway.visible.must_manage(call.caller)
         return 200, {"packs": [state.shown() for state in self._app.packs.current.states]}
 
-    async def forget_usage(self, call: _Call) -> tuple[int, object]:
+    async def forget_usage(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE usage`: forget what was searched and used."""
         return 200, {"searches": await self._gateway.manage.forget_usage(call.caller)}
 
-    async def groups(self, call: _Call) -> tuple[int, object]:
+    async def groups(self, call: _RestRequest) -> tuple[int, object]:
         """`GET groups`: the capability groups."""
         return 200, {"groups": await self._gateway.groups(call.caller)}
 
     # Servers
 
-    async def servers(self, call: _Call) -> tuple[int, object]:
+    async def servers(self, call: _RestRequest) -> tuple[int, object]:
         """`GET servers`: how each server is."""
-        found = self._gateway.servers(call.caller)
-        return 200, {"servers": [dataclasses.asdict(status) for status in found]}
+        servers = self._gateway.servers(call.caller)
+        return 200, {"servers": [dataclasses.asdict(status) for status in servers]}
 
-    async def running(self, call: _Call) -> tuple[int, object]:
+    async def running(self, call: _RestRequest) -> tuple[int, object]:
         """`GET running`: the calls that run now."""
-        found = self._gateway.running(call.caller)
-        return 200, {"running": [dataclasses.asdict(one) for one in found]}
+        running_calls = self._gateway.running(call.caller)
+        return 200, {
+            "running": [dataclasses.asdict(running_call) for running_call in running_calls]
+        }
 
-    async def add_server(self, call: _Call) -> tuple[int, object]:
+    async def add_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers`: add one, or replace the one of this name."""
         body = _checked(call.body, _ADD)
         added = await self._gateway.manage.add_server(
@@ -417,41 +428,44 @@ class Rest:
         )
         return 201, dataclasses.asdict(added)
 
-    async def remove_server(self, call: _Call) -> tuple[int, object]:
+    async def remove_server(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE servers/NAME`."""
         await self._gateway.manage.remove_server(call.caller, call.names[0])
         return 200, {"name": call.names[0]}
 
-    async def enable_server(self, call: _Call) -> tuple[int, object]:
+    async def enable_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/enable`."""
         _checked(call.body, {})
         changed = await self._gateway.manage.enable_server(call.caller, call.names[0], True)
         return 200, dataclasses.asdict(changed)
 
-    async def disable_server(self, call: _Call) -> tuple[int, object]:
+    async def disable_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/disable`."""
         _checked(call.body, {})
         changed = await self._gateway.manage.enable_server(call.caller, call.names[0], False)
         return 200, dataclasses.asdict(changed)
 
-    async def restart_server(self, call: _Call) -> tuple[int, object]:
+    async def restart_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/restart`."""
         _checked(call.body, {})
         restarted = await self._gateway.manage.restart_server(call.caller, call.names[0])
         return 200, dataclasses.asdict(restarted)
 
-    async def held(self, call: _Call) -> tuple[int, object]:
+    async def quarantined_tools(self, call: _RestRequest) -> tuple[int, object]:
         """`GET held`: the tools that wait until somebody approves them."""
-        found = await self._gateway.manage.held_tools(call.caller)
-        return 200, {"held": [_held(tool) for tool in found]}
+        tools = await self._gateway.manage.held_tools(call.caller)
+        return 200, {"held": [_quarantined_tool(tool) for tool in tools]}
 
-    async def tool_versions(self, call: _Call) -> tuple[int, object]:
+    async def tool_versions(self, call: _RestRequest) -> tuple[int, object]:
         """`GET tools/versions`: what the tool `?key=` was before, the last first."""
         key = call.query.get("key", "")
-        found = await self._gateway.manage.tool_versions(call.caller, key)
-        return 200, {"toolKey": key, "versions": [dataclasses.asdict(one) for one in found]}
+        versions = await self._gateway.manage.tool_versions(call.caller, key)
+        return 200, {
+            "toolKey": key,
+            "versions": [dataclasses.asdict(version) for version in versions],
+        }
 
-    async def decide_held(self, call: _Call) -> tuple[int, object]:
+    async def decide_quarantined(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/approve`: let a held `tool` through, or not (`"approve": false`)."""
         body = _checked(call.body, _APPROVE)
         decided = await self._gateway.manage.decide_held(
@@ -459,13 +473,13 @@ class Rest:
         )
         return 200, {"toolKey": decided.key, "approved": body.get("approve", True)}
 
-    async def approvals(self, call: _Call) -> tuple[int, object]:
+    async def approvals(self, call: _RestRequest) -> tuple[int, object]:
         """`GET approvals`: calls that wait for a person; `?state=`, `?limit=`, `?cursor=`."""
         return await approval_list(self._gateway, call.caller, call.query)
 
     # The audit
 
-    async def audit(self, call: _Call) -> tuple[int, object]:
+    async def audit(self, call: _RestRequest) -> tuple[int, object]:
         """`GET audit`: records, newest first.
 
         Takes `?action=`, `server`, `status`, `failed=true`, `since`, `until`, `tool`, `caller`,
@@ -474,37 +488,37 @@ class Rest:
         self._gateway.visible.must_manage(call.caller)
         return 200, await audit_page(self._app.store, call.query)
 
-    async def verify_audit(self, call: _Call) -> tuple[int, object]:
+    async def verify_audit(self, call: _RestRequest) -> tuple[int, object]:
         """`GET audit/verify`: whether any record was changed, removed or moved."""
         self._gateway.visible.must_manage(call.caller)
-        found = await verify_audit(self._app.store, self._app.sealer)
-        return 200, {**dataclasses.asdict(found), "whole": found.is_whole}
+        verification = await verify_audit(self._app.store, self._app.sealer)
+        return 200, {**dataclasses.asdict(verification), "whole": verification.is_whole}
 
     # The index
 
-    async def index(self, call: _Call) -> tuple[int, object]:
+    async def index(self, call: _RestRequest) -> tuple[int, object]:
         """`GET index`: how the vectors of the tools stand, and what the search has counted."""
         self._gateway.visible.must_manage(call.caller)
         return 200, await self._gateway.manage.index_status(call.caller)
 
-    async def refresh_index(self, call: _Call) -> tuple[int, object]:
+    async def refresh_index(self, call: _RestRequest) -> tuple[int, object]:
         """`POST index/refresh`: compute vectors anew, of one `server` or of all."""
         server = _checked(call.body, _REFRESH).get("server")
         tools = await self._gateway.manage.index_refresh(call.caller, server)
         return 202, {"server": server, "tools": tools}
 
-    async def remove_index(self, call: _Call) -> tuple[int, object]:
+    async def remove_index(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE index/NAME`: remove what is kept of a server's vectors."""
         tools = await self._gateway.manage.index_remove(call.caller, call.names[0])
         return 200, {"server": call.names[0], "tools": tools}
 
-    async def openapi(self, _call: _Call) -> tuple[int, object]:
+    async def openapi(self, _call: _RestRequest) -> tuple[int, object]:
         """`GET openapi.json`: this interface as a document of OpenAPI 3.1."""
         return 200, openapi_document(
-            {place: handler.__doc__ or "" for place, handler in _ROUTES.items()}
+            {route: handler.__doc__ or "" for route, handler in _ROUTES.items()}
         )
 
-    async def status(self, call: _Call) -> tuple[int, object]:
+    async def status(self, call: _RestRequest) -> tuple[int, object]:
         """`GET status`: the gateway in a few numbers."""
         servers = self._gateway.servers(call.caller)
         states: dict[str, int] = {}
@@ -519,27 +533,27 @@ class Rest:
             "optimization": or_null(self._app.settings.optimization),
         }
 
-    async def optimization(self, call: _Call) -> tuple[int, object]:
+    async def optimization(self, call: _RestRequest) -> tuple[int, object]:
         """`GET optimization`: which search is used, and how each does; takes `?days=`."""
         self._gateway.visible.must_manage(call.caller)
         return 200, await optimization(self._app, call.caller, call.query)
 
-    async def cost(self, call: _Call) -> tuple[int, object]:
+    async def cost(self, call: _RestRequest) -> tuple[int, object]:
         """`GET cost`: tokens of each conversation, against listing all tools; takes `?days=`."""
         return 200, await cost(self._app, call.caller, call.query)
 
-    async def tool_usage(self, call: _Call) -> tuple[int, object]:
+    async def tool_usage(self, call: _RestRequest) -> tuple[int, object]:
         """`GET tools/usage`: calls, success and last use by tool and project; takes `?days=`."""
         return 200, await tool_usage(self._app, call.caller, call.query)
 
-    def _tools(self, call: _Call, keys: Sequence[str], form: str) -> list[Json]:
+    def _tools(self, call: _RestRequest, keys: Sequence[str], form: str) -> list[Json]:
         """Definitions of tools by key, ready for a model's API."""
-        known = {tool.key: tool for tool in self._gateway.tools(call.caller)}
-        known |= {tool.exposed: tool for tool in known.values()}
-        return [_in_format(known[key], form) for key in keys if key in known]
+        by_name = {tool.key: tool for tool in self._gateway.tools(call.caller)}
+        by_name |= {tool.exposed: tool for tool in by_name.values()}
+        return [_in_format(by_name[key], form) for key in keys if key in by_name]
 
 
-def _held(tool: QuarantinedTool) -> Json:
+def _quarantined_tool(tool: QuarantinedTool) -> Json:
     """A held tool, with the lines of each difference."""
     return {
         "toolKey": tool.key,
@@ -548,10 +562,10 @@ def _held(tool: QuarantinedTool) -> Json:
         "state": tool.state,
         "reason": tool.reason,
         "seenAt": tool.seen_at,
-        "findings": [dataclasses.asdict(each) for each in tool.findings],
+        "findings": [dataclasses.asdict(finding) for finding in tool.findings],
         "differences": [
-            {"where": each.where, "kind": each.kind, "lines": each.lines()}
-            for each in tool.differences
+            {"where": difference.where, "kind": difference.kind, "lines": difference.lines()}
+            for difference in tool.differences
         ],
         "definition": tool.definition,
     }
@@ -563,7 +577,7 @@ def _of_access(
     """A handler of what lies in a module of its own."""
 
     @wraps(answer)
-    async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
+    async def handler(rest: RestApi, call: _RestRequest) -> tuple[int, object]:
         return await answer(rest.gateway, call.caller, call.names, call.body)
 
     return handler
@@ -573,7 +587,7 @@ def _of_turns(answer: TurnAnswer) -> _Handler:
     """A handler of threads and prompts."""
 
     @wraps(answer)
-    async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
+    async def handler(rest: RestApi, call: _RestRequest) -> tuple[int, object]:
         return await answer(rest.app, call.caller, call.names, call.body)
 
     return handler
@@ -583,51 +597,51 @@ def _of_logins(answer: LoginAnswer) -> _Handler:
     """A handler of what is shown to servers."""
 
     @wraps(answer)
-    async def handler(rest: Rest, call: _Call) -> tuple[int, object]:
+    async def handler(rest: RestApi, call: _RestRequest) -> tuple[int, object]:
         return await answer(rest.logins, call.caller, call.names, call.query, call.body)
 
     return handler
 
 
 _ROUTES: Mapping[tuple[str, str], _Handler] = {
-    **{place: _of_access(answer) for place, answer in {**ACCESS, **DOCUMENTS}.items()},
-    **{place: _of_logins(answer) for place, answer in LOGINS.items()},
-    **{place: _of_turns(answer) for place, answer in TURNS.items()},
-    ("POST", "discover"): Rest.discover,
-    ("POST", "describe"): Rest.describe,
-    ("POST", "execute"): Rest.execute,
-    ("POST", "detect"): Rest.detect,
-    ("POST", "enrich"): Rest.enrich,
-    ("GET", "tools"): Rest.tools,
-    ("GET", "tools/versions"): Rest.tool_versions,
-    ("GET", "status"): Rest.status,
-    ("GET", "optimization"): Rest.optimization,
-    ("GET", "servers"): Rest.servers,
-    ("POST", "servers"): Rest.add_server,
-    ("DELETE", "servers/*"): Rest.remove_server,
-    ("POST", "servers/*/enable"): Rest.enable_server,
-    ("POST", "servers/*/disable"): Rest.disable_server,
-    ("POST", "servers/*/restart"): Rest.restart_server,
-    ("POST", "servers/*/approve"): Rest.decide_held,
-    ("GET", "held"): Rest.held,
-    ("GET", "approvals"): Rest.approvals,
-    ("GET", "approvals/*"): _of_access(approval_one),
+    **{route: _of_access(answer) for route, answer in {**ACCESS, **DOCUMENTS}.items()},
+    **{route: _of_logins(answer) for route, answer in LOGINS.items()},
+    **{route: _of_turns(answer) for route, answer in TURNS.items()},
+    ("POST", "discover"): RestApi.discover,
+    ("POST", "describe"): RestApi.describe,
+    ("POST", "execute"): RestApi.execute,
+    ("POST", "detect"): RestApi.detect,
+    ("POST", "enrich"): RestApi.enrich,
+    ("GET", "tools"): RestApi.tools,
+    ("GET", "tools/versions"): RestApi.tool_versions,
+    ("GET", "status"): RestApi.status,
+    ("GET", "optimization"): RestApi.optimization,
+    ("GET", "servers"): RestApi.servers,
+    ("POST", "servers"): RestApi.add_server,
+    ("DELETE", "servers/*"): RestApi.remove_server,
+    ("POST", "servers/*/enable"): RestApi.enable_server,
+    ("POST", "servers/*/disable"): RestApi.disable_server,
+    ("POST", "servers/*/restart"): RestApi.restart_server,
+    ("POST", "servers/*/approve"): RestApi.decide_quarantined,
+    ("GET", "held"): RestApi.quarantined_tools,
+    ("GET", "approvals"): RestApi.approvals,
+    ("GET", "approvals/*"): _of_access(approval),
     ("POST", "approvals/*/approve"): _of_access(approve),
     ("POST", "approvals/*/reject"): _of_access(reject),
-    ("GET", "audit"): Rest.audit,
-    ("GET", "audit/verify"): Rest.verify_audit,
-    ("GET", "openapi.json"): Rest.openapi,
-    ("GET", "cost"): Rest.cost,
-    ("GET", "tools/usage"): Rest.tool_usage,
-    ("GET", "groups"): Rest.groups,
-    ("GET", "running"): Rest.running,
-    ("POST", "mark"): Rest.mark,
-    ("GET", "usage"): Rest.usage,
-    ("DELETE", "usage"): Rest.forget_usage,
-    ("GET", "packs"): Rest.packs,
-    ("GET", "index"): Rest.index,
-    ("POST", "index/refresh"): Rest.refresh_index,
-    ("DELETE", "index/*"): Rest.remove_index,
+    ("GET", "audit"): RestApi.audit,
+    ("GET", "audit/verify"): RestApi.verify_audit,
+    ("GET", "openapi.json"): RestApi.openapi,
+    ("GET", "cost"): RestApi.cost,
+    ("GET", "tools/usage"): RestApi.tool_usage,
+    ("GET", "groups"): RestApi.groups,
+    ("GET", "running"): RestApi.running,
+    ("POST", "mark"): RestApi.mark,
+    ("GET", "usage"): RestApi.usage,
+    ("DELETE", "usage"): RestApi.forget_usage,
+    ("GET", "packs"): RestApi.packs,
+    ("GET", "index"): RestApi.index,
+    ("POST", "index/refresh"): RestApi.refresh_index,
+    ("DELETE", "index/*"): RestApi.remove_index,
 }
 
 
@@ -658,16 +672,14 @@ def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
     handler = _ROUTES.get(("GET" if method == "HEAD" else method, pattern))
     if handler is not None:
         return handler, names
-    methods = sorted(known for known, its in _ROUTES if its == pattern)
+    methods = sorted(verb for verb, its in _ROUTES if its == pattern)
     if methods:
         allowed = " or ".join(methods)
-        raise RefusedError(
-            405, "method", f"/api/v1/{path} does not take {method}.", f"Use {allowed}."
-        )
-    raise RefusedError(404, "not_found", f"There is nothing at {'/api/v1/' + path[:100]!r}.")
+        raise HttpError(405, "method", f"/api/v1/{path} does not take {method}.", f"Use {allowed}.")
+    raise HttpError(404, "not_found", f"There is nothing at {'/api/v1/' + path[:100]!r}.")
 
 
-def _checked(body: Json, keys: Mapping[str, _Key]) -> Json:
+def _checked(body: Json, keys: Mapping[str, _BodyField]) -> Json:
     """The body without absent members, after a check of all its members."""
     unknown = sorted(body.keys() - keys.keys())
     if unknown:
@@ -675,17 +687,17 @@ def _checked(body: Json, keys: Mapping[str, _Key]) -> Json:
             f"Unknown member {unknown[0]!r}.",
             allowed=f"Allowed: {', '.join(keys)}." if keys else "No member is allowed here.",
         )
-    found = {name: value for name, value in body.items() if value is not None}
+    fields = {name: value for name, value in body.items() if value is not None}
     for name, key in keys.items():
-        if name not in found:
+        if name not in fields:
             if key.is_needed:
                 raise ArgumentError(f"Member {name!r} is missing.", allowed=f"It is {key.words}.")
             continue
-        value = found[name]
+        value = fields[name]
         is_bool = isinstance(value, bool) and key.kind != (bool,)
         if is_bool or not isinstance(value, key.kind):
             raise ArgumentError(f"Member {name!r} must be {key.words}, not {value!r:.60}.")
-    return found
+    return fields
 
 
 def _format_of(values: Mapping[str, Any]) -> str | None:
@@ -730,24 +742,24 @@ _SEARCH = {"query", "context", "maxResults", "server", "group", "threshold", *_A
 
 def _search_of(body: Json) -> tuple[DiscoverRequest, bool]:
     """The search that a body asks for, and whether each result is to be explained."""
-    given = {name: value for name, value in body.items() if value is not None}
+    fields = {name: value for name, value in body.items() if value is not None}
     for other, name in _ALSO.items():
-        if other in given and name in given:
+        if other in fields and name in fields:
             raise ArgumentError(f"{other!r} and {name!r} are the same.", hint="Give one of them.")
-    switches = {name: _Key(kind=(bool,), words="true or false") for name in _SWITCHES}
-    options = _checked({name: given.pop(name) for name in _SWITCHES if name in given}, switches)
-    unknown = sorted(given.keys() - _SEARCH)
+    switches = {name: _BodyField(kind=(bool,), words="true or false") for name in _SWITCHES}
+    options = _checked({name: fields.pop(name) for name in _SWITCHES if name in fields}, switches)
+    unknown = sorted(fields.keys() - _SEARCH)
     if unknown:
         raise ArgumentError(
             f"Unknown member {unknown[0]!r:.60}.",
             allowed=f"Allowed: {', '.join(sorted({*_SEARCH, *switches, 'format'}))}.",
         )
-    limit = given.get("limit")
-    if "limit" in given and (type(limit) is not int or not 1 <= limit <= 50):
+    limit = fields.get("limit")
+    if "limit" in fields and (type(limit) is not int or not 1 <= limit <= 50):
         raise ArgumentError(
             f"Member 'limit' is {limit!r:.60}.", allowed="Allowed: whole numbers from 1 to 50."
         )
-    request = read_discover({_ALSO.get(name, name): value for name, value in given.items()})
+    request = read_discover({_ALSO.get(name, name): value for name, value in fields.items()})
     return (
         dataclasses.replace(request, include_core=options.get("include_core", True)),
         options.get("explain", False),

@@ -25,18 +25,18 @@ def _chat(app: App) -> ChatService:
 
 async def _threads(app: App, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
     """`GET threads`: the caller's threads, the last used first."""
-    found = await _chat(app).threads(caller)
+    threads = await _chat(app).threads(caller)
     return 200, {
         "threads": [
             {
-                "thread_id": one.name,
-                "created_at": one.created_at,
-                "used_at": one.used_at,
-                "messages": one.last_number,
-                "running": bool(one.running),
-                "waiting": bool(json_object(one.state.get("pending"))),
+                "thread_id": thread.name,
+                "created_at": thread.created_at,
+                "used_at": thread.used_at,
+                "messages": thread.last_number,
+                "running": bool(thread.running),
+                "waiting": bool(json_object(thread.state.get("pending"))),
             }
-            for one in found
+            for thread in threads
         ]
     }
 
@@ -75,8 +75,8 @@ async def _prompt(app: App, caller: Caller, names: tuple[str, ...], _body: Json)
 
 async def _prompt_versions(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET prompts/NAME/versions`: what was put in its place, oldest first."""
-    found = await app.gateway.prompts.versions(caller, names[0])
-    return 200, {"versions": [asdict(one) for one in found]}
+    versions = await app.gateway.prompts.versions(caller, names[0])
+    return 200, {"versions": [asdict(version) for version in versions]}
 
 
 async def _replace_prompt(app: App, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
@@ -98,8 +98,8 @@ async def _clear_prompts(app: App, caller: Caller, _names: tuple[str, ...], _bod
 
 async def _test_prompt(app: App, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`POST prompts/NAME/test`: how it, or a `text` in its place, comes out with `values`."""
-    values = {name: str(one) for name, one in json_object(body.get("values")).items()}
-    text = _text({key: one for key, one in body.items() if key != "values"}, is_needed=False)
+    values = {name: str(value) for name, value in json_object(body.get("values")).items()}
+    text = _text({key: value for key, value in body.items() if key != "values"}, is_needed=False)
     return 200, await app.gateway.prompts.try_out(caller, names[0], text, values)
 
 

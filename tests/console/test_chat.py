@@ -24,7 +24,7 @@ async def test_a_thread_shows_what_was_asked_called_and_answered() -> None:
             text = await answer.text()
         assert "<b>Rome" not in text
         told = said_in(text)
-        for word in ("Asked", "The forecast?", "Calls", "Answered", "Sun, I was told."):
+        for word in ("User", "The forecast?", "Calls", "Assistant", "Sun, I was told."):
             assert word in told, told
         async with place.session.get(f"{place.url}/console/thread?name=none") as answer:
             assert answer.status == 400

@@ -114,14 +114,14 @@ async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
             "/console/projects", data={"csrf": csrf[1], "name": "web<1>"}
         )
         assert late.status_code == 401
-        assert "What you typed is kept" in said_in(late.text)
+        assert "Your input is saved" in said_in(late.text)
         fields = dict(re.findall(r'name="(csrf|sent|next)" value="([^"]*)"', late.text))
         sent = fields["sent"].replace("&#34;", '"').replace("&lt;", "<").replace("&gt;", ">")
         again = await place.client.post(
             "/console/login", data={"csrf": fields["csrf"], "sent": sent, "token": secret}
         )
         assert again.status_code == 200
-        assert "Nothing you typed is lost" in said_in(again.text)
+        assert "Your input is saved" in said_in(again.text)
         assert 'name="name" value="web&lt;1&gt;"' in again.text
         new = re.search(r'name="csrf" value="(\w+)"', again.text)
         assert new is not None
@@ -188,7 +188,7 @@ async def test_a_member_sees_the_calls_of_nobody_else() -> None:
 async def test_somebody_without_a_permission_sees_no_tool() -> None:
     async with opened(settings=REQUIRED) as place:
         await log_in(place, await token(place, "carl"))
-        assert "No tool is there for you yet" in await place.page("tools")
+        assert "No tools available to you yet" in await place.page("tools")
         assert "Adds a note" not in await place.page("tool", status=404, key="notes:add")
         assert "notes" not in said_in(await place.page("servers"))
 
@@ -199,7 +199,7 @@ async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
         await token(place, "carl")
         told = said_in(await place.page("why", tool="notes:add", token="carl"))
         assert "carl cannot see notes:add" in told
-        assert "Rules stops it" in told
+        assert "Rules denied" in told
         found = said_in(await place.page("search?as=carl", q="add a note"))
         assert "Withheld from carl" in found
         await place.send("token", name="carl", do="allow", patterns="notes:add")
@@ -221,17 +221,17 @@ async def test_a_search_is_seen_as_in_a_project() -> None:
         assert "other:add" in said_in(page)
         assert "notes:add" not in said_in(page)
         page = await place.page("search?as=carl&in=web", 400, q="add a note")
-        assert "Not done." in said_in(page)
+        assert "Failed." in said_in(page)
 
 
 async def test_where_no_token_is_asked_for_it_is_said_what_rules_would_do() -> None:
     async with opened() as place:
         await token(place, "anna", "member")
         await place.send("token", name="anna", do="deny", patterns="notes:add")
-        assert "They count once" in said_in(await place.page("token", name="anna"))
+        assert "They apply once" in said_in(await place.page("token", name="anna"))
         told = said_in(await place.page("why", tool="notes:add", token="anna"))
         assert "anna can see and run notes:add" in told
-        assert "nobody is asked for a token" in told
+        assert "No token is required" in told
         assert 'With auth = "required" it would not pass: deny notes:add to token:anna' in told
         told = said_in(await place.page("why", tool="notes:find", token="anna"))
         assert 'With auth = "required" it would pass: allow' in told

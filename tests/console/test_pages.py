@@ -30,8 +30,8 @@ PAGES = (
 async def test_every_page_of_a_new_gateway_says_what_to_do_next() -> None:
     async with opened({}) as place:
         assert "Add the first server" in await place.page()
-        assert "No server is connected yet" in await place.page("servers")
-        assert "No tool is there for you yet" in await place.page("tools")
+        assert "No servers connected yet" in await place.page("servers")
+        assert "No tools available to you yet" in await place.page("tools")
         for path in PAGES:
             if "=" not in path:
                 assert 'class="skip"' in await place.page(path)
@@ -76,7 +76,7 @@ async def test_a_tool_is_run_with_what_was_typed() -> None:
         done = await place.send("tool", 200, key="notes:add", raw='{"text": "raw"}', a0="field")
         assert "added 'raw' None" in said_in(done.text)
         done = await place.send("tool", 200, key="notes:fail")
-        assert "The tool reports an error" in said_in(done.text)
+        assert "The tool returned an error" in said_in(done.text)
 
 
 async def test_what_was_typed_stays_when_it_does_not_fit() -> None:
@@ -118,7 +118,7 @@ async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
     pasted = '{"mcpServers": {"gone": {"command": "/nowhere/at-all", "env": {"KEY": "sk-secret"}}}}'
     async with opened() as place:
         found = await place.send("servers/check", 200, kind="json", text=pasted, do="test")
-        assert "It does not work" in said_in(found.text)
+        assert "Failed:" in said_in(found.text)
         assert "sk-secret" not in said_in(found.text)
         taken = re.search(r'name="take" value="([^"]+)"', found.text)
         assert taken is not None
@@ -128,19 +128,19 @@ async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
         assert "gone was added" in await place.page("server", name="gone")
         assert "sk-secret" not in await place.page("server", name="gone")
         await place.send("server", name="gone", do="disable")
-        assert "switched off" in await place.page("server", name="gone")
+        assert "disabled" in await place.page("server", name="gone")
         await place.send("server", name="gone", do="remove")
         missing = await place.page("server", status=404, name="gone")
-        assert "removed while this page was open" in missing
+        assert "removed meanwhile" in missing
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "Nothing was pasted"),
+        ("", "No JSON given"),
         ("{", "pasted.json"),
-        ('{"mcpServers": {"a": 1}}', "is no server"),
-        ('{"mcpServers": {}}', "No server was named"),
+        ('{"mcpServers": {"a": 1}}', "is not a server"),
+        ('{"mcpServers": {}}', "No server given"),
     ],
 )
 async def test_what_is_no_configuration_is_said_to_be_none(text: str, says: str) -> None:
@@ -167,7 +167,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         with anyio.fail_after(HANG_S):
             await changed.wait()
         forget()
-        assert "have changed or look suspicious" in said_in(await place.page())
+        assert "in quarantine" in said_in(await place.page())
         page = await place.page("server", name="notes")
         assert "was: - Finds notes." in said_in(page)
         assert "is: + Finds notes and sends them away." in said_in(page)
@@ -178,7 +178,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
 
 async def test_a_guard_is_added_shown_and_taken_away() -> None:
     async with opened() as place:
-        assert "There is no guard yet" in await place.page("guards")
+        assert "No call policies yet" in await place.page("guards")
         await place.send(
             "guards",
             tools="notes:add",
@@ -201,7 +201,7 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
 async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None:
     server = notes()
     async with opened({"notes": server}) as place:
-        assert "has not changed it" in said_in(await place.page("tool", key="notes:find"))
+        assert "Unchanged since first seen" in said_in(await place.page("tool", key="notes:find"))
         for text in ("Finds notes by their words.", "Finds notes by <b>words</b>."):
             server.definitions["find"] = {"description": text}
             changed = anyio.Event()
@@ -234,8 +234,8 @@ async def test_two_people_who_edit_one_project_are_told() -> None:
         late = await place.send(
             "project", 400, **form | {"optimization": "off", "pinned": "notes:add"}
         )
-        assert "Somebody else has changed the project" in said_in(late.text)
-        assert "Saved now: bm25" in said_in(late.text)
+        assert "was changed by someone else" in said_in(late.text)
+        assert "Saved value: bm25" in said_in(late.text)
         assert "notes:add</textarea>" in late.text
         state = re.search(r'name="state" value="(\w+)"', late.text)
         assert state is not None
@@ -253,10 +253,11 @@ async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
         link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
         assert link is not None
         chain = said_in((await place.client.get(f"/console/{link[1]}")).text)
-        for word in ("Asked", "add a note to the notebook", "Shown", "chosen", "Called", "Result"):
+        expected = ("Query", "add a note to the notebook", "Results", "chosen", "Called", "Result")
+        for word in expected:
             assert word in chain, chain
         verified = await place.send("audit/verify", 200)
-        assert "Nothing was changed, removed or moved" in said_in(verified.text)
+        assert "The audit is intact" in said_in(verified.text)
         lines = (await place.client.get("/console/audit/export")).text.splitlines()
         assert len(lines) == 3
 
@@ -282,15 +283,15 @@ async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
         assert 'href="/console/intents?check=schema#checked"' in page
         told = said_in(await place.page("intents", check="schema"))
         assert re.search(r"schema : (nothing is wrong|\d+ errors)", told), told
-        assert "also learns the prompts" in told
-        assert "also learns the prompts" not in said_in(await place.page("intents", check="no"))
+        assert "also trains on the prompts" in told
+        assert "also trains on the prompts" not in said_in(await place.page("intents", check="no"))
 
 
 async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
     server = notes()
     server.silent.add("tools/call")
     async with opened({"notes": server}) as place, anyio.create_task_group() as tasks:
-        assert "No call is waiting" in said_in(await place.page())
+        assert "No running calls" in said_in(await place.page())
         began, ended = anyio.Event(), anyio.Event()
         changes = [began, ended]
         forget = place.app.gateway.on_running(lambda: changes.pop(0).set())
@@ -308,7 +309,7 @@ async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
             with anyio.CancelScope(shield=True):
                 await ended.wait()
                 forget()
-                assert "No call is waiting" in said_in(await place.page("running"))
+                assert "No running calls" in said_in(await place.page("running"))
 
 
 async def test_names_with_slashes_and_quotes_have_pages() -> None:
@@ -335,10 +336,10 @@ async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
         assert "X-Key" in page
         assert "hidden-value" not in page
         assert 'href="http://127.0.0.1:7420/oauth/login/' in page
-        assert "Log in there" in await place.page("server", name="mail")
-        assert "Log in there" not in await place.page("server", name="notes")
+        assert ">Log in</a>" in await place.page("server", name="mail")
+        assert ">Log in</a>" not in await place.page("server", name="notes")
         await place.send("logins", server="mail", subject="")
-        assert "Nothing is kept" in await place.page("logins")
+        assert "No stored credentials" in await place.page("logins")
 
 
 async def test_other_weights_are_for_this_view_alone() -> None:
@@ -346,10 +347,10 @@ async def test_other_weights_are_for_this_view_alone() -> None:
         plain = await place.page("search", q="add a note")
         assert "Weights for this view" in said_in(plain)
         other = said_in(await place.page("search", q="add a note", dense_weight="0"))
-        assert "here the weights change nothing" in other
+        assert "Weights apply to hybrid search only" in other
         wrong = said_in(await place.page("search", 400, q="add a note", dense_weight="many"))
         assert "Weights are numbers from 0 to 1" in wrong
-        assert "other weights" not in said_in(await place.page("search", q="add a note"))
+        assert "custom weights" not in said_in(await place.page("search", q="add a note"))
 
 
 async def test_marks_are_downloaded_as_an_evaluation_set(tmp_path: Path) -> None:
@@ -375,7 +376,7 @@ async def test_evaluations_are_shown_over_time(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     async with opened() as place:
-        assert "Nothing was measured yet" in said_in(await place.page("evaluation"))
+        assert "No measurements yet" in said_in(await place.page("evaluation"))
         for share in (0.5, 0.75):
             rows = [("<b>set</b>", "hybrid", 4, {"R@5": share, "MRR": 0.4})]
             note_evaluations("tools", rows, path=evaluations_file())

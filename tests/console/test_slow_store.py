@@ -189,5 +189,5 @@ async def test_a_store_that_is_gone_is_said_and_what_was_typed_stays() -> None:
         answer = await place.send("tool", 503, csrf=csrf, key="notes:add", a0="hello")
         told = said_in(answer.text)
         assert "It may have run" in told
-        assert "Look at the page before you send it again" in told
+        assert "Check the page before you send it again" in told
         assert "a0 hello" in told

@@ -157,10 +157,10 @@ class Console:
             except StoreError as error:
                 response = self._unfinished(visit, path, route, error, waited)
             except TimeoutError:
-                response = self._failed(visit, 503, "This page took too long.", "Ask for less.")
+                response = self._failed(visit, 503, "The page timed out.", "Narrow the request.")
             except Exception:
                 log.exception("page failed")
-                response = self._failed(visit, 500, "This page failed.", "The log says more.")
+                response = self._failed(visit, 500, "Internal error.", "See the log.")
         if fresh and COOKIE not in response.headers.get("set-cookie", ""):
             self.set_cookie(response, fresh, request)
         if SAID in request.cookies and response.status_code < 300:
@@ -198,7 +198,7 @@ class Console:
             events = self._events(visit, cookie, _Changes(self._app.gateway))
             return StreamingResponse(events, media_type="text/event-stream")
         if route is None:
-            return self._failed(visit, 404, "There is no such page.", "The menu has all pages.")
+            return self._failed(visit, 404, "Page not found.", "See the menu.")
         if visit.request.method in {"GET", "HEAD"}:
             return await self._page(visit, route)
         return await self._acted(visit, route, waited)
@@ -223,7 +223,7 @@ class Console:
 
     async def _page(self, visit: Visit, route: Route) -> Response:
         if route.show is None:
-            return self._failed(visit, 405, "This is no page.", "The menu has all pages.")
+            return self._failed(visit, 405, "Not a page.", "See the menu.")
         try:
             with anyio.fail_after(_SLOW_S):
                 return await route.show(visit)
@@ -234,14 +234,14 @@ class Console:
 
     async def _acted(self, visit: Visit, route: Route, waited: StoreDeadline) -> Response:
         if route.act is None:
-            return self._failed(visit, 405, "Nothing can be sent to this page.", "")
+            return self._failed(visit, 405, "This page accepts no forms.", "")
         if not _is_genuine(visit):
             if visit.request.headers.get("sec-fetch-site") == "same-origin":
                 return self._from_earlier(visit, route)
             return self._failed(
                 visit,
                 403,
-                "The form does not come from a page of this session.",
+                "The form was not sent from a page of this session.",
                 "Cookies must be allowed. Load the page again and send it once more; nothing was"
                 " changed.",
             )
@@ -423,7 +423,7 @@ def _routes_of(name: str) -> tuple[Route, ...]:
 
 def _static(name: str, *, is_fresh: bool) -> Response:
     if name not in STATIC:
-        return PlainTextResponse("There is no such file.", status_code=404)
+        return PlainTextResponse("File not found.", status_code=404)
     cache_control = "public, max-age=31536000, immutable" if is_fresh else "no-cache"
     return Response(
         static_file(name), media_type=STATIC[name], headers={"cache-control": cache_control}

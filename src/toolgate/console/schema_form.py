@@ -172,8 +172,8 @@ def _read_object(raw: str) -> Json:
     try:
         value = cast("object", json.loads(raw))
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"The arguments are no JSON: {error}.") from error
+        raise ArgumentError(f"The arguments are not valid JSON: {error}.") from error
     arguments = json_object(value)
     if value != arguments:
-        raise ArgumentError("The arguments are no JSON object.", allowed="It begins with {.")
+        raise ArgumentError("The arguments are not a JSON object.", allowed="It begins with {.")
     return arguments

@@ -91,7 +91,7 @@ class ConsoleSessions:
         row = await self._store.session(session_id) if cookie else None
         if row is None or row.expires_at <= utc_now():
             raise CredentialError(
-                "Nobody is logged in here, or the session has ended.",
+                "Not logged in, or the session has ended.",
                 came=bool(cookie),
                 hint="Log in with a token.",
             )
@@ -99,7 +99,7 @@ class ConsoleSessions:
         try:
             token = AESGCM(_key_of(cookie)).decrypt(nonce, sealed, None).decode()
         except InvalidTag as error:
-            raise CredentialError("The session was altered.", hint="Log in again.") from error
+            raise CredentialError("The session cookie is invalid.", hint="Log in again.") from error
         caller = await self._admission.admit(
             replace(credentials, authorization=f"Bearer {token}", conversation=session_id[:16])
         )

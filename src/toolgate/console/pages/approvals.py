@@ -76,7 +76,7 @@ def _lines(text: str) -> list[str]:
 async def _act(visit: Visit) -> Response:
     word = visit.typed("do")
     if word not in {"approve", "edit", "reject"}:
-        raise ArgumentError(f"Nothing is called {word[:40]!r} here.")
+        raise ArgumentError(f"Unknown action {word[:40]!r}.")
     decided = await visit.gateway.manage.decide_approval(
         visit.caller,
         visit.typed("id"),
@@ -85,7 +85,7 @@ async def _act(visit: Visit) -> Response:
         comment=visit.typed("comment").strip(),
         arguments=_edited(visit.typed("arguments")) if word == "edit" else None,
     )
-    outcome = "was rejected" if word == "reject" else "may run once now"
+    outcome = "was rejected" if word == "reject" else "was approved for one run"
     return visit.go("approvals", message=f"The call of {decided.tool} {outcome}.")
 
 
@@ -93,10 +93,10 @@ def _edited(text: str) -> Json:
     try:
         value = cast("object", json.loads(text))
     except ValueError as error:
-        raise ArgumentError(f"The arguments are no JSON: {error}.") from error
+        raise ArgumentError(f"The arguments are not valid JSON: {error}.") from error
     arguments = json_object(value)
     if value != arguments:
-        raise ArgumentError("The arguments are no JSON object.")
+        raise ArgumentError("The arguments are not a JSON object.")
     return arguments
 
 

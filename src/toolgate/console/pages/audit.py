@@ -83,9 +83,7 @@ async def _chain(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     records = await visit.app.store.audit_chain(visit.asked("id"))
     if not records:
-        raise ArgumentError(
-            "There is no such record.", hint="Old records are removed after audit_days."
-        )
+        raise ArgumentError("No such record.", hint="Old records are removed after audit_days.")
     first = records[0]
     outcomes = {record.parent_id: record for record in records if record.phase == "outcome"}
     called = [record for record in records if record.phase == "intent"]

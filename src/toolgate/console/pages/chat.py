@@ -22,15 +22,15 @@ _NEITHER = "none"
 _NAMES = {
     "model": "Model",
     "tools_enabled": "Tools of",
-    "retrieval": "Who decides that documents are looked up",
-    "history": "The model sees earlier turns",
-    "rephrase": "Questions are made to stand alone",
-    "grade": "It is looked if documents help",
-    "top_k": "Documents of a turn",
-    "search_type": "How documents are searched",
-    "inject": "Where documents are put",
-    "call_before_model": "The tool of an intent is called first",
-    "thread_policy": "When another turn runs",
+    "retrieval": "Document retrieval",
+    "history": "Conversation history",
+    "rephrase": "Rephrase follow-up questions",
+    "grade": "Grade documents",
+    "top_k": "Documents per turn",
+    "search_type": "Document search type",
+    "inject": "Document placement",
+    "call_before_model": "Call the intent's tool first",
+    "thread_policy": "Concurrent turns",
 }
 """Settings of threads in words."""
 
@@ -46,7 +46,7 @@ class Setting:
     """The same for people."""
 
     value: str
-    """As it was typed, else as it is set; empty: as for all."""
+    """As it was typed, else as it is set; empty: default."""
 
     options: Sequence[tuple[str, str]]
     """Values with their words; none: a number is typed."""
@@ -59,7 +59,7 @@ def _chat(visit: Visit) -> ChatService:
     if visit.app.chat is None:
         raise SettingError(
             "No chat model is configured.",
-            hint="Write a table [models.NAME] into toolgate.toml; docs/chat.md says how.",
+            hint="Add a table [models.NAME] to toolgate.toml; see docs/chat.md.",
         )
     return visit.app.chat
 
@@ -77,8 +77,8 @@ async def _show(visit: Visit) -> Response:
     )
     if history is None:
         raise ArgumentError(
-            f"There is no thread {name[:60]!r} of yours.",
-            hint="It may have been removed while this page was open.",
+            f"No thread {name[:60]!r}.",
+            hint="It may have been removed meanwhile.",
         )
     spent = await chat.spending(visit.caller, name)
     settings = await chat.settings_of(visit.caller, name)
@@ -99,12 +99,12 @@ async def _change(visit: Visit) -> Response:
     chat, name = _chat(visit), visit.typed("name")
     if await chat.history(visit.caller, name, limit=1) is None:
         raise ArgumentError(
-            f"There is no thread {name[:60]!r} of yours.",
-            hint="It may have been removed while this page was open.",
+            f"No thread {name[:60]!r}.",
+            hint="It may have been removed meanwhile.",
         )
     changes: Json = {name: _value(name, visit.typed(name).strip()) for name in _TYPES}
     await chat.change_settings(visit.caller, name, changes)
-    return visit.go("thread", message="The settings hold from the next turn on.", name=name)
+    return visit.go("thread", message="Saved. The settings apply from the next turn.", name=name)
 
 
 _TYPES = get_type_hints(Choices)
@@ -149,7 +149,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _value(name: str, text: str) -> object:
-    """What a text of the form means; None: as for all."""
+    """What a text of the form means; None: default."""
     if not text:
         return None
     if _TYPES[name] is bool:

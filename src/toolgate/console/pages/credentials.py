@@ -95,7 +95,7 @@ async def _forget(visit: Visit) -> Response:
         user=subject if kind == "caller" else name if kind == "user" else "",
         project=name if kind == "project" else "",
     )
-    return visit.go("logins", message=f"What was shown to {server} is forgotten.")
+    return visit.go("logins", message=f"Credentials of {server} removed.")
 
 
 ROUTES = (

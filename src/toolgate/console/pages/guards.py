@@ -27,7 +27,7 @@ async def _act(visit: Visit) -> Response:
     admin = visit.gateway.admin
     if visit.typed("do") == "remove":
         await admin.remove_guard(visit.caller, visit.typed("id"))
-        return visit.go("guards", message="The guard is gone.")
+        return visit.go("guards", message="Call policy removed.")
     rule: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
     rule["tools"] = visit.typed("tools").split()
     rule["projects"] = visit.typed("projects").replace(",", " ").split()
@@ -35,12 +35,12 @@ async def _act(visit: Visit) -> Response:
     for name in _SIZES:
         if text := visit.typed(name).strip():
             if not text.isdecimal():
-                raise ArgumentError(f"{name} is {text[:20]!r}.", allowed="It is a whole number.")
+                raise ArgumentError(f"{name} is {text[:20]!r}.", allowed="Must be an integer.")
             rule[name] = int(text)
     if not rule["deny"]["*"]:
         del rule["deny"]
     await admin.add_guard(visit.caller, {key: value for key, value in rule.items() if value})
-    return visit.go("guards", message="The guard was added; it holds now.")
+    return visit.go("guards", message="Call policy added.")
 
 
 def _does(table: GuardTable) -> list[str]:

@@ -76,30 +76,28 @@ async def _last_hour(visit: Visit) -> list[tuple[int, int]] | None:
 
 
 async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, str, str]]:
-    """What needs a person: a sentence, the words of its link, where that leads."""
+    """What needs attention: text, label of its link, address of its link."""
     if not visit.manages:
         return []
     notices: list[tuple[str, str, str]] = []
     waiting = await visit.gateway.manage.approvals(visit.caller, state="waiting")
     if waiting:
-        text = f"{len(waiting)} calls wait" if len(waiting) > 1 else "A call waits"
-        notices.append((f"{text} for somebody's yes.", "Decide", visit.url("approvals")))
+        text = f"{len(waiting)} calls await" if len(waiting) > 1 else "1 call awaits"
+        notices.append((f"{text} approval.", "Review", visit.url("approvals")))
     by_server = Counter(
         tool.server
         for tool in await visit.gateway.manage.held_tools(visit.caller)
         if tool.state == "held"
     )
     for server, count in by_server.items():
-        text = f"{count} tools of {server} have" if count > 1 else f"A tool of {server} has"
+        text = f"{count} tools" if count > 1 else "1 tool"
         link = visit.url("server", name=server) + "#held"
-        notices.append(
-            (f"{text} changed or look{'' if count > 1 else 's'} suspicious.", "Decide", link)
-        )
+        notices.append((f"{text} of {server} in quarantine.", "Review", link))
     ended = [login for login in await visit.app.logins.list(visit.caller) if login.state == "ended"]
     if ended:
         names = ", ".join(sorted({login.server for login in ended})[:3])
-        text = f"{len(ended)} logins have" if len(ended) > 1 else "A login has"
-        notices.append((f"{text} ended, at {names}.", "Log in", visit.url("logins")))
+        text = "Logins have" if len(ended) > 1 else "A login has"
+        notices.append((f"{text} expired: {names}.", "Log in", visit.url("logins")))
     down = [server.name for server in servers if server.state == "down"]
     if down:
         names = ", ".join(down[:3]) + (f" and {len(down) - 3} more" if len(down) > 3 else "")
@@ -107,11 +105,11 @@ async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[st
         link = (
             visit.url("server", name=down[0]) if is_single else visit.url("servers", state="down")
         )
-        notices.append((f"{names} {'is' if is_single else 'are'} down.", "See why", link))
+        notices.append((f"{names} {'is' if is_single else 'are'} down.", "Details", link))
     current_time, soon = utc_now(), utc_now(plus_s=_SOON_S)
     tokens = await visit.gateway.admin.tokens(visit.caller)
     notices += [
-        (f"The token {token.name} expires soon.", "Renew it", visit.url("token", name=token.name))
+        (f"The token {token.name} expires soon.", "Renew", visit.url("token", name=token.name))
         for token in tokens
         if token.revoked_at is None and token.expires_at and current_time < token.expires_at < soon
     ]

@@ -57,8 +57,8 @@ def _unsent_form(visit: Visit) -> Response | None:
         return None
     response = visit.page(
         "again.html",
-        title="Nothing you typed is lost",
-        reasons=["Your session had ended, so this was not sent. Look at it, and send it now."],
+        title="Your input is saved",
+        reasons=["Your session had expired, so this was not sent. Check it and send it now."],
         doubtful=False,
         path=path,
         back=path,
@@ -93,7 +93,7 @@ async def _sessions(visit: Visit) -> Response:
 async def _end_session(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     if not await visit.app.store.delete_session(visit.typed("session")):
-        raise ArgumentError("The session has ended already.")
+        raise ArgumentError("The session has already ended.")
     return visit.go("sessions", message="The session has ended.")
 
 

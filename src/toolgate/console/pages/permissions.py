@@ -34,7 +34,7 @@ async def _act(visit: Visit) -> Response:
     admin = visit.gateway.admin
     if visit.typed("do") == "remove":
         await admin.remove_permissions(visit.caller, [visit.typed("id")])
-        return visit.go("permissions", message="The rule is gone.")
+        return visit.go("permissions", message="Rule removed.")
     added = await admin.add_permissions(
         visit.caller,
         effect=visit.typed("effect"),
@@ -42,7 +42,7 @@ async def _act(visit: Visit) -> Response:
         to=[word.strip() for word in visit.typed("to").split(",") if word.strip()],
         hint=visit.typed("hint"),
     )
-    return visit.go("permissions", message=f"{len(added)} rules were added; they hold now.")
+    return visit.go("permissions", message=f"{len(added)} rules added.")
 
 
 ROUTES = (Route(path="permissions", show=_show, act=_act),)

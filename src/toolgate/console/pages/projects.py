@@ -16,17 +16,17 @@ from toolgate.types import Json
 __all__ = ["ROUTES"]
 
 _SEARCHES = (
-    ("", "As for all"),
-    ("off", "Off: all tools are listed"),
-    ("bm25", "By words (bm25)"),
-    ("hybrid", "By words and meaning (hybrid)"),
-    ("cloud", "By a search service (cloud)"),
+    ("", "Default"),
+    ("off", "Off: list all tools"),
+    ("bm25", "Keyword search (bm25)"),
+    ("hybrid", "Keyword and semantic search (hybrid)"),
+    ("cloud", "Search service (cloud)"),
 )
 _MODES = (
-    ("", "As for all"),
+    ("", "Default"),
     ("auto", "By size"),
-    ("all", "The real tools"),
-    ("meta", "The meta-tools"),
+    ("all", "All tools"),
+    ("meta", "Meta-tools"),
 )
 
 
@@ -38,7 +38,7 @@ async def _list(visit: Visit) -> Response:
 async def _create(visit: Visit) -> Response:
     name = visit.typed("name").strip()
     await visit.gateway.admin.save_project(visit.caller, name, settings={}, new=True)
-    return visit.go("project", message=f"The project {name} was made.", name=name)
+    return visit.go("project", message=f"Project {name} created.", name=name)
 
 
 async def _view(visit: Visit, name: str) -> ProjectView:
@@ -46,8 +46,8 @@ async def _view(visit: Visit, name: str) -> ProjectView:
         if project.name == name:
             return project
     raise ArgumentError(
-        f"There is no project {name[:60]!r}.",
-        hint="It may have been removed while this page was open.",
+        f"No project {name[:60]!r}.",
+        hint="It may have been removed meanwhile.",
     )
 
 
@@ -72,16 +72,16 @@ async def _act(visit: Visit) -> Response:
     name = visit.typed("name")
     if visit.typed("do") == "remove":
         await visit.gateway.admin.delete_project(visit.caller, name)
-        return visit.go("projects", message=f"The project {name} was removed.")
+        return visit.go("projects", message=f"Project {name} removed.")
     project = await _view(visit, name)
     if visit.typed("state") != _state_of(project):
         raise ArgumentError(
-            f"Somebody else has changed the project {name!r} since you opened it.",
+            f"The project {name!r} was changed by someone else since you opened it.",
             hint="What holds now is shown beside each field; what you typed is still there. Save"
             " once more to put yours in its place.",
         )
     await visit.gateway.admin.save_project(visit.caller, name, settings=_settings(visit, project))
-    return visit.go("project", message=f"The project {name} was saved.", name=name)
+    return visit.go("project", message=f"Project {name} saved.", name=name)
 
 
 def _settings(visit: Visit, project: ProjectView) -> Json:
@@ -105,7 +105,7 @@ def _number(label: str, text: str) -> int | None:
     if not text.strip():
         return None
     if not text.strip().isdecimal() or len(text) > 15:
-        raise ArgumentError(f"{label} is {text[:40]!r}.", allowed="It is a whole number.")
+        raise ArgumentError(f"{label} is {text[:40]!r}.", allowed="Must be an integer.")
     return int(text)
 
 

@@ -18,10 +18,10 @@ __all__ = ["ROUTES"]
 _LIMITS = (5, 10, 20)
 _WITHHELD = 5
 _WEIGHED = {
-    "dense_weight": "Meaning, against words",
-    "clause_weight": "Best step, against the whole request",
-    "server_weight": "How near its server is",
-    "context_weight": "Background of the task",
+    "dense_weight": "Semantic vs. keyword",
+    "clause_weight": "Best clause vs. whole request",
+    "server_weight": "Server similarity",
+    "context_weight": "Task context",
 }
 """Weights that a look may change, in words."""
 
@@ -145,11 +145,11 @@ def _reasons(fields: Json) -> list[tuple[str, str]]:
         for field, words in json_object(fields.get("matched")).items()
     ]
     names = {
-        "covered": "Share of the request in words",
-        "cosine": "Likeness in meaning",
+        "covered": "Share of matching words",
+        "cosine": "Semantic similarity",
         "usage": "Earlier use",
         "intent": "Intent",
-        "ranked": "Before the chat model chose",
+        "ranked": "Rank before the chat model",
         "score": "Score",
     }
     reasons += [(words, _number(fields[name])) for name, words in names.items() if fields.get(name)]
@@ -164,21 +164,21 @@ async def _mark(visit: Visit) -> Response:
     right = visit.typed("mark") == "right"
     if visit.typed("as") or visit.typed("in"):
         raise ArgumentError(
-            "Only your own searches can be marked.",
-            hint="Search as yourself and in no project.",
+            "You can rate only your own searches.",
+            hint="Search as yourself and without a project.",
         )
     await visit.gateway.manage.mark(visit.caller, visit.typed("key"), right=right)
     word = "right" if right else "wrong"
     return visit.go(
         "search",
-        message=f"{visit.typed('key')} is marked {word} for this request.",
+        message=f"{visit.typed('key')} is rated {word} for this request.",
         q=visit.typed("q"),
         limit=visit.typed("limit"),
         **{weight: visit.typed(weight) for weight in WEIGHTS},
     )
 
 
-# Why can they not see it?
+# Explain access
 
 
 async def _why(visit: Visit) -> Response:

@@ -87,8 +87,8 @@ def _status(visit: Visit, name: str) -> ServerStatus:
     server = visit.gateway.server(visit.caller, name)
     if server is None:
         raise UnknownServerError(
-            f"There is no server {name[:60]!r}.",
-            hint="It may have been removed while this page was open. See the list of servers.",
+            f"No server {name[:60]!r}.",
+            hint="It may have been removed meanwhile. See the list of servers.",
         )
     return server
 
@@ -129,22 +129,22 @@ async def _act(visit: Visit) -> Response:
     match visit.typed("do"):
         case "enable" | "disable" as word:
             await manage.enable_server(caller, name, word == "enable")
-            message = f"{name} is switched {'on' if word == 'enable' else 'off'}."
+            message = f"{name} is {'enabled' if word == 'enable' else 'disabled'}."
         case "restart":
             await manage.restart_server(caller, name)
-            message = f"{name} is connected anew."
+            message = f"{name} is reconnecting."
         case "remove":
             await manage.remove_server(caller, name)
             return visit.go("servers", message=f"{name} was removed.")
         case "approve" | "reject" as word:
             await manage.decide_held(caller, name, tool, accept=word == "approve")
-            message = f"{tool} is {'approved' if word == 'approve' else 'kept back'}."
+            message = f"{tool} is {'approved' if word == 'approve' else 'rejected'}."
         case "switch":
             allowed = visit.typed("allowed") == "true"
             await manage.switch_tool(caller, name, tool, allowed=allowed)
-            message = f"{tool} is switched {'on' if allowed else 'off'} for everybody."
+            message = f"{tool} is {'enabled' if allowed else 'disabled'} for everyone."
         case word:
-            raise ArgumentError(f"Nothing is called {word[:40]!r} here.")
+            raise ArgumentError(f"Unknown action {word[:40]!r}.")
     return visit.go("server", message=message, name=name)
 
 
@@ -170,7 +170,7 @@ async def _check(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     candidates = _candidates(visit)
     if not candidates:
-        raise ArgumentError("No server was named.", hint="Fill in one of the forms.")
+        raise ArgumentError("No server given.", hint="Fill in one of the forms.")
     if visit.typed("do") == "test":
         candidates = [await _tried(visit, candidate) for candidate in candidates]
     return visit.page(
@@ -187,7 +187,7 @@ async def _save(visit: Visit) -> Response:
     failed: list[Candidate] = []
     chosen = [_read_candidate(text) for text in visit.all_typed("take")]
     if not chosen:
-        raise ArgumentError("No server was chosen.", hint="Mark the ones to add.")
+        raise ArgumentError("No server selected.", hint="Select the servers to add.")
     for candidate in chosen:
         try:
             await visit.gateway.manage.add_server(
@@ -234,7 +234,7 @@ def _from_form(visit: Visit) -> Candidate:
     location, config = visit.typed("place").strip(), dict[str, Any]()
     if not location:
         raise ArgumentError(
-            "It was not said what to start or where to connect.",
+            "Command or address is missing.",
             allowed="A command such as `npx -y some-server`, or an address such as"
             " https://example.org/mcp.",
         )
@@ -263,7 +263,7 @@ def _pairs(text: str) -> dict[str, str]:
         separator = min(at for at in (equals, colon, len(line)) if at >= 0)
         if separator == len(line):
             raise ArgumentError(
-                f"The line {line[:40]!r} is no pair.", allowed="NAME=value, one a line."
+                f"Line {line[:40]!r} is not a NAME=value pair.", allowed="One NAME=value per line."
             )
         pairs[line[:separator].strip()] = line[separator + 1 :].strip()
     return pairs
@@ -273,7 +273,7 @@ def _from_text(text: str) -> list[Candidate]:
     """The servers of a pasted configuration, of any client."""
     text = text.strip()
     if not text:
-        raise ArgumentError("Nothing was pasted.", allowed='Such as {"mcpServers": {…}}.')
+        raise ArgumentError("No JSON given.", allowed='Such as {"mcpServers": {…}}.')
     if text.startswith('"'):
         text = "{" + text + "}"
     document = parse_document(text, _PASTED)
@@ -287,7 +287,7 @@ def _from_text(text: str) -> list[Candidate]:
             config = json_object(entry)
             if not config:
                 raise ArgumentError(
-                    f"{name[:40]!r} is no server.", allowed="An object with command or url."
+                    f"{name[:40]!r} is not a server.", allowed="An object with command or url."
                 )
             translated = translate(config, _PASTED)
             candidates.append(
@@ -322,7 +322,7 @@ def _read_candidate(text: str) -> Candidate:
     try:
         fields = json_object(orjson.loads(text))
     except ValueError as error:
-        raise ArgumentError("The server that was chosen cannot be read.") from error
+        raise ArgumentError("The selected server cannot be read.") from error
     return Candidate(name=str(fields.get("name", "")), config=json_object(fields.get("config")))
 
 

@@ -109,10 +109,10 @@ async def _act(visit: Visit) -> Response:
             return _created_page(visit, renewed)
         case "revoke":
             await admin.revoke_token(visit.caller, name)
-            return visit.go("token", message=f"{name} is refused from now on.", name=name)
+            return visit.go("token", message=f"{name} is revoked.", name=name)
         case "remove":
             await admin.delete_token(visit.caller, name)
-            return visit.go("tokens", message=f"{name} was removed, with the rules for it alone.")
+            return visit.go("tokens", message=f"{name} and its own rules were removed.")
         case "allow" | "deny" as effect:
             await admin.add_permissions(
                 visit.caller,
@@ -121,9 +121,9 @@ async def _act(visit: Visit) -> Response:
                 to=[f"token:{name}"],
                 hint=visit.typed("hint"),
             )
-            return visit.go("token", message=f"The rule for {name} holds now.", name=name)
+            return visit.go("token", message=f"Rule for {name} added.", name=name)
         case word:
-            raise ArgumentError(f"Nothing is called {word[:40]!r} here.")
+            raise ArgumentError(f"Unknown action {word[:40]!r}.")
 
 
 ROUTES = (

@@ -18,19 +18,19 @@
   // A part that could not be renewed stays as it was, and that is said.
   const stale = document.getElementById("stale");
   const since = new Date().toLocaleTimeString();
-  const reasons = { 401: "Your session has ended.", 403: "You may not see this any more.", 404: "What this page shows is not there any more." };
+  const reasons = { 401: "Your session has ended.", 403: "You no longer have access to this page.", 404: "This page no longer exists." };
   const say = (text) => {
-    const again = Object.assign(document.createElement("a"), { href: location.href, textContent: "Load it again" });
+    const again = Object.assign(document.createElement("a"), { href: location.href, textContent: "Reload" });
     stale.replaceChildren(`${text} `, again);
     stale.hidden = false;
   };
-  const outdated = (status) => say(`${reasons[status] ?? "This page cannot be renewed: the gateway or its store does not answer."} It shows what was so before; it was loaded at ${since}.`);
+  const outdated = (status) => say(`${reasons[status] ?? "This page cannot be refreshed: the gateway or its store does not answer."} It shows the state from ${since}.`);
   document.addEventListener("htmx:before:request", (event) => {
     const part = event.detail.ctx?.sourceElement;
     const fields = part?.matches("[data-live]") ? part.querySelectorAll("input, textarea") : [];
     if (![...fields].some((field) => field.value !== field.defaultValue)) return;
     event.preventDefault(); // what is being typed would be lost
-    say("Something has changed since you began to type, and this page waits until you have sent it.");
+    say("Something has changed since you started typing. The page refreshes after you send the form.");
   });
   document.addEventListener("htmx:after:request", (event) => {
     const status = event.detail.ctx?.response?.status ?? 0;

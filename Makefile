@@ -14,6 +14,9 @@ INPUTS := pyproject.toml constraints.txt
 MADE := $(VENV)/.made
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
+# Without cached bytecode every test process would compile the package and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check docs bench scale soak eval model calibrate venv fix clean
 

@@ -19,6 +19,7 @@ PROGRAMS = {"menu_server"}
 
 
 @pytest.mark.real
+@pytest.mark.no_cover  # measuring coverage doubles the time, and these tests assert no behaviour
 @pytest.mark.parametrize("name", sorted({*NAMES, *LONG_NAMES} - {"soak"}))
 def test_the_quick_form_of_each_benchmark_gives_its_tables(
     name: str,

@@ -261,7 +261,7 @@ async def test_what_must_be_kept_is_kept_before_anything_happens() -> None:
         async with receipts.around(Caller(project_id="web"), "call", "a", "a:b"):
             raise AssertionError("it must not begin")
     with pytest.raises(StoreError):
-        await receipts.settle(Caller(project_id="web"))
+        await receipts.wait_written(Caller(project_id="web"))
     async with receipts.around(Caller(), "call", "a", "a:b"):
         pass  # of an open project: goes on
     place.is_broken = False

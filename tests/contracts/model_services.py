@@ -24,7 +24,7 @@ class Service:
         self._provider = provider
         self._answers: list[ScriptedReply] = []
 
-    def say(self, *answers: ScriptedReply) -> None:
+    def script(self, *answers: ScriptedReply) -> None:
         self._answers = list(answers)
 
     async def __call__(self, scope, receive, send) -> None:  # type: ignore[no-untyped-def]

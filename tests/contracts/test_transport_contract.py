@@ -43,7 +43,7 @@ class MemoryWire(DuplexWire):
         self._send_soon(text, headers)
 
     def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:
-        task = asyncio.create_task(self._server.take(text, self._hear, self._hear))
+        task = asyncio.create_task(self._server.handle(text, self._hear, self._hear))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

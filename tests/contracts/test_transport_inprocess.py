@@ -165,7 +165,7 @@ class TestPutTogether(WireContract):
     def end_server(self) -> EndServer:
         async def end(wire: Wire) -> None:
             assert isinstance(wire, InprocessWire)
-            await wire._wire._now._inner._outlet.aclose()  # type: ignore[union-attr]
+            await wire._wire._current._inner._outlet.aclose()  # type: ignore[union-attr]
             await wire.closed()
 
         return end
@@ -185,7 +185,7 @@ async def test_exchanged_parts_answer_from_the_next_listing_on() -> None:
     await wire.open(told)
     await greet(wire)
     names.append("two")
-    await target.renew()
+    await target.reload()
 
     before = await call(wire, "one")
     listed = await wire.request("tools/list", {}, headers={})

@@ -82,7 +82,7 @@ async def test_the_request_is_the_one_of_the_source_document() -> None:
                 servers=("mail", "weather"),
             )
         )
-        asked = service.asked[0]
+        asked = service.requests[0]
 
     assert asked.path == "/catalog/search"
     assert asked.headers["Authorization"] == f"Bearer {TOKEN}"
@@ -112,7 +112,7 @@ async def test_the_request_is_the_one_of_the_source_document() -> None:
 async def test_without_options_nothing_is_sent_that_the_document_does_not_name() -> None:
     async with searching(results(), token="") as (search, service):
         await search.search(ISSUE)
-        asked = service.asked[0]
+        asked = service.requests[0]
 
     assert set(asked.body) == {"query", "tools", "maxResults"}
     assert "Authorization" not in asked.headers
@@ -123,7 +123,7 @@ async def test_tools_that_the_caller_may_not_see_are_not_sent() -> None:
     mask = np.array([tool.server == "github" for tool in sample_tools()])
     async with searching(results(result("mail:sendMail"))) as (search, service):
         answer = await search.search(replace(ISSUE, mask=mask))
-        sent = {tool["serverName"] for tool in service.asked[0].body["tools"]}
+        sent = {tool["serverName"] for tool in service.requests[0].body["tools"]}
 
     assert sent == {"github"}
     assert "mail:sendMail" not in keys(answer)
@@ -132,7 +132,7 @@ async def test_tools_that_the_caller_may_not_see_are_not_sent() -> None:
 async def test_of_many_tools_the_likely_ones_are_sent() -> None:
     async with searching(results(), max_tools=2, description_chars=4) as (search, service):
         await search.search(SearchRequest(queries=("weather forecast",)))
-        sent = service.asked[0].body["tools"]
+        sent = service.requests[0].body["tools"]
 
     assert len(sent) == 2
     assert sent[0]["toolKey"] == "weather:get-forecast"
@@ -152,7 +152,7 @@ async def test_nothing_is_asked_when_there_is_nothing_to_choose() -> None:
             assert answer.hits == ()
             assert answer.notices
 
-        assert service.asked == []
+        assert service.requests == []
 
 
 # What is believed
@@ -292,7 +292,7 @@ async def test_the_local_search_answers_and_the_reason_is_said(answer: Any, reas
     async with searching(answer, max_answer_bytes=10_000) as (search, service):
         found = await search.search(ISSUE)
 
-        assert len(service.asked) == 1
+        assert len(service.requests) == 1
     assert keys(found)[:2] == ["github:create_issue", "gitlab:create_issue"]
     assert {hit.source for hit in found.hits} == {"fallback"}
     assert found.notices[0] == f"Cloud search is not there ({reason}); this is the local search."
@@ -344,7 +344,7 @@ async def test_a_token_that_no_header_can_carry_is_a_failure_like_others() -> No
     async with searching(results(), token="two\nlines") as (search, service):
         found = await search.search(ISSUE)
 
-        assert service.asked == []
+        assert service.requests == []
     assert found.fallback == "cloud: its address or token cannot be sent"
     assert found.hits
 
@@ -353,11 +353,11 @@ async def test_after_several_failures_the_service_is_left_alone_and_then_tried_a
     async with searching(FakeReply(status=500), failures=2, cooldown_s=0) as (search, service):
         for _ in range(3):
             await search.search(ISSUE)
-        assert len(service.asked) == 3  # no rest at all: always tried again
+        assert len(service.requests) == 3  # no rest at all: always tried again
 
     async with searching(FakeReply(status=500), failures=2, cooldown_s=60) as (search, service):
         said = [(await search.search(ISSUE)).fallback for _ in range(5)]
-        assert len(service.asked) == 2
+        assert len(service.requests) == 2
         assert said[:2] == ["cloud: status 500"] * 2
         assert set(said[2:]) == {"cloud: it failed several times and is left alone for a while"}
         assert search.is_suspended
@@ -385,7 +385,7 @@ async def test_a_success_in_between_counts_from_the_start() -> None:
             service.answer = lambda _body, answer=answer: answer
             await search.search(ISSUE)
 
-        assert len(service.asked) == 4
+        assert len(service.requests) == 4
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ async def test_the_model_chooses_among_the_best_and_says_why() -> None:
         service,
     ):
         answer = await search.search(ISSUE)
-        asked = service.asked[0]
+        asked = service.requests[0]
 
     (hit,) = answer.hits
     assert (hit.key, hit.relevance, hit.source) == ("gitlab:create_issue", 0.7, "llm")
@@ -116,7 +116,7 @@ async def test_it_sees_the_first_fifty_and_no_hidden_tool() -> None:
     async with picking(chat_reply([])) as (search, service):
         await search.update(tools)
         await search.search(SearchRequest(queries=("issue",), limit=3, mask=mask))
-        shown = json.loads(service.asked[0].body["messages"][1]["content"])["tools"]
+        shown = json.loads(service.requests[0].body["messages"][1]["content"])["tools"]
 
     assert len(shown) == 50
     assert not {tool["name"] for tool in shown} & {f"issue_{n}" for n in range(10)}
@@ -170,7 +170,7 @@ async def test_nothing_is_asked_when_there_is_nothing_to_choose() -> None:
         for query in ("", "zeppelin"):
             answer = await search.search(SearchRequest(queries=(query,)))
             assert (answer.hits, len(answer.notices)) == ((), 1)
-        assert service.asked == []
+        assert service.requests == []
 
 
 def saying(content: object) -> Json:
@@ -204,7 +204,7 @@ async def test_the_ranked_list_is_the_answer_when_the_model_fails(
     async with picking(answer) as (search, service):
         found = await search.search(replace(ISSUE, limit=2))
 
-        assert len(service.asked) == 1
+        assert len(service.requests) == 1
     assert keys(found) == ["github:create_issue", "gitlab:create_issue"]
     assert found.notices == (
         f"The model did not choose ({reason}); this is the list as it was ranked.",
@@ -228,7 +228,7 @@ async def test_a_model_that_fails_is_left_alone_for_a_while() -> None:
     async with picking(FakeReply(status=500), failures=2, cooldown_s=60) as (search, service):
         said = [(await search.search(ISSUE)).fallback for _ in range(4)]
 
-        assert len(service.asked) == 2
+        assert len(service.requests) == 2
     assert said[-1] == "llm: it failed several times and is left alone for a while"
 
 
@@ -310,8 +310,8 @@ async def test_the_settings_put_it_behind_a_search_and_behind_the_service_for_ot
 
             made = app.search_factory.strategies.make("bm25", selector="llm")
             assert isinstance(made, ModelSearch)
-        assert len(service.asked) == 1
-        assert TOKEN not in json.dumps(service.asked[0].body)
+        assert len(service.requests) == 1
+        assert TOKEN not in json.dumps(service.requests[0].body)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ async def test_this_machine_is_not_reached_from_outside_whatever_it_is_called(
 ) -> None:
     async with answering() as port, outbound() as clients:
         with pytest.raises(UnreachableError, match=r"may not be reached.*outbound\.allow"):
-            await clients.fetch("GET", f"http://{host}:{port}/", reach=AddressScope(most=most))
+            await clients.fetch("GET", f"http://{host}:{port}/", reach=AddressScope(max_level=most))
 
 
 async def test_a_name_that_stands_for_this_machine_later_does_not_lead_here(
@@ -128,7 +128,7 @@ async def test_a_name_that_stands_for_this_machine_later_does_not_lead_here(
     async with answering() as port, outbound() as clients:
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
         url = f"http://tools.example:{port}/"
-        assert (await clients.reach_from(url)).most == PUBLIC
+        assert (await clients.reach_from(url)).max_level == PUBLIC
         with pytest.raises(UnreachableError, match="may not be reached"):
             await clients.fetch("GET", url, reach=CONFIGURED)
 
@@ -136,22 +136,24 @@ async def test_a_name_that_stands_for_this_machine_later_does_not_lead_here(
 async def test_what_an_administrator_wrote_or_allowed_is_reached() -> None:
     async with answering() as port, outbound(allow=("127.0.0.0/8", "::1")) as clients:
         url = f"http://127.0.0.1:{port}/"
-        assert (await clients.fetch("GET", url, reach=AddressScope(most=PUBLIC))).body == b"yes"
+        assert (
+            await clients.fetch("GET", url, reach=AddressScope(max_level=PUBLIC))
+        ).body == b"yes"
     async with answering() as port, outbound() as clients:
         for host in ("127.0.0.1", "localhost"):
             url = f"http://{host}:{port}/"
             assert (await clients.fetch("GET", url, reach=CONFIGURED)).status == 200
     async with answering() as port, outbound(allow=("localhost",)) as clients:
         url = f"http://localhost:{port}/"
-        assert (await clients.fetch("GET", url, reach=AddressScope(most=PUBLIC))).status == 200
+        assert (await clients.fetch("GET", url, reach=AddressScope(max_level=PUBLIC))).status == 200
 
 
 async def test_what_a_server_names_may_not_be_more_private_than_itself() -> None:
     async with outbound() as clients:
-        assert (await clients.reach_from("http://localhost:1/")).most == LOOPBACK
-        assert (await clients.reach_from("http://10.0.0.1/")).most == PRIVATE
-        assert (await clients.reach_from("https://8.8.8.8/")).most == PUBLIC
-        assert (await clients.reach_from("http://169.254.1.1/")).most == LOOPBACK
+        assert (await clients.reach_from("http://localhost:1/")).max_level == LOOPBACK
+        assert (await clients.reach_from("http://10.0.0.1/")).max_level == PRIVATE
+        assert (await clients.reach_from("https://8.8.8.8/")).max_level == PUBLIC
+        assert (await clients.reach_from("http://169.254.1.1/")).max_level == LOOPBACK
 
 
 async def test_an_answer_is_read_to_a_limit_and_redirects_are_not_followed() -> None:
@@ -188,8 +190,8 @@ def test_proxies_are_used_as_the_variables_say(url: str, proxy: str) -> None:
 def test_a_proxy_leads_nowhere_that_the_text_of_an_address_already_forbids() -> None:
     for url in ("http://127.0.0.1/", "http://0x7f000001/", "http://localhost/", "http://[::1]/"):
         with pytest.raises(NotAllowedError):
-            refuse_by_text(url, AddressScope(most=PUBLIC), ())
-    refuse_by_text("http://tools.example/", AddressScope(most=PUBLIC), ())
+            refuse_by_text(url, AddressScope(max_level=PUBLIC), ())
+    refuse_by_text("http://tools.example/", AddressScope(max_level=PUBLIC), ())
 
 
 async def test_requests_go_through_the_proxy_that_is_set() -> None:
@@ -197,7 +199,7 @@ async def test_requests_go_through_the_proxy_that_is_set() -> None:
     async with answering(seen=seen) as port, outbound() as clients:
         proxy = ConnectionOptions(proxy=f"http://127.0.0.1:{port}")
         answer = await clients.fetch(
-            "GET", "http://tools.example/mcp", reach=AddressScope(most=PUBLIC), way=proxy
+            "GET", "http://tools.example/mcp", reach=AddressScope(max_level=PUBLIC), options=proxy
         )
     assert answer.body == b"yes"
     assert [str(request.url) for request in seen] == ["http://tools.example/mcp"]
@@ -270,11 +272,11 @@ async def test_an_own_authority_and_a_certificate_of_our_own_open_a_server(tmp_p
     way = ConnectionOptions(ca=str(authority.ca), cert=str(client[0]), key=str(client[1]))
     async with answering(context) as port, outbound() as clients:
         url = f"https://127.0.0.1:{port}/"
-        assert (await clients.fetch("GET", url, reach=CONFIGURED, way=way)).body == b"yes"
+        assert (await clients.fetch("GET", url, reach=CONFIGURED, options=way)).body == b"yes"
         with pytest.raises(UnreachableError, match="not believed"):
             await clients.fetch("GET", url, reach=CONFIGURED)
         with pytest.raises(UnreachableError):  # our certificate is not shown to others
-            await clients.fetch("GET", url, reach=CONFIGURED, way=way.elsewhere)
+            await clients.fetch("GET", url, reach=CONFIGURED, options=way.elsewhere)
 
 
 def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:

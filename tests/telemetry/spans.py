@@ -48,7 +48,7 @@ def spans_of(service: FakeService) -> list[Span]:
     """All that came, in order."""
     return [
         span
-        for asked in service.asked
+        for asked in service.requests
         for resource in read(asked.body).resource_spans
         for scope in resource.scope_spans
         for span in scope.spans

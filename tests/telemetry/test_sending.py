@@ -52,7 +52,7 @@ async def test_what_is_sent_is_what_the_library_of_opentelemetry_sends() -> None
         async with tracer.recording():
             work()
         ended = time.time_ns()
-        [asked] = service.asked
+        [asked] = service.requests
     assert asked.path == "/v1/traces"
     assert asked.headers["Content-Type"] == "application/json"
     came = read(asked.body)
@@ -117,7 +117,7 @@ async def test_the_variables_of_opentelemetry_say_how_spans_are_sent() -> None:
         tracer = Tracer(TraceSettings(endpoint=service.url), variables=variables)
         async with tracer.recording():
             work()
-        [asked] = service.asked
+        [asked] = service.requests
     headers = {name.lower(): value for name, value in asked.headers.items()}
     assert headers["authorization"] == "Bearer abc"
     assert headers["x-team"] == "web"
@@ -172,7 +172,7 @@ async def test_what_a_collector_refuses_for_now_is_sent_again(
             work()
             with anyio.fail_after(HANG_S):
                 await tracer.flush()
-        first, *others = service.asked
+        first, *others = service.requests
     assert [one.body for one in others] == [first.body] * 2
     assert (tracer.sent, tracer.dropped) == (2, 0)
 
@@ -188,7 +188,7 @@ async def test_what_a_collector_refuses_for_good_is_counted_and_told_once(
             for _ in range(3):
                 work()
                 await tracer.flush()
-        assert len(service.asked) == 3
+        assert len(service.requests) == 3
     assert (tracer.sent, tracer.dropped) == (2, 4)
     told = [record for record in caplog.records if record.name == "toolgate.telemetry.traces"]
     assert [record.message for record in told] == ["spans cannot be sent", "spans were lost"]

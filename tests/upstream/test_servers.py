@@ -297,7 +297,7 @@ async def test_a_handshake_server_can_ask_a_handshake_client() -> None:
     async with memory_app({"a": upstream}) as app:
         result = await app.gateway.call(ME, {"name": "a__work"}, peer)
     assert result == text_result("ada")
-    assert peer.told == [("elicitation/create", ASK)]
+    assert peer.messages == [("elicitation/create", ASK)]
 
 
 async def test_a_modern_server_can_ask_a_handshake_client() -> None:

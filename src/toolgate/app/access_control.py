@@ -85,12 +85,12 @@ class Permissions:
     async def open(self) -> None:
         """Read what the store has, and look for changes from now on."""
         try:
-            await self._book.look()
+            await self._book.refresh()
         except StoreError as error:
             if self.admission.required:
                 raise
             log.warning("projects cannot be read", extra={"error": str(error)})
-        self._looking = asyncio.create_task(self._book.keep_looking(), name="toolgate access")
+        self._looking = asyncio.create_task(self._book.watch(), name="toolgate access")
 
     async def aclose(self) -> None:
         """Stop looking, and write down when tokens were used."""
@@ -152,7 +152,7 @@ class Permissions:
                 log.warning(event, extra={"rule": rule})
 
     def _refresh(self) -> None:
-        pages = self._book.pages
+        pages = self._book.snapshot
         stored = {
             name: project_table(project.settings)
             for name, project in pages.projects.items()
@@ -165,7 +165,7 @@ class Permissions:
             rules=(*self._rules_of_file, *pages.rules),
             projects={name: _rules_of(table) for name, table in self._tables.items()},
         )
-        if grounds != self.policy.grounds:
+        if grounds != self.policy.inputs:
             self.policy.reload(grounds)
         for listener in list(self._listeners):
             listener()

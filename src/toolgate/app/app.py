@@ -191,7 +191,7 @@ class App:
         self.settings = self.gateway.settings = self._registry.settings = fixed
         self.gateway.settings_changed()
         if fixed.quarantine != watched:
-            await self._catalog.look_all_again()
+            await self._catalog.reinspect_all()
         await self.schemas.reload(fixed.connections)
         await self.packs.reload(fixed.packs, fixed.connections)
         await self.open_chat()
@@ -273,7 +273,7 @@ async def open_app(
         services.desk = desk
         stack.push_async_callback(desk.aclose)
         fleet = Fleet(services.make_wire, EraBridge(signer))
-        fleet.whose = desk.note
+        fleet.subject_of = desk.subject_for
         quarantine = Quarantine(
             store, project_id=DEFAULT_PROJECT, mode=lambda: gateway.settings.quarantine
         )
@@ -358,7 +358,7 @@ async def open_app(
             specs=lambda: list(catalog.specs),
             settings=lambda: gateway.settings.credentials,
             record=receipts.note,
-            changed=following.look,
+            changed=following.refresh,
         )
         passage = CallGuardChain(
             CallGuards(
@@ -413,18 +413,18 @@ async def open_app(
         stack.callback(gateway.close)
         stack.push_async_callback(catalog.aclose)
         if connect == "unknown":
-            fleet.connects = lambda name: not catalog.knows(name)
+            fleet.should_connect = lambda name: not catalog.has_tools_of(name)
         elif connect != "all":
-            fleet.connects = lambda name: name in connect
+            fleet.should_connect = lambda name: name in connect
         if hold:
-            fleet.hold()
+            fleet.defer_connections()
 
         def guards_changed() -> None:
             passage.guards.reload(_guards_of(gateway.settings, permissions))
 
         permissions.on_change(guards_changed)
         await permissions.open()
-        await following.look()
+        await following.refresh()
         await _search_for_projects(gateway, search_factory, permissions)
         searches: set[asyncio.Task[None]] = set()
         stack.push_async_callback(_end_all, searches)
@@ -440,7 +440,7 @@ async def open_app(
                 task.add_done_callback(searches.discard)
 
         permissions.on_change(access_changed)
-        permissions.on_change(following.look_soon)
+        permissions.on_change(following.refresh_soon)
 
         async def follow() -> None:
             try:
@@ -514,7 +514,7 @@ async def open_app(
             sealer=sealer,
             signer=signer,
             prompts=prompts,
-            connect=fleet.release,
+            connect=fleet.allow_connections,
         )
         await app.open_chat()
         stack.push_async_callback(app.close_chat)

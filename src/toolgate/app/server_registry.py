@@ -100,8 +100,8 @@ class ServerRegistry:
         """The server of a row; one whose secrets cannot be read is disabled, and says why."""
         try:
             if has_plain_secrets(row):  # written before there was encryption
-                await self._store.save_server(await self._sealed.closed(row))
-            return _stored_spec(await self._sealed.opened(row))
+                await self._store.save_server(await self._sealed.seal(row))
+            return _stored_spec(await self._sealed.unseal(row))
         except (SettingError, StoreError) as error:
             log.warning("server cannot be used", extra={"server": row.name, "error": str(error)})
             shown = {name: value for name, value in row.config.items() if name != "sealed"}
@@ -142,7 +142,7 @@ class ServerRegistry:
         row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
         try:
             await self._store.add_project(project_id)  # one that stands in a file has no row yet
-            await self._store.save_server(await self._sealed.closed(row))
+            await self._store.save_server(await self._sealed.seal(row))
         except (StoreError, SettingError):
             await self._catalog.remove(name)
             raise
@@ -165,7 +165,7 @@ class ServerRegistry:
             row = await self._stored(project_id, name)
             if row is not None:
                 changed = replace(row, enabled=enabled)
-                await self._store.save_server(await self._sealed.closed(changed))
+                await self._store.save_server(await self._sealed.seal(changed))
                 await self._catalog.replace(_stored_spec(changed))
                 return
             source = self._spec(name).source
@@ -193,14 +193,14 @@ class ServerRegistry:
             changed = replace(
                 row, config={**config, "tool_permissions": switches} if switches else config
             )
-            await self._store.save_server(await self._sealed.closed(changed))
+            await self._store.save_server(await self._sealed.seal(changed))
             await self._catalog.replace(_stored_spec(changed))
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway
         rows = await self._store.servers(None)
         row = next((row for row in rows if row.name == name), None)
-        return None if row is None else await self._sealed.opened(row)
+        return None if row is None else await self._sealed.unseal(row)
 
     def _spec(self, name: str) -> ServerSpec:
         for spec in self._catalog.specs:

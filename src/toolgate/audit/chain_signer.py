@@ -90,13 +90,13 @@ class ChainSigner:
         """The places in the file; lines that are none are left out."""
         if self._file is None or not self._file.is_file():
             return []
-        found: list[AuditAnchor] = []
+        anchors: list[AuditAnchor] = []
         for line in self._file.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                found.append(AuditAnchor(**json.loads(line)))
+                anchors.append(AuditAnchor(**json.loads(line)))
             except (ValueError, TypeError):
                 continue
-        return found
+        return anchors
 
     def _mac(self, kind: str, seq: int, chain: str, at: str) -> str:
         text = f"{kind}\n{seq}\n{chain}\n{at}".encode()
@@ -117,11 +117,11 @@ class ChainSigner:
     def _thin_out(self, file: Path) -> None:
         """Keep the file within its size; every place that stays proves all before it."""
         anchors = self.written()
-        cut = max((one.seq for one in anchors if one.kind == "cut"), default=0)
-        kept = [one for one in anchors if one.seq >= cut]
-        half = len(kept) // 2
-        kept = [*kept[:half:2], *kept[half:]]
-        text = "".join(json.dumps(asdict(anchor)) + "\n" for anchor in kept)
+        cut = max((anchor.seq for anchor in anchors if anchor.kind == "cut"), default=0)
+        remaining = [anchor for anchor in anchors if anchor.seq >= cut]
+        half = len(remaining) // 2
+        remaining = [*remaining[:half:2], *remaining[half:]]
+        text = "".join(json.dumps(asdict(anchor)) + "\n" for anchor in remaining)
         partial = file.with_name(f"{file.name}.partial")
         partial.write_text(text, encoding="utf-8")
         partial.chmod(0o600)
@@ -187,17 +187,17 @@ async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
     """
     while True:
         began = await store.audit_ends()
-        found = await _verify(store, sealer, began)
+        result = await _verify(store, sealer, began)
         if (await store.audit_ends()).removed_through == began.removed_through:
-            return found
+            return result
         # A clean-up has removed records that were to be checked.
 
 
 async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> AuditVerification:
     anchors = {anchor for anchor in sealer.written() if sealer.is_genuine(anchor)}
-    kept = await store.audit_anchors()
+    stored = await store.audit_anchors()
     check = _Check(ends.removed_through, ends.removed_chain)
-    for anchor in kept:
+    for anchor in stored:
         if sealer.is_mine(anchor) and not sealer.is_genuine(anchor):
             check.fault("forged", anchor.seq, "", "The signature of this place is not genuine.")
         elif sealer.is_mine(anchor):
@@ -214,7 +214,7 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
         unchained=ends.unchained,
         signed=check.signed,
         signed_through=check.signed_through,
-        foreign=sum(not sealer.is_mine(anchor) for anchor in kept),
+        foreign=sum(not sealer.is_mine(anchor) for anchor in stored),
         faults=tuple(sorted(check.faults, key=lambda fault: fault.seq)[:_MOST_FAULTS]),
     )
 
@@ -247,8 +247,8 @@ class _Check:
             # A clean-up signs the last record that it removes before it removes any.
             covered = covered or (anchor.kind == "cut" and anchor.seq >= through)
         if not covered:
-            said = f"Records up to {through} were removed, and no signature says by a clean-up."
-            self.fault("cut", through, "", said)
+            text = f"Records up to {through} were removed, and no signature says by a clean-up."
+            self.fault("cut", through, "", text)
         elif any(anchor.chain != chain for anchor in self._anchors.get(through, ())):
             self.fault("cut", through, "", "The beginning is not what a clean-up has left.")
 
@@ -262,9 +262,9 @@ class _Check:
         self.records += 1
         gap = link.seq - self.seq - 1
         if gap:
-            said = f"{gap} records are missing" if gap > 1 else "One record is missing"
+            text = f"{gap} records are missing" if gap > 1 else "One record is missing"
             where = f"after place {self.seq}" if self.seq else "at the beginning"
-            self.fault("missing", self.seq + 1, "", f"{said} {where}.")
+            self.fault("missing", self.seq + 1, "", f"{text} {where}.")
         else:
             expected = hashlib.sha256(self._chain.encode() + link.content).hexdigest()
             if expected != link.chain:
@@ -293,8 +293,8 @@ class _Check:
         expected = max([last, *self._anchors])
         if self.seq < expected:
             lost = expected - self.seq
-            said = f"The last {lost} records are" if lost > 1 else "The last record is"
-            self.fault("missing", self.seq + 1, "", f"{said} missing.")
+            text = f"The last {lost} records are" if lost > 1 else "The last record is"
+            self.fault("missing", self.seq + 1, "", f"{text} missing.")
         elif self.seq == last and self._chain != chain and self.records:
             self.fault("rewritten", last, "", "The end is not what the store noted of it.")
 

@@ -30,8 +30,8 @@ class FanoutRecorder:
         if record.phase == "outcome":
             for listener in self._listeners:
                 listener(record)
-        for one in self._recorders:
-            one.record(record)
+        for recorder in self._recorders:
+            recorder.record(record)
 
     async def record_durable(self, record: AuditRecord) -> None:
         """Take a record and wait until it is everywhere.
@@ -40,32 +40,32 @@ class FanoutRecorder:
             StoreError: It could not be written somewhere now; it is tried again there.
         """
         self.record(record)
-        await self.settle()
+        await self.wait_written()
 
-    async def settle(self) -> None:
+    async def wait_written(self) -> None:
         """Wait until everything taken so far is everywhere.
 
         Raises:
             StoreError: Something could not be written somewhere now.
         """
-        for one in self._recorders:
-            await one.settle()
+        for recorder in self._recorders:
+            await recorder.wait_written()
 
     async def flush(self) -> bool:
         """Write everything taken so far now; False when a place does not work."""
-        return all([await one.flush() for one in self._recorders])
+        return all([await recorder.flush() for recorder in self._recorders])
 
     async def aclose(self, *, timeout_s: float = 5.0) -> None:
         """Write what is left and stop."""
         async with anyio.create_task_group() as tasks:
-            for one in self._recorders:
-                tasks.start_soon(_close, one, timeout_s)
+            for recorder in self._recorders:
+                tasks.start_soon(_close, recorder, timeout_s)
 
     def status(self) -> RecorderStatus:
         """How it is doing: of the first place that does not work, else of the first of all."""
-        found = [one.status() for one in self._recorders]
-        return next((one for one in found if one.failing_since), found[0])
+        statuses = [recorder.status() for recorder in self._recorders]
+        return next((status for status in statuses if status.failing_since), statuses[0])
 
 
-async def _close(one: Recorder, timeout_s: float) -> None:
-    await one.aclose(timeout_s=timeout_s)
+async def _close(recorder: Recorder, timeout_s: float) -> None:
+    await recorder.aclose(timeout_s=timeout_s)

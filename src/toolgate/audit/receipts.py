@@ -46,7 +46,7 @@ class AuditSink(Protocol):
         """
         ...
 
-    async def settle(self) -> None:
+    async def wait_written(self) -> None:
         """Wait until everything taken so far is kept.
 
         Raises:
@@ -89,7 +89,7 @@ class Receipts:
         self._is_closed = is_closed
         self._server = server
         self._mask = mask
-        self._found: dict[tuple[str, str, str], deque[tuple[str, frozenset[str]]]] = {}
+        self._discoveries: dict[tuple[str, str, str], deque[tuple[str, frozenset[str]]]] = {}
 
     def discovery(
         self,
@@ -128,11 +128,11 @@ class Receipts:
                 **({"withheld": withheld} if withheld else {}),
             },
         )
-        found = self._found.pop(caller.thread, None) or deque(maxlen=_DISCOVERIES)
-        found.appendleft((number, frozenset(key for key, _ in shown)))
-        self._found[caller.thread] = found
-        if len(self._found) > _REMEMBERED:
-            del self._found[next(iter(self._found))]
+        recent = self._discoveries.pop(caller.thread, None) or deque(maxlen=_DISCOVERIES)
+        recent.appendleft((number, frozenset(key for key, _ in shown)))
+        self._discoveries[caller.thread] = recent
+        if len(self._discoveries) > _REMEMBERED:
+            del self._discoveries[next(iter(self._discoveries))]
 
     def simple(
         self,
@@ -191,7 +191,7 @@ class Receipts:
             StoreError: It could not be kept: what was changed must not be answered.
         """
         self.simple(caller, action, began=perf_counter() if began is None else began, detail=detail)
-        await self.settle(caller)
+        await self.wait_written(caller)
 
     def approval(
         self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
@@ -248,10 +248,10 @@ class Receipts:
             "target": target,
             "digest": digest,
         }
-        about = fields["detail"] = _traced(detail or {})
+        details = fields["detail"] = _traced(detail or {})
         spec = self._server(server)
         if spec is not None and spec.server_id:
-            about["server_id"] = spec.server_id
+            details["server_id"] = spec.server_id
         is_full = spec is not None and spec.audit == "full"
         return _Receipt(
             self._sink,
@@ -261,19 +261,19 @@ class Receipts:
             keeps=self._mask if is_full else None,
         )
 
-    async def settle(self, caller: Caller) -> None:
+    async def wait_written(self, caller: Caller) -> None:
         """Wait until what was recorded is kept, in a project where nothing goes unrecorded.
 
         Raises:
             StoreError: It could not be kept: what was recorded must not be given away.
         """
         if self._is_closed(caller.project_id):
-            await self._sink.settle()
+            await self._sink.wait_written()
 
     def _discovery_of(self, caller: Caller, target: str | None) -> str | None:
         """The last discovery of a conversation that showed this tool."""
-        found = self._found.get(caller.thread, ())
-        return next((number for number, shown in found if target in shown), None)
+        recent = self._discoveries.get(caller.thread, ())
+        return next((number for number, tools in recent if target in tools), None)
 
 
 class _Receipt:
@@ -304,7 +304,7 @@ class _Receipt:
             self._fields["arguments_sha256"] = await _hash(body)
             self._fields["detail"]["shape"] = _shape(self._arguments)
             if self._keeps is not None:
-                self._fields["detail"]["arguments"] = _kept(self._keeps(self._arguments))
+                self._fields["detail"]["arguments"] = _recorded(self._keeps(self._arguments))
         record = AuditRecord(**self._fields)
         if not self._must_be_kept:
             self._sink.record(record)
@@ -331,7 +331,7 @@ class _Receipt:
                 fields["response_sha256"] = await _hash(body)
                 fields["detail"]["tokens"] = estimate_tokens(body)
                 if self._keeps is not None:
-                    fields["detail"]["result"] = _kept(self._keeps(answer))
+                    fields["detail"]["result"] = _recorded(self._keeps(answer))
         finally:  # who is cancelled meanwhile loses the hash, not the record
             self._sink.record(AuditRecord(**fields))
 
@@ -353,11 +353,11 @@ class _Receipt:
 
 def _shape(arguments: object) -> Json:
     """What arguments look like, without what they say: kinds and sizes by name."""
-    found: Json = {}
+    shape: Json = {}
     for name, value in json_object(arguments).items():
-        if len(found) == _MOST_NAMES:
+        if len(shape) == _MOST_NAMES:
             break
-        found[name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"] = (
+        shape[name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"] = (
             f"text {len(value)}"
             if isinstance(value, str)
             else f"list {len(cast('list[object]', value))}"
@@ -370,10 +370,10 @@ def _shape(arguments: object) -> Json:
             if isinstance(value, bool)
             else "number"
         )
-    return found
+    return shape
 
 
-def _kept(value: object) -> object:
+def _recorded(value: object) -> object:
     """A value as the record has it: whole, or the beginning of its text."""
     body = json_text.dumps(value)
     if len(body) <= _MOST_KEPT:

@@ -116,7 +116,7 @@ class Recorder:
         self.record(record)
         await self._settled()
 
-    async def settle(self) -> None:
+    async def wait_written(self) -> None:
         """Wait until everything taken so far is on disk.
 
         Raises:
@@ -170,8 +170,8 @@ class Recorder:
         self._hurry.set()
         if self._writer is None:
             self._start()
-        mine = current_deadline()
-        await (waiter if mine is None else mine.until(waiter))
+        patience = current_deadline()
+        await (waiter if patience is None else patience.until(waiter))
 
     def _start(self) -> None:
         try:

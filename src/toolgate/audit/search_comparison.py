@@ -53,8 +53,8 @@ class SearchReport:
 
     def as_json(self) -> Json:
         """The same for REST and `--json`, where no search is null."""
-        shown = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**shown, "optimization": None if self.optimization == "off" else self.optimization}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**values, "optimization": None if self.optimization == "off" else self.optimization}
 
 
 @dataclass
@@ -82,8 +82,8 @@ async def compare_searches(
     """
     sums: dict[str, _SearchTotals] = {}
     searched_by: dict[str, str] = {}
-    wanted = AuditFilter(action="discover", status="ok", since=since, project_id=project_id)
-    async for record in _records(store, wanted):
+    filters = AuditFilter(action="discover", status="ok", since=since, project_id=project_id)
+    async for record in _records(store, filters):
         name = record.detail.get("search")
         if not isinstance(name, str):
             continue  # written before searches had names
@@ -97,30 +97,30 @@ async def compare_searches(
             name = searched_by.get(record.parent_id or "")
             if name is not None:
                 sums[name].executed.add(str(record.parent_id))
-    return [_report(name, found) for name, found in sorted(sums.items())]
+    return [_report(name, totals) for name, totals in sorted(sums.items())]
 
 
-def _add(found: _SearchTotals, record: AuditRecord) -> None:
-    found.conversations.add((record.project_id, record.caller_id, record.conversation))
-    found.durations_ms.append(record.duration_ms or 0.0)
+def _add(totals: _SearchTotals, record: AuditRecord) -> None:
+    totals.conversations.add((record.project_id, record.caller_id, record.conversation))
+    totals.durations_ms.append(record.duration_ms or 0.0)
     tokens = record.detail.get("tokens")
-    found.tokens.append(tokens if isinstance(tokens, int) else 0)
-    found.without_result += not json_array(record.detail.get("shown"))
-    found.fallbacks += bool(record.detail.get("fallback"))
+    totals.tokens.append(tokens if isinstance(tokens, int) else 0)
+    totals.without_result += not json_array(record.detail.get("shown"))
+    totals.fallbacks += bool(record.detail.get("fallback"))
 
 
-def _report(name: str, found: _SearchTotals) -> SearchReport:
-    times, count = found.durations_ms, len(found.tokens)
+def _report(name: str, totals: _SearchTotals) -> SearchReport:
+    times, count = totals.durations_ms, len(totals.tokens)
     return SearchReport(
         optimization=name,
-        conversations=len(found.conversations),
+        conversations=len(totals.conversations),
         searches=count,
-        executed=len(found.executed),
-        executed_share=round(len(found.executed) / count, 4),
-        without_result=found.without_result,
-        fallbacks=found.fallbacks,
-        tokens=sum(found.tokens),
-        tokens_mean=round(fmean(found.tokens), 1),
+        executed=len(totals.executed),
+        executed_share=round(len(totals.executed) / count, 4),
+        without_result=totals.without_result,
+        fallbacks=totals.fallbacks,
+        tokens=sum(totals.tokens),
+        tokens_mean=round(fmean(totals.tokens), 1),
         duration_ms_p50=round(median(times), 3),
         duration_ms_p95=round(
             quantiles(times, n=20, method="inclusive")[-1] if count > 1 else times[0], 3
@@ -128,13 +128,13 @@ def _report(name: str, found: _SearchTotals) -> SearchReport:
     )
 
 
-async def _records(store: Store, wanted: AuditFilter) -> AsyncGenerator[AuditRecord]:
+async def _records(store: Store, filters: AuditFilter) -> AsyncGenerator[AuditRecord]:
     """Records that fit, page by page, newest first."""
-    wanted = replace(wanted, limit=_PAGE)
+    filters = replace(filters, limit=_PAGE)
     while True:
-        page = await store.audit(wanted)
+        page = await store.audit(filters)
         for record in page:
             yield record
         if len(page) < _PAGE:
             return
-        wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))
+        filters = replace(filters, after=(page[-1].at, page[-1].record_id))

@@ -69,8 +69,8 @@ class FileSink:
             )
         self._path = Path(expand_home(settings.file))
         self._head, self._line = EXPORT_FORMATS[settings.file_format]
-        self._most = settings.file_max_mb * 2**20
-        self._kept = settings.file_kept
+        self._max_bytes = settings.file_max_mb * 2**20
+        self._max_files = settings.file_kept
 
     async def append_audit(self, records: Sequence[AuditRecord]) -> None:
         """Write lines, on disk when it returns; all or none."""
@@ -94,9 +94,9 @@ class FileSink:
 
     def _put_aside(self, coming: int) -> None:
         """Number the old files on when the present one is full."""
-        if not self._path.exists() or self._path.stat().st_size + coming <= self._most:
+        if not self._path.exists() or self._path.stat().st_size + coming <= self._max_bytes:
             return
-        for number in range(self._kept, 0, -1):
+        for number in range(self._max_files, 0, -1):
             old = self._numbered(number - 1) if number > 1 else self._path
             if old.exists():
                 old.replace(self._numbered(number))
@@ -108,11 +108,11 @@ class FileSink:
 def _append(handle: int, text: bytes, head: bytes) -> None:
     """Write all or nothing: what a full disk has cut is taken back."""
     size = os.fstat(handle).st_size
-    wanted = text if size else head + text
+    content = text if size else head + text
     try:
-        written = os.write(handle, wanted)
-        while written < len(wanted):
-            written += os.write(handle, wanted[written:])
+        written = os.write(handle, content)
+        while written < len(content):
+            written += os.write(handle, content[written:])
         os.fsync(handle)
     except OSError:
         os.ftruncate(handle, size)
@@ -128,19 +128,19 @@ class SyslogSink:
         Raises:
             SettingError: It is none.
         """
-        place = urlsplit(address)
+        target = urlsplit(address)
         try:
-            is_network = place.scheme in {"udp", "tcp"} and bool(place.hostname and place.port)
+            is_network = target.scheme in {"udp", "tcp"} and bool(target.hostname and target.port)
         except ValueError:
             is_network = False
-        if not is_network and not (place.scheme == "unix" and place.path):
+        if not is_network and not (target.scheme == "unix" and target.path):
             raise SettingError(
                 f"audit.syslog is {address[:80]!r}.",
                 allowed="Allowed: unix:/dev/log, udp://HOST:PORT, tcp://HOST:PORT.",
                 hint="Correct it.",
             )
         self._address = address
-        self._place = place
+        self._target = target
         self._socket: socket.socket | None = None
         self._host = socket.gethostname() or "-"
 
@@ -167,19 +167,19 @@ class SyslogSink:
             ) from error
 
     def _connected(self) -> socket.socket:
-        place = self._place
-        if place.scheme == "unix":
-            found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            found.settimeout(_CONNECT_S)
-            found.connect(place.path)
-            return found
-        address = (place.hostname or "", place.port or 0)
-        if place.scheme == "tcp":
+        target = self._target
+        if target.scheme == "unix":
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            connection.settimeout(_CONNECT_S)
+            connection.connect(target.path)
+            return connection
+        address = (target.hostname or "", target.port or 0)
+        if target.scheme == "tcp":
             return socket.create_connection(address, timeout=_CONNECT_S)
         family, kind, protocol, _, where = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
-        found = socket.socket(family, kind, protocol)
-        found.connect(where)
-        return found
+        connection = socket.socket(family, kind, protocol)
+        connection.connect(where)
+        return connection
 
     def _message(self, record: AuditRecord) -> bytes:
         level = _INFO if record.status == "ok" else _NOTICE
@@ -190,7 +190,7 @@ class SyslogSink:
         text = (
             head.encode("ascii", "replace") + EXPORT_FORMATS["jsonl"][1](record).rstrip().encode()
         )
-        return text[:_LONGEST_DATAGRAM] if self._place.scheme != "tcp" else text
+        return text[:_LONGEST_DATAGRAM] if self._target.scheme != "tcp" else text
 
 
 class _OtelSink:
@@ -231,7 +231,7 @@ class _OtelSink:
         is_fine = record.status in {"ok", "input_required"}
         severity = self._logs.SeverityNumber.INFO if is_fine else self._logs.SeverityNumber.WARN
         trace = str(record.detail.get("trace_id") or "0")
-        made = self._logs.LogRecord(
+        log_record = self._logs.LogRecord(
             timestamp=at,
             observed_timestamp=at,
             trace_id=int(trace, 16) if trace.isalnum() else 0,
@@ -249,4 +249,4 @@ class _OtelSink:
             },
         )
         scope = self._scopes.InstrumentationScope("toolgate.audit")
-        return self._sdk.ReadableLogRecord(made, self._resource, instrumentation_scope=scope)
+        return self._sdk.ReadableLogRecord(log_record, self._resource, instrumentation_scope=scope)

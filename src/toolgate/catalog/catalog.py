@@ -46,7 +46,7 @@ _STEP = 1_024
 class ToolInspector(Protocol):
     """Who looks tools over before anybody sees them."""
 
-    async def look(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
+    async def inspect(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
         """Which tools of a listing are to be held back: name and why."""
         ...
 
@@ -81,7 +81,7 @@ class Catalog:
         self._flat = flat
         self._snapshot = Snapshot()
         self._generation = 0
-        self._known: dict[str, ServerEntries] = {}
+        self._entries_by_server: dict[str, ServerEntries] = {}
         self._listings: dict[str, Listing] = {}
         self._listeners: list[Callable[[CatalogChange], None]] = []
         self._updates: list[Callable[[str, str], None]] = []
@@ -122,7 +122,7 @@ class Catalog:
             for row in stored:
                 entries = await self._from_stored(row)
                 if entries is not None:
-                    self._known[row.server] = entries
+                    self._entries_by_server[row.server] = entries
         await self.reload(specs)
 
     async def reload(self, specs: Iterable[ServerSpec]) -> None:
@@ -131,9 +131,9 @@ class Catalog:
         Raises:
             SettingError: Two names are too alike; nothing was changed.
         """
-        wanted = list(specs)
-        _check_alike(spec.name for spec in wanted)
-        await self._fleet.reload(wanted)
+        ordered = list(specs)
+        _check_alike(spec.name for spec in ordered)
+        await self._fleet.reload(ordered)
         self._publish()
 
     async def add(self, spec: ServerSpec) -> UpstreamServer:
@@ -154,7 +154,7 @@ class Catalog:
             UnknownServerError: There is none of this name.
         """
         await self._fleet.remove(name)
-        self._known.pop(name, None)
+        self._entries_by_server.pop(name, None)
         self._listings.pop(name, None)
         timer = self._timers.pop(name, None)
         if timer is not None:
@@ -170,7 +170,7 @@ class Catalog:
         await self._fleet.replace(spec)
         self._publish()
 
-    async def look_again(self, name: str) -> None:
+    async def reinspect(self, name: str) -> None:
         """Have the tools of a server inspected again, as it listed them last.
 
         Raises:
@@ -179,13 +179,15 @@ class Catalog:
         self._fleet.get(name)
         listing = self._listings.get(name)
         if listing is not None:
-            self._known[name] = await self._entries(name, listing, self._known[name].listed_at)
+            self._entries_by_server[name] = await self._inspected_entries(
+                name, listing, self._entries_by_server[name].listed_at
+            )
             self._publish()
 
-    async def look_all_again(self) -> None:
+    async def reinspect_all(self) -> None:
         """Have all tools inspected again: other ones are to be held back from now on."""
         for name in list(self._listings):
-            await self.look_again(name)
+            await self.reinspect(name)
         for server in self._fleet.servers.values():
             if server.main is not None:
                 self._refresh_soon(server.name)
@@ -226,9 +228,9 @@ class Catalog:
             )
         return self._down
 
-    def knows(self, name: str) -> bool:
+    def has_tools_of(self, name: str) -> bool:
         """Whether the tools of a server are known, from now or from an earlier start."""
-        return name in self._known
+        return name in self._entries_by_server
 
     def never_listed(self) -> frozenset[str]:
         """Names of servers that have to be expected, of which nothing is known yet."""
@@ -236,9 +238,9 @@ class Catalog:
             self._never_listed = frozenset(
                 name
                 for name, server in self._fleet.servers.items()
-                if name not in self._known
+                if name not in self._entries_by_server
                 and server.state not in ("down", "disabled")
-                and not server.rests
+                and not server.is_offline
             )
         return self._never_listed
 
@@ -370,7 +372,7 @@ class Catalog:
             return  # removed or replaced meanwhile
         for sentence in listing.left_out:
             log.warning("entry left out", extra={"server": name, "reason": sentence})
-        await self._take(name, listing)
+        await self._apply_listing(name, listing)
         if listing.ttl_ms:
             self._later(name, max(listing.ttl_ms / 1000, _SHORTEST_TTL_S))
 
@@ -381,35 +383,37 @@ class Catalog:
         loop = asyncio.get_running_loop()
         self._timers[name] = loop.call_later(delay_s, self._refresh_soon, name)
 
-    async def _take(self, name: str, listing: Listing) -> None:
+    async def _apply_listing(self, name: str, listing: Listing) -> None:
         listed_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        entries = await self._entries(name, listing, listed_at)
-        self._known[name] = entries
+        entries = await self._inspected_entries(name, listing, listed_at)
+        self._entries_by_server[name] = entries
         self._publish()
         if self._store is not None:
             task = asyncio.create_task(self._save(name, listing, listed_at))
             self._saving.add(task)
             task.add_done_callback(self._saving.discard)
 
-    async def _entries(self, name: str, listing: Listing, listed_at: str | None) -> ServerEntries:
-        held: Mapping[str, str] = {}
+    async def _inspected_entries(
+        self, name: str, listing: Listing, listed_at: str | None
+    ) -> ServerEntries:
+        quarantined: Mapping[str, str] = {}
         if self._inspection is not None:
-            held = await self._inspection.look(name, listing.tools)
+            quarantined = await self._inspection.inspect(name, listing.tools)
         # What is held may be let through while its server does not answer.
-        if held:
+        if quarantined:
             self._listings[name] = listing
         else:
             self._listings.pop(name, None)
         # Building entries of thousands of tools takes a while: not on the loop that answers.
-        return await asyncio.to_thread(self._build, name, listing, listed_at, held)
+        return await asyncio.to_thread(self._build, name, listing, listed_at, quarantined)
 
     def _build(
-        self, name: str, listing: Listing, listed_at: str | None, held: Mapping[str, str]
+        self, name: str, listing: Listing, listed_at: str | None, quarantined: Mapping[str, str]
     ) -> ServerEntries:
         return build_entries(
             name,
-            tools=[tool for tool in listing.tools if tool.get("name") not in held],
-            held=held,
+            tools=[tool for tool in listing.tools if tool.get("name") not in quarantined],
+            held=quarantined,
             prompts=listing.prompts,
             resources=listing.resources,
             templates=listing.templates,
@@ -427,7 +431,7 @@ class Catalog:
         self._generation += 1
         old = self._snapshot
         servers = {
-            spec.name: self._known.get(spec.name, ServerEntries())
+            spec.name: self._entries_by_server.get(spec.name, ServerEntries())
             for spec in self.specs
             if spec.enabled
         }
@@ -472,7 +476,7 @@ class Catalog:
                 capabilities=json_object(stored.get("capabilities")),
                 instructions=str(stored.get("instructions") or ""),
             )
-            return await self._entries(row.server, listing, row.listed_at)
+            return await self._inspected_entries(row.server, listing, row.listed_at)
         except (ValueError, KeyError, TypeError, StoreError) as error:
             log.warning(
                 "stored listing cannot be used", extra={"server": row.server, "error": repr(error)}
@@ -480,10 +484,10 @@ class Catalog:
             return None
 
     def _status(self, server: UpstreamServer) -> ServerStatus:
-        entries = self._known.get(server.name, ServerEntries())
+        entries = self._entries_by_server.get(server.name, ServerEntries())
         return server.status(
             tools=len(entries.tools),
-            held=len(entries.held),
+            held=len(entries.quarantined),
             prompts=len(entries.prompts),
             resources=len(entries.resources),
             listed_at=entries.listed_at,
@@ -517,12 +521,12 @@ def _identified(snapshot: Snapshot) -> list[tuple[str, int]]:
     return list(zip(snapshot.servers, map(id, snapshot.servers.values()), strict=True))
 
 
-def _shared(one: list[tuple[str, int]], other: list[tuple[str, int]], most: int) -> int:
+def _shared(left: list[tuple[str, int]], other: list[tuple[str, int]], limit: int) -> int:
     """How many at the beginning are the same, `most` at most."""
     at = 0
-    while at < most and one[at : min(at + _STEP, most)] == other[at : min(at + _STEP, most)]:
-        at = min(at + _STEP, most)
-    while at < most and one[at] == other[at]:
+    while at < limit and left[at : min(at + _STEP, limit)] == other[at : min(at + _STEP, limit)]:
+        at = min(at + _STEP, limit)
+    while at < limit and left[at] == other[at]:
         at += 1
     return at
 

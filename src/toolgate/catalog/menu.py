@@ -36,7 +36,7 @@ class Menu:
         self._shows_all: bool | None = None
         self._listings: dict[tuple[object, ...], bytes] = {}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """The rules have changed: decide anew."""
         self._shows_all = None
         self._listings.clear()
@@ -70,14 +70,16 @@ class Menu:
         every = self.shows_all(rules)
         mask = allowed
         key = (snapshot.version, every, tuple(meta), mask, rules.pinned)
-        found = self._listings.get(key)
-        if found is None:
-            shown = [self._meta_tools[name] for name in meta]
-            found = b"[" + b",".join([*shown, *_tools(snapshot, rules, mask, every=every)]) + b"]"
+        listing = self._listings.get(key)
+        if listing is None:
+            definitions = [self._meta_tools[name] for name in meta]
+            listing = (
+                b"[" + b",".join([*definitions, *_tools(snapshot, rules, mask, every=every)]) + b"]"
+            )
             if len(self._listings) >= _KEPT or any(k[0] != key[0] for k in self._listings):
                 self._listings.clear()
-            self._listings[key] = found
-        return found
+            self._listings[key] = listing
+        return listing
 
 
 def _tools(snapshot: Snapshot, rules: MenuRules, mask: bytes | None, *, every: bool) -> list[bytes]:

@@ -88,7 +88,7 @@ class ServerEntries:
     left_out: tuple[str, ...] = ()
     """Sentences about entries that could not be used."""
 
-    held: Mapping[str, str] = field(default_factory=dict[str, str])
+    quarantined: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that are held back until somebody decides: name and why."""
 
     @cached_property
@@ -136,13 +136,13 @@ class Snapshot:
         return dict(zip(self.servers, accumulate(counts), strict=True))
 
     @cached_property
-    def held(self) -> Mapping[str, str]:
+    def quarantined(self) -> Mapping[str, str]:
         """Tools that are held back until somebody decides: key and why."""
         return {
             f"{server}:{name}": why
             for server, entries in self.servers.items()
-            if entries.held
-            for name, why in entries.held.items()
+            if entries.quarantined
+            for name, why in entries.quarantined.items()
         }
 
     def tool(self, key: str) -> CatalogEntry | None:
@@ -171,25 +171,25 @@ class Snapshot:
 
         A URI that two servers offer stays with the first; the others' is `toolgate://SERVER/URI`.
         """
-        found: dict[str, CatalogEntry] = {}
+        by_uri: dict[str, CatalogEntry] = {}
         for entries in self.servers.values():
             for entry in entries.resources:
-                found[_free_uri(entry, found)] = entry
+                by_uri[_free_uri(entry, by_uri)] = entry
         return {
             uri: entry if entry.exposed == uri else _renamed(entry, "uri", uri)
-            for uri, entry in found.items()
+            for uri, entry in by_uri.items()
         }
 
     @cached_property
     def templates(self) -> Mapping[str, CatalogEntry]:
         """Resource templates by the URI template that clients use; as for `resources`."""
-        found: dict[str, CatalogEntry] = {}
+        by_uri: dict[str, CatalogEntry] = {}
         for entries in self.servers.values():
             for entry in entries.templates:
-                found[_free_uri(entry, found)] = entry
+                by_uri[_free_uri(entry, by_uri)] = entry
         return {
             uri: entry if entry.exposed == uri else _renamed(entry, "uriTemplate", uri)
-            for uri, entry in found.items()
+            for uri, entry in by_uri.items()
         }
 
     @cached_property
@@ -209,9 +209,9 @@ class Snapshot:
             uri: As the client writes it.
             allowed: Whether a resource (server and its own URI) counts; None: all do.
         """
-        for server, own in self._offers(uri):
-            if allowed is None or allowed(server, own):
-                return server, own
+        for server, server_uri in self._offers(uri):
+            if allowed is None or allowed(server, server_uri):
+                return server, server_uri
         return None
 
     def _offers(self, uri: str) -> Iterator[tuple[str, str]]:
@@ -251,7 +251,7 @@ def build_entries(
         instructions=instructions,
         listed_at=listed_at,
         left_out=left_out,
-        held=held or {},
+        quarantined=held or {},
     )
 
 
@@ -259,7 +259,7 @@ def _named_entries(
     server: str, definitions: Sequence[Json], *, max_name_chars: int, flat: bool
 ) -> tuple[CatalogEntry, ...]:
     names = [str(definition["name"]) for definition in definitions]
-    shown = names if flat else exposed_names(server, names, limit=max_name_chars)
+    exposed = names if flat else exposed_names(server, names, limit=max_name_chars)
     return tuple(
         CatalogEntry(
             key=f"{server}:{name}",
@@ -270,7 +270,7 @@ def _named_entries(
             digest=_digest(definition),
             **_hints(definition),
         )
-        for definition, name, exposed in zip(definitions, names, shown, strict=True)
+        for definition, name, exposed in zip(definitions, names, exposed, strict=True)
     )
 
 

@@ -201,7 +201,9 @@ class Management:
                 _stage(step.stage, step.passed, step.reason)
                 for step in self._access.steps(about, key)
             ]
-        held = next((one for one in await self._quarantine.held() if one.key == key), None)
+        held = next(
+            (one for one in await self._quarantine.list_quarantined() if one.key == key), None
+        )
         stages.append(self._server_stage(key, is_there=entry is not None or held is not None))
         reason = "It is not held back."
         if held is not None:
@@ -209,7 +211,7 @@ class Management:
         stages.append(_stage("quarantine", passed=held is None, reason=reason))
         visible = all(stage["passed"] for stage in stages)
         if visible and entry is not None:
-            guard = self._guards.of(about.project_id, entry)
+            guard = self._guards.for_tool(about.project_id, entry)
             told = "No guard is about its calls." if guard is None else str(guard)
             stages.append(_stage("guards", passed=True, reason=told))
             stages.append(self._listed_stage(about, entry))
@@ -392,7 +394,7 @@ class Management:
             ForbiddenError: The caller may not.
         """
         self._visible.must_manage(caller)
-        return await self._quarantine.held()
+        return await self._quarantine.list_quarantined()
 
     async def tool_versions(self, caller: Caller, key: str) -> list[ToolVersion]:
         """What a tool was before its server changed it, the last first.
@@ -420,7 +422,7 @@ class Management:
         about: Json = {"key": f"{server}:{tool}", "decision": "approved" if accept else "rejected"}
         async with self._receipts.change(caller, "approve", about):
             held = await self._quarantine.decide(server, tool, accept=accept, by=caller.caller_id)
-            await self._catalog.look_again(server)
+            await self._catalog.reinspect(server)
         return held
 
     # Approvals
@@ -442,7 +444,7 @@ class Management:
             wanted = replace(wanted, project_id=caller.project_id)
             if not self._may(caller, "approve"):
                 wanted = replace(wanted, caller_id=caller.caller_id)
-        return await self._approvals.find(wanted)
+        return await self._approvals.search(wanted)
 
     async def approval(self, caller: Caller, approval_id: str) -> StoredApproval:
         """One of these.
@@ -450,7 +452,7 @@ class Management:
         Raises:
             UnknownApprovalError: There is none of this id that the caller may know of.
         """
-        found = await self._approvals.one(approval_id)
+        found = await self._approvals.get(approval_id)
         if not self._may(caller, "manage"):
             is_near = found.project_id == caller.project_id
             is_own = found.caller_id == caller.caller_id
@@ -493,7 +495,7 @@ class Management:
                 if entry is not None:
                     schema = json_object(entry.definition.get("inputSchema"))
                     check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         decided = await self._approvals.decide(
             caller,
             approval_id,
@@ -503,7 +505,7 @@ class Management:
             comment=comment,
             edited=arguments,
         )
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         return decided
 
     def on_approval(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:

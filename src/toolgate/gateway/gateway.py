@@ -288,7 +288,7 @@ class Gateway:
 
     def settings_changed(self) -> None:
         """New settings are in place: what is listed may be different."""
-        self._menu.forget()
+        self._menu.reset()
         for kind in ("tools", "prompts", "resources"):
             self._tell(Change(kind=kind))
 
@@ -481,7 +481,7 @@ class Gateway:
             query=texts[:_QUERY_CHARS] if texts is not None else None,
             detail={"messages": len(found), "intents": dict(named.most_common(20))},
         )
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         return found
 
     def _is_withheld(self, caller: Caller, intent: str, tool: str) -> bool:
@@ -512,7 +512,7 @@ class Gateway:
                 "tokens": made.tokens,
             },
         )
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         return made
 
     async def knowledge(self, caller: Caller, queries: Sequence[str]) -> Knowledge:
@@ -529,7 +529,7 @@ class Gateway:
                 "tokens": known.tokens,
             },
         )
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         return known
 
     def _tools(self, caller: Caller) -> "_Tools":
@@ -642,7 +642,7 @@ class Gateway:
             fallback=answer.fallback,
             withheld=self.visible.withheld(caller, snapshot, down),
         )
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         return found
 
     async def _with_intents(
@@ -792,7 +792,7 @@ class Gateway:
         )
         detail: Json = {"keys": [entry.key for entry in entries], "tokens": shown.tokens}
         self._receipts.simple(caller, "describe", began=began, detail=detail)
-        await self._receipts.settle(caller)
+        await self._receipts.wait_written(caller)
         return shown
 
     # Running
@@ -878,7 +878,7 @@ class Gateway:
                 "resources/read",
                 {**params, "uri": uri},
                 caller=caller,
-                peer=self._passage.of_server(caller, server).peer(f"{server}:{uri}", peer),
+                peer=self._passage.for_server(caller, server).peer(f"{server}:{uri}", peer),
             )
             return await self._past(caller, server, f"{server}:{uri}", result, done)
 
@@ -901,7 +901,7 @@ class Gateway:
                 "prompts/get",
                 {**params, "name": entry.name},
                 caller=caller,
-                peer=self._passage.of_server(caller, entry.server).peer(entry.key, peer),
+                peer=self._passage.for_server(caller, entry.server).peer(entry.key, peer),
             )
             result = await self._past(caller, entry.server, entry.key, result, done)
             return await self.prompts.replaced(caller, name, arguments, result)
@@ -911,7 +911,7 @@ class Gateway:
     ) -> Json:
         """What a server gave of a resource or prompt, past the guards that are about all of it."""
         done(result)
-        passed = self._passage.of_server(caller, server)
+        passed = self._passage.for_server(caller, server)
         result, notes = await passed.result(key, result)
         done(result, notes)
         return result
@@ -1109,7 +1109,7 @@ class Gateway:
             passed = await self._passage.begin(caller, entry, params, peer)
             if not isinstance(passed, GuardedCall):
                 return passed
-            hold = self._limits.take(caller, entry.key)
+            hold = self._limits.acquire(caller, entry.key)
         with self._running.call(caller, entry.key):
             if hold is None:
                 return await self._request(caller, entry, passed, peer)
@@ -1136,7 +1136,7 @@ class Gateway:
             detail=detail,
         ) as done:
             if passed.clearance is not None:
-                await self._passage.approvals.take(caller, passed.clearance)
+                await self._passage.approvals.consume(caller, passed.clearance)
             sent_as = sent_requests()
             with observe("server", tool=entry.key, arguments=arguments):
                 result = await self._answer(caller, entry, sent, peer, passed)
@@ -1145,7 +1145,7 @@ class Gateway:
             result, notes = await passed.result(entry.key, result)
             done(result, told | notes)
         if passed.clearance is not None:
-            result = self._passage.approvals.carry_on(passed.clearance, result)
+            result = self._passage.approvals.bind_continuation(passed.clearance, result)
         if result.get("resultType") != "input_required":
             self._learning.note_call(caller, entry.key, ok=result.get("isError") is not True)
         return result

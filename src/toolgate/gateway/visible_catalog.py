@@ -235,9 +235,9 @@ class VisibleCatalog:
         found = dict(self._denied(caller, snapshot))
         if down and not self._settings().discovery.show_down:
             found["down"] = sorted(down)
-        if snapshot.held:
-            found["held"] = len(snapshot.held)
-            found["held_tools"] = dict(islice(snapshot.held.items(), _MOST_NAMED))
+        if snapshot.quarantined:
+            found["held"] = len(snapshot.quarantined)
+            found["held_tools"] = dict(islice(snapshot.quarantined.items(), _MOST_NAMED))
         return found
 
     def _denied(self, caller: Caller, snapshot: Snapshot) -> Json:

@@ -327,7 +327,7 @@ class Packs:
         for listener in list(self._listeners):
             await listener(found)
         for host in changed:
-            await host.target.renew()
+            await host.target.reload()
         if found.version != before.version:
             log.info("packs read", extra={"packs": ", ".join(each.name for each in found.packs)})
         while self._gone:

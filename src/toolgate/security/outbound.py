@@ -93,14 +93,14 @@ class NotAllowedError(OSError):
 class AddressScope:
     """How far a request may go."""
 
-    most: int
+    max_level: int
     """How private an address may be."""
 
     is_written: bool = False
     """Whether an administrator wrote the address: in digits, or as `localhost`, it may be any."""
 
 
-CONFIGURED = AddressScope(most=PRIVATE, is_written=True)
+CONFIGURED = AddressScope(max_level=PRIVATE, is_written=True)
 """For addresses that an administrator wrote. A name of the internet that suddenly stands for this
 machine is not what was written."""
 
@@ -193,8 +193,8 @@ class _AddressRule:
 
     def __init__(self, reach: AddressScope, allow: Sequence[str]) -> None:
         self._reach = reach
-        self._networks = tuple(net for one in allow if (net := _network(one)) is not None)
-        self._names = tuple(one.lower().rstrip(".") for one in allow if _network(one) is None)
+        self._networks = tuple(net for entry in allow if (net := _network(entry)) is not None)
+        self._names = tuple(entry.lower().rstrip(".") for entry in allow if _network(entry) is None)
 
     def may_name(self, host: str) -> bool:
         """Whether a name may be reached, whatever it stands for."""
@@ -209,7 +209,7 @@ class _AddressRule:
     def may_stand(self, address: str) -> bool:
         """Whether an address may be reached that a name stands for."""
         plain = _plain(ip_address(address.partition("%")[0]))
-        return level_of(address) <= self._reach.most or any(
+        return level_of(address) <= self._reach.max_level or any(
             plain in network for network in self._networks
         )
 
@@ -228,12 +228,12 @@ class _Resolver(AbstractResolver):
         """The addresses of a name."""
         if self._inner is None:
             self._inner = ThreadedResolver()
-        found = await self._inner.resolve(host, port, family)
+        addresses = await self._inner.resolve(host, port, family)
         is_any = self._rule.may_name(host)
-        good = [one for one in found if is_any or self._rule.may_stand(one["host"])]
+        good = [address for address in addresses if is_any or self._rule.may_stand(address["host"])]
         if not good:
             raise NotAllowedError(host)
-        self._let_through.update(one["host"] for one in good)
+        self._let_through.update(address["host"] for address in good)
         return good
 
     async def close(self) -> None:
@@ -260,27 +260,27 @@ class Outbound:
 
     def session(self, reach: AddressScope) -> aiohttp.ClientSession:
         """The client for requests that may go so far."""
-        found = self._sessions.get(reach)
-        if found is None:
-            found = self._sessions[reach] = open_session(reach, self._settings.allow)
-        return found
+        session = self._sessions.get(reach)
+        if session is None:
+            session = self._sessions[reach] = open_session(reach, self._settings.allow)
+        return session
 
-    def proxy_for(self, url: str, way: ConnectionOptions = ConnectionOptions()) -> str:
+    def proxy_for(self, url: str, options: ConnectionOptions = ConnectionOptions()) -> str:
         """The proxy that leads to an address; empty: none."""
-        if way.proxy:
-            return "" if way.proxy == "none" else way.proxy
+        if options.proxy:
+            return "" if options.proxy == "none" else options.proxy
         return proxy_for(url, self._settings, self._proxies)
 
-    def context_of(self, way: ConnectionOptions) -> ssl.SSLContext | None:
+    def context_of(self, options: ConnectionOptions) -> ssl.SSLContext | None:
         """The certificates of a way; None: those of the system, and none of our own.
 
         Raises:
             SettingError: A file cannot be read, or holds no certificate or key.
         """
-        return client_context(ca=way.ca, cert=way.cert, key=way.key)
+        return client_context(ca=options.ca, cert=options.cert, key=options.key)
 
     async def reach_from(
-        self, url: str, way: ConnectionOptions = ConnectionOptions()
+        self, url: str, options: ConnectionOptions = ConnectionOptions()
     ) -> AddressScope:
         """How far addresses may go that the server at `url` names, which was written.
 
@@ -289,19 +289,19 @@ class Outbound:
         """
         host = URL(url).host or ""
         if _is_localhost(host):
-            return AddressScope(most=LOOPBACK)
+            return AddressScope(max_level=LOOPBACK)
         digits = _digits(host)
         if digits is not None:
-            return AddressScope(most=min(level_of(digits), LOOPBACK))
-        if self.proxy_for(url, way):
-            return AddressScope(most=PUBLIC)
+            return AddressScope(max_level=min(level_of(digits), LOOPBACK))
+        if self.proxy_for(url, options):
+            return AddressScope(max_level=PUBLIC)
         try:
             loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
             raise UnreachableError(f"The name {host!r} is not known: {error}.") from error
-        levels = [level_of(str(one[4][0])) for one in found]
-        return AddressScope(most=min([PRIVATE, *levels]))
+        levels = [level_of(str(address[4][0])) for address in addresses]
+        return AddressScope(max_level=min([PRIVATE, *levels]))
 
     async def fetch(
         self,
@@ -312,7 +312,7 @@ class Outbound:
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        way: ConnectionOptions = ConnectionOptions(),
+        options: ConnectionOptions = ConnectionOptions(),
     ) -> HttpAnswer:
         """Send a request and read the whole answer; redirects are not followed.
 
@@ -320,7 +320,7 @@ class Outbound:
             UnreachableError: No answer, or one that is too large, or the address may not be
                 reached.
         """
-        place = str(URL(url).origin())
+        origin = str(URL(url).origin())
         try:
             async with (
                 asyncio.timeout(ANSWER_S),
@@ -330,23 +330,23 @@ class Outbound:
                     reach=reach,
                     headers=headers or {},
                     data=dict(form) if form is not None else body,
-                    way=way,
+                    options=options,
                 ) as response,
             ):
                 read = await response.content.read(MAX_BYTES + 1)
                 while len(read) <= MAX_BYTES and (more := await response.content.readany()):
                     read += more
                 if len(read) > MAX_BYTES:
-                    raise UnreachableError(f"{place} answered with more than {MAX_BYTES:,} bytes.")
+                    raise UnreachableError(f"{origin} answered with more than {MAX_BYTES:,} bytes.")
                 names = {name.lower(): value for name, value in response.headers.items()}
                 return HttpAnswer(status=response.status, headers=names, body=read)
         except TimeoutError:
             raise UnreachableError(
-                f"{place} did not answer within {ANSWER_S:g} seconds.", hint="Try again later."
+                f"{origin} did not answer within {ANSWER_S:g} seconds.", hint="Try again later."
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(
-                f"No answer from {place}: {describe_failure(error)}.", hint="Check the address."
+                f"No answer from {origin}: {describe_failure(error)}.", hint="Check the address."
             ) from error
 
     @asynccontextmanager
@@ -358,11 +358,11 @@ class Outbound:
         reach: AddressScope,
         headers: Mapping[str, str],
         data: Any,
-        way: ConnectionOptions,
+        options: ConnectionOptions,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """A request under way; through a proxy, it looks the address up."""
-        by = self.proxy_for(url, way)
-        context = self.context_of(way)
+        by = self.proxy_for(url, options)
+        context = self.context_of(options)
         if by:
             refuse_by_text(url, reach, self._settings.allow)
         session = self.session(CONFIGURED if by else reach)
@@ -415,7 +415,7 @@ def refuse_by_text(url: str, reach: AddressScope, allow: Sequence[str]) -> None:
     digits = _digits(host)
     if digits is not None and not rule.may_digits(digits):
         raise NotAllowedError(host)
-    if _is_localhost(host) and reach.most < LOOPBACK and not rule.may_name(host):
+    if _is_localhost(host) and reach.max_level < LOOPBACK and not rule.may_name(host):
         raise NotAllowedError(host)
 
 
@@ -431,7 +431,7 @@ def proxy_for(
     if digits is not None and level_of(digits) == LOOPBACK:
         return ""
     over_https, over_http, without = proxies
-    if any(_is_of(host, digits, one) for one in (*settings.no_proxy, *without)):
+    if any(_is_of(host, digits, pattern) for pattern in (*settings.no_proxy, *without)):
         return ""
     return settings.proxy or (over_https if target.scheme == "https" else over_http)
 
@@ -464,9 +464,9 @@ def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLCon
             context.load_cert_chain(cert or key, key or None)
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         why = getattr(error, "strerror", None) or str(error)
-        what = "certificates" if file == ca else "a certificate and its key"
+        files = "certificates" if file == ca else "a certificate and its key"
         raise SettingError(
-            f"{Path(file)} cannot be used as {what}: {why}.",
+            f"{Path(file)} cannot be used as {files}: {why}.",
             allowed="Expected: files in PEM form.",
             hint="Correct the setting or variable that names it, such as tls of a server.",
         ) from error

@@ -113,7 +113,7 @@ class AuthorizationServer:
 
     async def _metadata(self, request: web.Request) -> web.Response:
         del request
-        found: Json = {
+        metadata: Json = {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
@@ -125,23 +125,23 @@ class AuthorizationServer:
             "authorization_response_iss_parameter_supported": self.says_iss is not None,
         }
         if self.offers_registration:
-            found["registration_endpoint"] = f"{self.url}/register"
+            metadata["registration_endpoint"] = f"{self.url}/register"
         if self.offers_documents:
-            found["client_id_metadata_document_supported"] = True
-        return web.json_response({**found, **self.metadata_extra})
+            metadata["client_id_metadata_document_supported"] = True
+        return web.json_response({**metadata, **self.metadata_extra})
 
     async def _register(self, request: web.Request) -> web.Response:
         if not self.offers_registration:
             return _error(404, "not_found")
-        wanted: Json = await request.json()
-        if not wanted.get("redirect_uris"):
+        request_body: Json = await request.json()
+        if not request_body.get("redirect_uris"):
             return _error(400, "invalid_redirect_uri")
         client_id = f"client-{secrets.token_hex(6)}"
-        made = {**wanted, "client_id": client_id}
-        if wanted.get("token_endpoint_auth_method", "client_secret_basic") != "none":
-            made["client_secret"] = f"secret-{secrets.token_hex(12)}"
-        self.clients[client_id] = made
-        return web.json_response(made, status=201)
+        client = {**request_body, "client_id": client_id}
+        if request_body.get("token_endpoint_auth_method", "client_secret_basic") != "none":
+            client["client_secret"] = f"secret-{secrets.token_hex(12)}"
+        self.clients[client_id] = client
+        return web.json_response(client, status=201)
 
     async def _authorize(self, request: web.Request) -> web.Response:
         asked = dict(request.query)
@@ -149,8 +149,8 @@ class AuthorizationServer:
         if client is None:
             return _error(400, "unauthorized_client")
         redirect = asked.get("redirect_uri", "")
-        known = client.get("redirect_uris")
-        if known is not None and redirect not in known:
+        redirect_uris = client.get("redirect_uris")
+        if redirect_uris is not None and redirect not in redirect_uris:
             return _error(400, "invalid_redirect_uri")
         if asked.get("response_type") != "code" or asked.get("code_challenge_method") != "S256":
             return _error(400, "invalid_request")
@@ -206,10 +206,10 @@ class AuthorizationServer:
                 return _error(400, "unsupported_grant_type")
 
     def _for_code(self, form: dict[str, str], client_id: str) -> web.Response:
-        known = self.codes.pop(form.get("code", ""), None)
-        if known is None:
+        code_grant = self.codes.pop(form.get("code", ""), None)
+        if code_grant is None:
             return _error(400, "invalid_grant")
-        grant, asked = known
+        grant, asked = code_grant
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         fits = (
@@ -222,18 +222,18 @@ class AuthorizationServer:
         return self._give(grant, renews=True)
 
     def _for_refresh(self, form: dict[str, str], client_id: str) -> web.Response:
-        shown = form.get("refresh_token", "")
+        refresh_token = form.get("refresh_token", "")
         if self.refuses_refresh:
             return _error(400, self.refuses_refresh)
-        if again := self.used_refresh.get(shown):
+        if again := self.used_refresh.get(refresh_token):
             # RFC 9700, section 4.14.2: somebody has a copy, so the whole family ends.
             self._end_family(again.family)
             return _error(400, "invalid_grant")
-        grant = self.refresh.get(shown)
+        grant = self.refresh.get(refresh_token)
         if grant is None or grant.client_id != client_id:
             return _error(400, "invalid_grant")
         if self.rotates:
-            self.used_refresh[shown] = self.refresh.pop(shown)
+            self.used_refresh[refresh_token] = self.refresh.pop(refresh_token)
         return self._give(grant, renews=self.rotates)
 
     def _give(self, grant: Grant, *, renews: bool) -> web.Response:
@@ -258,9 +258,9 @@ class AuthorizationServer:
         return web.Response()
 
     def _end_family(self, family: str) -> None:
-        for kept in (self.tokens, self.refresh):
-            for token in [token for token, grant in kept.items() if grant.family == family]:
-                del kept[token]
+        for grants in (self.tokens, self.refresh):
+            for token in [token for token, grant in grants.items() if grant.family == family]:
+                del grants[token]
 
     def _client(self, client_id: str) -> Json | None:
         if self.offers_documents and client_id in self.documents:
@@ -308,7 +308,7 @@ class ProtectedServer:
         """Serve on a free port of this machine."""
         async with _serving(
             [
-                web.get("/.well-known/oauth-protected-resource/mcp", self._about),
+                web.get("/.well-known/oauth-protected-resource/mcp", self._resource_metadata),
                 web.post("/mcp", self._mcp),
                 web.get("/mcp", _no_stream),
                 web.delete("/mcp", _no_stream),
@@ -327,15 +327,15 @@ class ProtectedServer:
         ]
 
     def _user_of(self, headers: dict[str, str]) -> str | None:
-        shown = headers.get("authorization", "")
-        if shown in self.accepts:
-            return shown
-        grant = self._authorization.tokens.get(shown.removeprefix("Bearer "))
+        authorization = headers.get("authorization", "")
+        if authorization in self.accepts:
+            return authorization
+        grant = self._authorization.tokens.get(authorization.removeprefix("Bearer "))
         if grant is None or (grant.resource and grant.resource != self.url):
             return None
         return grant.user
 
-    async def _about(self, request: web.Request) -> web.Response:
+    async def _resource_metadata(self, request: web.Request) -> web.Response:
         del request
         if not self.describes_itself:
             return _error(404, "not_found")
@@ -353,10 +353,10 @@ class ProtectedServer:
         self.requests.append((headers, message))
         user = self._user_of(headers)
         if user is None:
-            about = self.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+            metadata_url = self.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
             challenge = 'Bearer realm="test"'
             if self.describes_itself:
-                challenge += f', resource_metadata="{about}"'
+                challenge += f', resource_metadata="{metadata_url}"'
             return web.json_response(
                 {"error": "unauthorized"}, status=401, headers={"www-authenticate": challenge}
             )

@@ -67,13 +67,13 @@ class EchoServer:
         self._asked: dict[str, asyncio.Future[Json]] = {}
         self._running: dict[object, asyncio.Task[None]] = {}
 
-    async def count(self, what: str) -> None:
+    async def count(self, event: str) -> None:
         """Something has happened."""
         async with self._counted:
-            self.counts[what] += 1
+            self.counts[event] += 1
             self._counted.notify_all()
 
-    async def take(self, text: bytes, send: Send, announce: Send) -> None:
+    async def handle(self, text: bytes, send: Send, announce: Send) -> None:
         """Handle one message to its end; `announce` is for what belongs to no request."""
         try:
             message = json_object(json.loads(text))
@@ -217,7 +217,7 @@ async def serve_http(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
         elif session is not None and session not in sessions:
             return _http_error(404, -32600, "Session not found")
         if "id" not in message or "method" not in message:
-            await server.take(text, announce, announce)
+            await server.handle(text, announce, announce)
             return web.Response(status=202)
         return await _respond(server, request, text, headers, announce)
 
@@ -262,7 +262,7 @@ async def serve_sse(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
         queue = streams.get(request.query.get("stream", ""))
         if queue is None:
             return web.Response(status=404, text="Could not find session")
-        task = asyncio.create_task(server.take(await request.read(), queue.put, queue.put))
+        task = asyncio.create_task(server.handle(await request.read(), queue.put, queue.put))
         working.add(task)
         task.add_done_callback(working.discard)
         return web.Response(status=202, text="Accepted")
@@ -282,7 +282,7 @@ async def _respond(
     from aiohttp import web  # noqa: PLC0415 -- not for the server over standard streams
 
     queue = asyncio.Queue[bytes | None]()
-    work = asyncio.create_task(server.take(text, queue.put, announce))
+    work = asyncio.create_task(server.handle(text, queue.put, announce))
     work.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         first = await queue.get()
@@ -340,7 +340,7 @@ async def _serve_stdio(server: EchoServer) -> None:
         sys.stdout.buffer.flush()
 
     while line := await reader.readline():
-        task = asyncio.create_task(server.take(line, send, send))
+        task = asyncio.create_task(server.handle(line, send, send))
         working.add(task)
         task.add_done_callback(working.discard)
 

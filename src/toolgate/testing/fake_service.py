@@ -54,7 +54,7 @@ class FakeService:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         """May be replaced while it runs."""
-        self.asked: list[ReceivedRequest] = []
+        self.requests: list[ReceivedRequest] = []
         """What came, in order."""
         self.url = ""
         """Where it is, such as `http://127.0.0.1:40123`."""
@@ -63,18 +63,20 @@ class FakeService:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         body: Json = await request.json()
-        self.asked.append(
+        self.requests.append(
             ReceivedRequest(path=request.path, headers=dict(request.headers), body=body)
         )
-        given = self.answer(body)
-        found = (
-            given if isinstance(given, FakeReply) else FakeReply(body=json.dumps(given).encode())
+        scripted = self.answer(body)
+        reply = (
+            scripted
+            if isinstance(scripted, FakeReply)
+            else FakeReply(body=json.dumps(scripted).encode())
         )
-        if found.is_late:
+        if reply.is_late:
             await self._ended.wait()
         kind = {"content-type": "application/json"}
         return web.Response(
-            body=found.body, status=found.status, headers=kind | dict(found.headers)
+            body=reply.body, status=reply.status, headers=kind | dict(reply.headers)
         )
 
     def end(self) -> None:

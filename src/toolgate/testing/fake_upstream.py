@@ -122,8 +122,8 @@ class FakeUpstream:
             case "subscriptions/listen":
                 await asyncio.get_running_loop().create_future()
             case "tools/call" if params.get("name") in self.tools:
-                made = self.tools[params["name"]](params | ({"sink": sink} if sink else {}))
-                return made if isinstance(made, dict) else await made
+                result = self.tools[params["name"]](params | ({"sink": sink} if sink else {}))
+                return result if isinstance(result, dict) else await result
             case "ping" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
             case _:

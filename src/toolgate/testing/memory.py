@@ -38,9 +38,11 @@ async def memory_app(
         ServerSpec(name=name, kind=kind, options={"target": target}, **options)
         for name, target in servers.items()
     )
-    wanted = replace(settings or Settings(), servers=specs, store=StoreSettings(url=store_url))
-    wires = {name: one for name, one in servers.items() if isinstance(one, FakeUpstream)}
-    async with open_app(wanted, wait_s=wait_s, wires=wires) as app:
+    effective = replace(settings or Settings(), servers=specs, store=StoreSettings(url=store_url))
+    wires = {
+        name: upstream for name, upstream in servers.items() if isinstance(upstream, FakeUpstream)
+    }
+    async with open_app(effective, wait_s=wait_s, wires=wires) as app:
         yield app
 
 
@@ -61,18 +63,18 @@ class FakePeer:
         self.answers = dict(answers or {})
         self.wants_progress = wants_progress
         self.log_level = log_level
-        self.told: list[tuple[str, Json]] = []
+        self.messages: list[tuple[str, Json]] = []
         """What arrived, in order: `progress`, `log` or the method asked, with its parameters."""
 
     async def progress(self, params: Json) -> None:
         """Remember it."""
-        self.told.append(("progress", params))
+        self.messages.append(("progress", params))
 
     async def log(self, params: Json) -> None:
         """Remember it."""
-        self.told.append(("log", params))
+        self.messages.append(("log", params))
 
     async def ask(self, method: str, params: Json) -> Json:
         """Answer as scripted."""
-        self.told.append((method, params))
+        self.messages.append((method, params))
         return self.answers[method]

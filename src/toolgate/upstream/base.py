@@ -27,11 +27,11 @@ class Credential(Protocol):
         """Variables for a process that is about to be started; raises as `headers`."""
         ...
 
-    async def refused(self, *, shown: Mapping[str, str], status: int, challenge: str) -> bool:
+    async def refused(self, *, sent: Mapping[str, str], status: int, challenge: str) -> bool:
         """The server refused a request; whether it is worth sending once more.
 
         Args:
-            shown: What `headers` gave for it.
+            sent: What `headers` gave for it.
             status: 401 or 403.
             challenge: Its `WWW-Authenticate`.
 

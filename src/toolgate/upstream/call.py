@@ -35,9 +35,9 @@ class Deadline:
         self._paused = 0
 
     async def __aenter__(self) -> "Deadline":
-        now = asyncio.get_running_loop().time()
-        self._ends = now + self.total_s
-        self._timeout = asyncio.timeout_at(min(now + self.idle_s, self._ends))
+        started_at = asyncio.get_running_loop().time()
+        self._ends = started_at + self.total_s
+        self._timeout = asyncio.timeout_at(min(started_at + self.idle_s, self._ends))
         await self._timeout.__aenter__()
         return self
 
@@ -49,8 +49,8 @@ class Deadline:
     def extend(self) -> None:
         """The server reported progress."""
         if self._timeout is not None and not self._paused and not self._timeout.expired():
-            now = asyncio.get_running_loop().time()
-            self._timeout.reschedule(min(now + self.idle_s, self._ends))
+            current = asyncio.get_running_loop().time()
+            self._timeout.reschedule(min(current + self.idle_s, self._ends))
 
     def pause(self) -> None:
         """Somebody is being asked."""

@@ -92,7 +92,7 @@ def header_params(schema: object) -> HeaderParams | None:
     that two parameters share, or that stands on a value which is no string, number or boolean.
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
     """
-    found: dict[str, str] = {}
+    mirrored: dict[str, str] = {}
     for name, prop in json_object(json_object(schema).get("properties")).items():
         declared = json_object(prop)
         if "x-mcp-header" not in declared:
@@ -100,12 +100,12 @@ def header_params(schema: object) -> HeaderParams | None:
         suffix = declared["x-mcp-header"]
         if not isinstance(suffix, str) or not _TOKEN.fullmatch(suffix):
             return None
-        if suffix.lower() in {other.lower() for other in found.values()}:
+        if suffix.lower() in {other.lower() for other in mirrored.values()}:
             return None
         if declared.get("type") not in ("string", "integer", "number", "boolean"):
             return None
-        found[name] = suffix
-    return found
+        mirrored[name] = suffix
+    return mirrored
 
 
 def header_value(text: str) -> str:
@@ -116,11 +116,11 @@ def header_value(text: str) -> str:
 
 
 def _mirror(arguments: object, mirrored: HeaderParams) -> dict[str, str]:
-    given = json_object(arguments)
+    values = json_object(arguments)
     return {
         f"mcp-param-{suffix.lower()}": header_value(
             str(value).lower() if isinstance(value, bool) else str(value)
         )
         for name, suffix in mirrored.items()
-        if (value := given.get(name)) is not None
+        if (value := values.get(name)) is not None
     }

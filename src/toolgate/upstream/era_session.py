@@ -317,18 +317,18 @@ class EraSession:
         """Keep `subscriptions/listen` open; a break may hide a change, so it tells then."""
         failures = 0
         while True:
-            wanted: Json = {
+            notifications: Json = {
                 f"{kind}ListChanged": True
                 for kind in _CHANGES.values()
                 if json_object(self.capabilities.get(kind)).get("listChanged")
             }
             if self._subscribed:
-                wanted["resourceSubscriptions"] = sorted(self._subscribed)
-            if not wanted:
+                notifications["resourceSubscriptions"] = sorted(self._subscribed)
+            if not notifications:
                 return
             began = monotonic()
             try:
-                await self.request("subscriptions/listen", {"notifications": wanted})
+                await self.request("subscriptions/listen", {"notifications": notifications})
                 # A server that ends every subscription at once is not asked without a pause.
                 failures = 0 if monotonic() - began > _STEADY_S else failures + 1
             except RpcError as error:
@@ -343,7 +343,7 @@ class EraSession:
                 failures += 1
             await anyio.sleep(min(0.2 * 2**failures, 30.0))
             for kind in _CHANGES.values():
-                if f"{kind}ListChanged" in wanted:
+                if f"{kind}ListChanged" in notifications:
                     self._observer.list_changed(self, kind)
 
     async def _want_logs(self, level: str) -> None:

@@ -29,18 +29,18 @@ class Fleet:
         self._observer: ServerObserver | None = None
         self._servers: dict[str, UpstreamServer] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self.connects: Callable[[str], bool] = lambda _: True
+        self.should_connect: Callable[[str], bool] = lambda _: True
         """Which servers are connected at all; a command that needs one does not start the rest."""
-        self.whose: Callable[[ServerSpec, Caller], str] = lambda _, caller: caller.caller_id
+        self.subject_of: Callable[[ServerSpec, Caller], str] = lambda _, caller: caller.caller_id
         """Whose credential the calls of a caller show, where each has one."""
         self._may_connect = asyncio.Event()
         self._may_connect.set()
 
-    def hold(self) -> None:
+    def defer_connections(self) -> None:
         """Connect to none of the servers that are added from now on, until `release`."""
         self._may_connect.clear()
 
-    def release(self) -> None:
+    def allow_connections(self) -> None:
         """Connect to those that were held."""
         self._may_connect.set()
 
@@ -78,9 +78,9 @@ class Fleet:
         assert spec.name not in self._servers
         server = UpstreamServer(spec, self._make_wire, self._observer, self._bridge)
         if spec.credentials.per != "server":
-            server.part(self.whose)
+            server.split_by_subject(self.subject_of)
         self._servers[spec.name] = server
-        server.rests = not self.connects(spec.name)
+        server.is_offline = not self.should_connect(spec.name)
         self._running[spec.name] = asyncio.create_task(
             self._keep(server), name=f"server:{spec.name}"
         )
@@ -116,16 +116,20 @@ class Fleet:
         Gives:
             Names that were removed or changed, and names that were added or changed.
         """
-        wanted = {spec.name: spec for spec in specs}
-        gone = [n for n, s in self._servers.items() if n not in wanted or wanted[n] != s.spec]
+        specs_by_name = {spec.name: spec for spec in specs}
+        gone = [
+            n
+            for n, s in self._servers.items()
+            if n not in specs_by_name or specs_by_name[n] != s.spec
+        ]
         tasks = [self._running.pop(name) for name in gone]
         for name in gone:
             del self._servers[name]
         await _ended(tasks)
-        fresh = [spec for name, spec in wanted.items() if name not in self._servers]
+        fresh = [spec for name, spec in specs_by_name.items() if name not in self._servers]
         for spec in fresh:
             self.add(spec)
-        self._servers = {name: self._servers[name] for name in wanted}
+        self._servers = {name: self._servers[name] for name in specs_by_name}
         return set(gone), {spec.name for spec in fresh}
 
     async def aclose(self) -> None:

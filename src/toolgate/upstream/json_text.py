@@ -143,8 +143,8 @@ def _read_slowly(text: bytes) -> object:
     return value
 
 
-def _replace_half(found: re.Match[bytes]) -> bytes:
-    return rb"\ufffd" if found["half"] else found[0]
+def _replace_half(match: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if match["half"] else match[0]
 
 
 def _write_slowly(value: object) -> bytes:

@@ -42,6 +42,6 @@ def strip_login_answer(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bo
     if _QUESTION not in answers:
         return params, False
     action = json_object(answers[_QUESTION]).get("action")
-    others = {name: answer for name, answer in answers.items() if name != _QUESTION}
+    remaining = {name: answer for name, answer in answers.items() if name != _QUESTION}
     rest = {name: value for name, value in params.items() if name != "inputResponses"}
-    return {**rest, "inputResponses": others} if others else rest, action == "accept"
+    return {**rest, "inputResponses": remaining} if remaining else rest, action == "accept"

@@ -131,7 +131,7 @@ class UpstreamServer:
         self.state: ServerState = "connecting" if spec.enabled else "disabled"
         self.last_error: str | None = spec.problem or None
         self.restarts = 0
-        self.rests = False
+        self.is_offline = False
         """Whether it stays as it was last known, without a connection; set before `run`."""
         self.main: EraSession | None = None
         self.side: EraSession | None = None
@@ -162,10 +162,10 @@ class UpstreamServer:
         self._ended = False
         self._login: LoginNeededError | None = None
         self._relogged = asyncio.Event()
-        self._crowd: SubjectConnections[UpstreamServer] | None = None
-        self._whose: Callable[[ServerSpec, Caller], str] | None = None
+        self._by_subject: SubjectConnections[UpstreamServer] | None = None
+        self._subject_of: Callable[[ServerSpec, Caller], str] | None = None
 
-    def part(self, whose: Callable[[ServerSpec, Caller], str]) -> None:
+    def split_by_subject(self, whose: Callable[[ServerSpec, Caller], str]) -> None:
         """Have a connection for each whose credential is shown; before `run`.
 
         The one that stands for the server tells what it offers, and runs no calls.
@@ -173,8 +173,8 @@ class UpstreamServer:
         Args:
             whose: Whose credential the calls of a caller show.
         """
-        self._whose = whose
-        self._crowd = SubjectConnections(self._member)
+        self._subject_of = whose
+        self._by_subject = SubjectConnections(self._member)
 
     def _member(self, subject: str) -> "UpstreamServer":
         spec = replace(self.spec, subject=subject)
@@ -188,8 +188,8 @@ class UpstreamServer:
         """Somebody has another credential now: connections that show the old one end."""
         self._relogged.set()
         self._relogged = asyncio.Event()
-        if self._crowd is not None:
-            self._crowd.drop(subject)
+        if self._by_subject is not None:
+            self._by_subject.drop(subject)
             if self.main is None or not subject:
                 self._again()
         else:
@@ -213,7 +213,7 @@ class UpstreamServer:
     @property
     def waits_for_login(self) -> bool:
         """Whether it is down only because nobody has logged in, where each caller does so."""
-        return self._crowd is not None and self._login is not None and self.state == "down"
+        return self._by_subject is not None and self._login is not None and self.state == "down"
 
     def status(
         self,
@@ -260,7 +260,7 @@ class UpstreamServer:
 
     async def run(self) -> None:
         """Connect, reconnect with growing pauses, until cancelled."""
-        if self.rests or not self.spec.enabled:
+        if self.is_offline or not self.spec.enabled:
             return
         failed, short = 0, 0
         try:
@@ -279,9 +279,9 @@ class UpstreamServer:
             self._ended = True
             self._up.set()  # whoever waits for a connection hears that there will be none
             with anyio.CancelScope(shield=True):
-                await self._drop_legs()
-                if self._crowd is not None:
-                    await self._crowd.aclose()
+                await self._close_sessions()
+                if self._by_subject is not None:
+                    await self._by_subject.aclose()
                 for task in list(self._tasks):
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -333,7 +333,7 @@ class UpstreamServer:
             self._set_state("connecting")
             with anyio.CancelScope(shield=True):
                 self._stderr = leg.wire.stderr_tail
-                await self._drop_legs()
+                await self._close_sessions()
         if self.spec.kind == "stdio":
             self._stderr = (*self._stderr, f"[{reason}]")
         log.warning("server connection ended", extra={"server": self.name, "reason": reason})
@@ -360,7 +360,7 @@ class UpstreamServer:
             await self._retry_now.wait()
         self._retry_at = None
 
-    async def _drop_legs(self) -> None:
+    async def _close_sessions(self) -> None:
         legs = [leg for leg in (self.main, self.side) if leg is not None]
         self.main = self.side = None
         self._only_side = frozenset()
@@ -420,7 +420,7 @@ class UpstreamServer:
         """
         target = str(params.get("name") or params.get("uri") or "")
         caller = caller or Caller()
-        if self._crowd is not None and self._whose is not None:
+        if self._by_subject is not None and self._subject_of is not None:
             return await self._as_caller(method, params, caller, peer, repeatable)
         if peer is not None and self._bridge.resumes(params):
             return await self._bridge.resume(
@@ -437,7 +437,7 @@ class UpstreamServer:
             with acting_for(caller, via.peer):  # tools in this process see for whom they run
                 return await self._send(method, current, via, repeatable=repeatable, target=target)
 
-        leg = await self._leg_for(peer, target)
+        leg = await self._session_for(peer, target)
         if leg.era == "modern" and peer is not None and peer.era == "handshake":
             return await self._bridge.drive(params, call, send)
         asks = any(key in call.capabilities for key in ASKABLE.values())
@@ -456,17 +456,17 @@ class UpstreamServer:
         repeatable: bool,  # noqa: FBT001 -- as it came
     ) -> Json:
         """Send a request by the connection of its caller, who is asked to log in if need be."""
-        assert self._crowd is not None
-        assert self._whose is not None
-        if self.rests or not self.spec.enabled or self._ended:
+        assert self._by_subject is not None
+        assert self._subject_of is not None
+        if self.is_offline or not self.spec.enabled or self._ended:
             raise self._down()
-        subject = self._whose(self.spec, caller)
+        subject = self._subject_of(self.spec, caller)
         params, is_back = strip_login_answer(params)
         # Who comes back has opened the page, and may still be at it.
         until = monotonic() + (_LOGIN_WAIT_S if is_back else 0.0)
         while True:
             changed = self._relogged
-            member = self._crowd.of(subject)
+            member = self._by_subject.acquire(subject)
             try:
                 return await member.request(
                     method, params, caller=caller, peer=peer, repeatable=repeatable
@@ -493,7 +493,7 @@ class UpstreamServer:
         mirrored = self._mirrored.get(target) if method == "tools/call" else None
         try:
             async with call.deadline:
-                leg = await self._leg_for(call.peer, target)
+                leg = await self._session_for(call.peer, target)
                 try:
                     result = await leg.request(method, params, call=call, mirrored=mirrored)
                 except ConnectionLostError as lost:
@@ -501,7 +501,7 @@ class UpstreamServer:
                     if lost.sent and not lost.expired and not repeatable:
                         raise _may_have_run(self.name, target or method, lost) from lost
                     # Once more over a new connection: it did not run, or may run twice.
-                    leg = await self._leg_for(call.peer, target)
+                    leg = await self._session_for(call.peer, target)
                     result = await leg.request(method, params, call=call, mirrored=mirrored)
                 if method == "tools/call":
                     _check_content(result)
@@ -522,7 +522,7 @@ class UpstreamServer:
         self._answered(began)
         return result
 
-    async def _leg_for(self, peer: Peer | None, target: str) -> EraSession:
+    async def _session_for(self, peer: Peer | None, target: str) -> EraSession:
         """The connection to use; waits a bounded time for one that is being made."""
         if not self._up.is_set() or self._ended:
             if self.state == "connecting" and not self._ended:
@@ -538,7 +538,7 @@ class UpstreamServer:
             return self.side
         if peer is None or peer.era == "modern" or not self._needs_side(peer):
             return leg
-        return await self._side_leg() or leg
+        return await self._side_session() or leg
 
     async def _up_or_failed(self) -> None:
         """Wait for a connection, or for the end of the first attempt to make one."""
@@ -565,7 +565,7 @@ class UpstreamServer:
             {"elicitation", "sampling"} & set(peer.capabilities)
         )
 
-    async def _side_leg(self) -> EraSession | None:
+    async def _side_session(self) -> EraSession | None:
         async with self._side_lock:
             if self.side is not None or self._side_refused or self.main is None:
                 return self.side
@@ -665,7 +665,7 @@ class UpstreamServer:
 
         Not where each caller has a connection of their own: the main one shows somebody else.
         """
-        if self._crowd is not None:
+        if self._by_subject is not None:
             return
         self._subscriptions = set(uris)
         if self.main is not None:
@@ -688,10 +688,10 @@ class UpstreamServer:
         if leg is None:
             raise self._down()
         try:
-            found = await self._listing_of(leg)
+            listing = await self._listing_of(leg)
             side = self.side
             if side is not None:
-                found = self._joined(found, await self._listing_of(side))
+                listing = self._joined(listing, await self._listing_of(side))
             else:
                 self._only_side = frozenset()
         except TimeoutError:
@@ -703,7 +703,7 @@ class UpstreamServer:
         except ConnectionLostError as lost:
             self._lost(leg, lost)
             raise
-        return found
+        return listing
 
     async def _listing_of(self, leg: EraSession) -> Listing:
         left_out: list[str] = []
@@ -759,10 +759,10 @@ class UpstreamServer:
             params = {"cursor": cursor}
         return out, ttl_ms
 
-    def _usable_tools(self, found: list[Json], left_out: list[str]) -> list[Json]:
+    def _usable_tools(self, definitions: list[Json], left_out: list[str]) -> list[Json]:
         tools: dict[str, Json] = {}
         mirrored: dict[str, HeaderParams] = {}
-        for sent in found:
+        for sent in definitions:
             name = sent.get("name")
             if not isinstance(name, str) or not name or len(name) > 1000:
                 left_out.append(f"A tool was left out: its name is {name!r:.80}.")
@@ -842,7 +842,7 @@ def _check_content(result: Json) -> None:
     """
     content: object = result.get("content", [])
     is_list = isinstance(content, list)
-    if not is_list or not all(isinstance(each, dict) for each in cast("list[object]", content)):
+    if not is_list or not all(isinstance(block, dict) for block in cast("list[object]", content)):
         raise InvalidAnswerError(
             f"The server answered with content that is no list of objects: {excerpt(content)}.",
             hint="Report it to the maker of the server.",

@@ -37,41 +37,41 @@ class SubjectConnections(Generic[MemberT]):
 
     def __init__(self, make: Callable[[str], MemberT]) -> None:
         self._make = make
-        self._places: dict[str, _PooledConnection[MemberT]] = {}
+        self._entries: dict[str, _PooledConnection[MemberT]] = {}
         self._tidying: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._entries)
 
-    def of(self, subject: str) -> MemberT:
+    def acquire(self, subject: str) -> MemberT:
         """The connection of somebody."""
-        place = self._places.pop(subject, None)
-        if place is None or place.task.done():
-            place = _PooledConnection(self._make(subject))
-        self._places[subject] = place  # the last in the order
-        place.used_at = monotonic()
-        while len(self._places) > MOST:
-            self.drop(next(iter(self._places)))
+        entry = self._entries.pop(subject, None)
+        if entry is None or entry.task.done():
+            entry = _PooledConnection(self._make(subject))
+        self._entries[subject] = entry  # the last in the order
+        entry.used_at = monotonic()
+        while len(self._entries) > MOST:
+            self.drop(next(iter(self._entries)))
         if self._tidying is None:
             loop = asyncio.get_running_loop()
             self._tidying = loop.call_later(IDLE_S, self._tidy)
-        return place.member
+        return entry.member
 
     def drop(self, subject: str) -> None:
         """End a connection: what is shown on it does not hold any more."""
-        place = self._places.pop(subject, None)
-        if place is not None:
-            place.task.cancel()
-            self._ending.add(place.task)
-            place.task.add_done_callback(self._ending.discard)
+        entry = self._entries.pop(subject, None)
+        if entry is not None:
+            entry.task.cancel()
+            self._ending.add(entry.task)
+            entry.task.add_done_callback(self._ending.discard)
 
     def _tidy(self) -> None:
         self._tidying = None
         oldest = monotonic() - IDLE_S
-        for subject in [name for name, place in self._places.items() if place.used_at <= oldest]:
+        for subject in [name for name, entry in self._entries.items() if entry.used_at <= oldest]:
             self.drop(subject)
-        if self._places:
+        if self._entries:
             loop = asyncio.get_running_loop()
             self._tidying = loop.call_later(IDLE_S, self._tidy)
 
@@ -79,7 +79,7 @@ class SubjectConnections(Generic[MemberT]):
         """End all of them."""
         if self._tidying is not None:
             self._tidying.cancel()
-        for subject in list(self._places):
+        for subject in list(self._entries):
             self.drop(subject)
         if self._ending:
             await asyncio.wait(set(self._ending))

@@ -33,7 +33,7 @@ def limits(
 def use(counted: UsageLimits, who: Caller, key: str = "a:x", *, tokens: int = 0) -> bool:
     """Whether a call was let through."""
     try:
-        held = counted.take(who, key)
+        held = counted.acquire(who, key)
     except LimitError:
         return False
     if held is not None:
@@ -48,7 +48,7 @@ ANNA, BEN = caller(token="anna"), caller(token="ben")
 def test_without_limits_nothing_is_counted() -> None:
     counted = limits(Clock(), LimitSettings())
 
-    assert counted.take(ANNA, "a:x") is None
+    assert counted.acquire(ANNA, "a:x") is None
 
 
 def test_a_minute_has_as_many_calls_as_are_allowed_and_refills() -> None:
@@ -69,7 +69,7 @@ def test_a_refusal_says_when_to_come_back() -> None:
     use(counted, ANNA)
 
     with pytest.raises(LimitError) as caught:
-        counted.take(ANNA, "a:x")
+        counted.acquire(ANNA, "a:x")
     assert caught.value.wait_s == pytest.approx(30.0)
     assert caught.value.retryable
     assert "Try again in 30 seconds." in str(caught.value)
@@ -77,7 +77,7 @@ def test_a_refusal_says_when_to_come_back() -> None:
 
 def test_only_so_many_calls_run_at_the_same_time() -> None:
     counted = limits(Clock(), LimitSettings(concurrent_calls=2))
-    first, second = counted.take(ANNA, "a:x"), counted.take(ANNA, "a:x")
+    first, second = counted.acquire(ANNA, "a:x"), counted.acquire(ANNA, "a:x")
     assert first is not None
     assert second is not None
     with first:
@@ -89,7 +89,7 @@ def test_only_so_many_calls_run_at_the_same_time() -> None:
 
 def test_a_call_that_fails_gives_its_place_back() -> None:
     counted = limits(Clock(), LimitSettings(concurrent_calls=1))
-    held = counted.take(ANNA, "a:x")
+    held = counted.acquire(ANNA, "a:x")
     assert held is not None
     with pytest.raises(ZeroDivisionError), held:
         raise ZeroDivisionError
@@ -131,7 +131,7 @@ def test_the_limit_of_the_token_goes_before_that_of_the_project_and_of_all() -> 
     assert [use(counted, ANNA) for _ in range(2)] == [True, False]
     assert [use(counted, in_web) for _ in range(3)] == [True, True, False]
     assert [use(counted, of_token) for _ in range(4)] == [True, True, True, False]
-    assert counted.take(replace(free, caller_id="token:f"), "a:x") is None
+    assert counted.acquire(replace(free, caller_id="token:f"), "a:x") is None
 
 
 def test_a_tool_is_limited_for_all_callers_together() -> None:
@@ -140,4 +140,4 @@ def test_a_tool_is_limited_for_all_callers_together() -> None:
 
     assert [use(counted, ANNA), use(counted, BEN), use(counted, BEN)] == [True, True, False]
     assert use(counted, ANNA, "a:xy")  # each tool by itself
-    assert counted.take(ANNA, "b:x") is None
+    assert counted.acquire(ANNA, "b:x") is None

@@ -358,7 +358,7 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
 
     mask = policy.mask(asker, place.snapshot)
     decided = [policy.decide(asker, "list", tool.key).allowed for tool in tools]
-    fresh = Policy(place, policy.grounds)
+    fresh = Policy(place, policy.inputs)
 
     assert ([True] * len(tools) if mask is None else mask.tolist()) == decided
     assert [fresh.decide(asker, "call", tool.key).allowed for tool in tools] == decided

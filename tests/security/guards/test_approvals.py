@@ -278,7 +278,7 @@ async def test_a_client_of_the_handshake_era_is_asked_and_its_call_goes_on() -> 
             place.ran.clear()
             await place.call(peer=peer, order=1, note=str(answer))
             assert bool(place.ran) is ran
-            ((method, asked),) = peer.told
+            ((method, asked),) = peer.messages
             assert method == "elicitation/create"
             assert "Run shop:refund with" in asked["message"]
             assert "It cannot be undone." in asked["message"]
@@ -441,7 +441,7 @@ async def test_where_a_manager_has_to_say_yes_the_client_is_not_asked() -> None:
         for era in ("handshake", "modern"):
             peer = FakePeer(era=era, capabilities={"elicitation": {}})
             assert (await place.call(peer=peer, order=1))["isError"] is True
-            assert peer.told == []
+            assert peer.messages == []
 
 
 # Kill -9

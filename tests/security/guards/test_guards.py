@@ -133,14 +133,14 @@ async def test_what_a_guard_says_holds_no_value_that_came() -> None:
 )
 def test_a_guard_is_about_tools_projects_and_marks(table: GuardTable, tools: set[str]) -> None:
     guards = CallGuards([table])
-    assert {tool.name for tool in TOOLS if guards.of("default", tool)} == tools
+    assert {tool.name for tool in TOOLS if guards.for_tool("default", tool)} == tools
 
 
 def test_marks_of_a_server_that_is_not_trusted_are_not_believed() -> None:
     read, _, _ = TOOLS
     tables = [GuardTable(hint="destructive", approver="user")]
-    assert CallGuards(tables).of("default", read) is None
-    assert CallGuards(tables, is_trusted=lambda _: False).of("default", read) is not None
+    assert CallGuards(tables).for_tool("default", read) is None
+    assert CallGuards(tables, is_trusted=lambda _: False).for_tool("default", read) is not None
 
 
 async def test_sizes_are_limited_both_ways() -> None:
@@ -234,13 +234,13 @@ async def test_what_a_server_says_in_the_middle_of_a_call_holds_no_secret(
         if result.get("resultType") == "input_required":
             answers = dict.fromkeys(result["inputRequests"], peer.answers["elicitation/create"])
             params |= {"inputResponses": answers, "requestState": result["requestState"]}
-            peer.told.append(("asked", result))
+            peer.messages.append(("asked", result))
             result = await app.gateway.call(Caller(), params, peer)
-    assert {"progress", "log"} <= {what for what, _ in peer.told}
+    assert {"progress", "log"} <= {what for what, _ in peer.messages}
     # What is withheld is a result; a question of the modern era is one.
     is_asked = era == "handshake" or mode == "mask"
-    assert str(peer.told).count("[github_token masked]") == (3 if is_asked else 2)
-    assert KEY not in str(peer.told)
+    assert str(peer.messages).count("[github_token masked]") == (3 if is_asked else 2)
+    assert KEY not in str(peer.messages)
     assert KEY not in str(result)
 
 
@@ -278,7 +278,7 @@ def test_arguments_nested_too_deeply_end_nothing() -> None:
     deep: Any = {}
     for _ in range(5_000):
         deep = {"a": deep}
-    guard = CallGuards([GuardTable(arguments={"properties": {}})]).of("default", TOOLS[0])
+    guard = CallGuards([GuardTable(arguments={"properties": {}})]).for_tool("default", TOOLS[0])
     assert guard is not None
     with pytest.raises(GuardError, match="nested deeper"):
         guard.arguments("files:read", deep)

@@ -62,9 +62,9 @@ def _compare(where: str, before: object, after: object) -> Iterator[Difference]:
             else:
                 yield from _compare(path, old[key], new[key])
         return
-    was, now = _text(cast("object", before)), _text(after)
-    if was != now:
-        yield Difference(where=where, kind="changed", before=was, after=now)
+    before_text, after_text = _text(cast("object", before)), _text(after)
+    if before_text != after_text:
+        yield Difference(where=where, kind="changed", before=before_text, after=after_text)
 
 
 def _text(value: object) -> str:

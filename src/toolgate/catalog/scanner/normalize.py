@@ -95,25 +95,25 @@ def normalize(text: str) -> str:
 def hidden_kinds(text: str) -> list[str]:
     """How a text hides something, each as words for people; nothing for text that does not."""
     part = _FLAG.sub("", text[:MAX_CHARS])
-    found: list[str] = []
+    kinds: list[str] = []
     if _TAGS.search(part):
-        found.append("letters that nobody sees (Unicode tags)")
+        kinds.append("letters that nobody sees (Unicode tags)")
     if _MORE_SELECTORS.search(part):
-        found.append("bytes hidden in variation selectors")
+        kinds.append("bytes hidden in variation selectors")
     if _BIDI.search(part):
-        found.append("marks that turn the direction of writing")
+        kinds.append("marks that turn the direction of writing")
     if _ZERO_WIDTH.search(part.removeprefix("\ufeff")) or _JOINED_LATIN.search(part):
-        found.append("characters without width")
+        kinds.append("characters without width")
     if _CONTROL.search(part):
-        found.append("control characters")
+        kinds.append("control characters")
     if _PRIVATE.search(part):
-        found.append("characters of private use")
+        kinds.append("characters of private use")
     if (gap := _GAP.search(part)) and part[gap.end() :].strip():
-        found.append("text far behind blank space")
+        kinds.append("text far behind blank space")
     mixed = next((m[0] for m in _MIXED_WORD.finditer(part) if _mixes(m[0])), None)
     if mixed is not None:
-        found.append(f"letters of another alphabet inside the word {mixed[:40]!r}")
-    return found
+        kinds.append(f"letters of another alphabet inside the word {mixed[:40]!r}")
+    return kinds
 
 
 def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
@@ -125,16 +125,16 @@ def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
             content = base64.b64decode(raw + "=" * (-len(raw) % 4))
         except (binascii.Error, ValueError):
             continue
-        if said := _readable(content):
-            yield "Base64", said
+        if decoded := _readable(content):
+            yield "Base64", decoded
     for match in _HEX.finditer(part):
-        if said := _readable(bytes.fromhex(re.sub(r"[ :]", "", match[0]))):
-            yield "hexadecimal digits", said
+        if decoded := _readable(bytes.fromhex(re.sub(r"[ :]", "", match[0]))):
+            yield "hexadecimal digits", decoded
     for match in _ESCAPES.finditer(part):
-        said = html.unescape(unquote(match[0]))
-        said = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), said)
-        if _readable(said.encode(errors="replace")):
-            yield "escapes", said
+        decoded = html.unescape(unquote(match[0]))
+        decoded = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), decoded)
+        if _readable(decoded.encode(errors="replace")):
+            yield "escapes", decoded
     lowered = part.lower()
     if any(word in lowered for word in _TURNED) or len(set(_TURNED_OFTEN.findall(lowered))) >= 3:
         yield "ROT13", part.translate(_ROT13)
@@ -184,9 +184,9 @@ def _tags_read(text: str) -> str:
 def _readable(content: bytes) -> str:
     """Bytes as text, if they are words and not a key, a picture or a hash."""
     try:
-        said = content.decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError:
         return ""
-    words = re.findall(r"[A-Za-z]{2,}", said)
-    letters = sum(char.isalpha() or char.isspace() for char in said)
-    return said if len(words) >= 3 and letters >= _READABLE * len(said) else ""
+    words = re.findall(r"[A-Za-z]{2,}", text)
+    letters = sum(char.isalpha() or char.isspace() for char in text)
+    return text if len(words) >= 3 and letters >= _READABLE * len(text) else ""

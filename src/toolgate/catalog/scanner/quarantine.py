@@ -112,10 +112,10 @@ class Quarantine:
         self._project_id = project_id
         self._mode = mode
         self._scanner = scanner
-        self._known: dict[str, dict[str, ToolFingerprint]] | None = None
+        self._rows_by_server: dict[str, dict[str, ToolFingerprint]] | None = None
         self._lock = asyncio.Lock()
 
-    async def look(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
+    async def inspect(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
         """Which tools of a listing are to be held back: name and why.
 
         What cannot be read from the store counts as never seen, and is looked over.
@@ -124,24 +124,26 @@ class Quarantine:
             StoreError: A tool has changed, and what was accepted of it cannot be read.
         """
         async with self._lock:
-            known = (await self._all()).setdefault(server, {})
+            rows = (await self._all()).setdefault(server, {})
             if self._mode() == "off":
                 return {}
             listed = {str(tool.get("name") or ""): tool for tool in tools}
-            new = {name: tool for name, tool in listed.items() if _differs(known.get(name), tool)}
+            new = {name: tool for name, tool in listed.items() if _differs(rows.get(name), tool)}
             if new:
-                before, around = await self._with_texts(server, known, new), self._neighbours()
+                before, around = await self._with_texts(server, rows, new), self._neighbours()
                 seen = await asyncio.to_thread(self._judge_all, server, before, new, around)
-                is_kept = await self._save(seen, changed={one for one in new if one in known})
-                known.update({one.tool: _without_texts(one) if is_kept else one for one in seen})
-            return {name: _reason(known[name]) for name in listed if self._holds(known[name])}
+                is_kept = await self._save(seen, changed={row for row in new if row in rows})
+                rows.update({row.tool: _without_texts(row) if is_kept else row for row in seen})
+            return {name: _reason(rows[name]) for name in listed if self._holds(rows[name])}
 
-    async def held(self) -> list[QuarantinedTool]:
+    async def list_quarantined(self) -> list[QuarantinedTool]:
         """All that is held back now, by server and name."""
         async with self._lock:
             everything = await self._all()
-            rows = [one for of in everything.values() for one in of.values() if self._holds(one)]
-        return [_shown(one) for one in sorted(rows, key=lambda one: (one.server, one.tool))]
+            rows = [row for of in everything.values() for row in of.values() if self._holds(row)]
+        return [
+            _quarantined_tool(row) for row in sorted(rows, key=lambda row: (row.server, row.tool))
+        ]
 
     async def decide(self, server: str, tool: str, *, accept: bool, by: str) -> QuarantinedTool:
         """Let a tool through from now on, or keep it held; until it changes again.
@@ -151,8 +153,8 @@ class Quarantine:
             StoreError: The decision could not be kept; nothing has changed.
         """
         async with self._lock:
-            known = (await self._all()).get(server, {})
-            row = known.get(tool)
+            rows = (await self._all()).get(server, {})
+            row = rows.get(tool)
             if row is None or row.state == "accepted":
                 raise UnknownToolError(
                     f"No tool {tool!r} of the server {server!r} is held back.",
@@ -167,37 +169,37 @@ class Quarantine:
                 decided_by=by,
             )
             await self._store.save_seen_tools([decided])
-            known[tool] = _without_texts(decided)
-            return _shown(row)
+            rows[tool] = _without_texts(decided)
+            return _quarantined_tool(row)
 
-    async def versions(self, server: str, tool: str, now: Json) -> list[ToolVersion]:
+    async def versions(self, server: str, tool: str, current: Json) -> list[ToolVersion]:
         """What a tool was before, the last first, each with what is different from the next.
 
         Args:
             server: Its server.
             tool: Its name on that server.
-            now: Its definition as callers see it.
+            current: Its definition as callers see it.
 
         Raises:
             StoreError: They cannot be read.
         """
-        found: list[ToolVersion] = []
-        after = now
-        for one in await self._store.tool_versions(self._project_id, server, tool):
-            before = json_object(json_text.loads(one.definition))
+        versions: list[ToolVersion] = []
+        after = current
+        for row in await self._store.tool_versions(self._project_id, server, tool):
+            before = json_object(json_text.loads(row.definition))
             changes = differences(before, after)
             if changes:
-                found.append(
+                versions.append(
                     ToolVersion(
-                        seen_at=one.seen_at,
-                        replaced_at=one.replaced_at,
-                        state=one.state,
+                        seen_at=row.seen_at,
+                        replaced_at=row.replaced_at,
+                        state=row.state,
                         definition=before,
                         differences=changes,
                     )
                 )
             after = before
-        return found
+        return versions
 
     async def forget(self, server: str) -> None:
         """A server is removed: nothing of it is known any more."""
@@ -213,31 +215,31 @@ class Quarantine:
         return row.state != "accepted" and self._mode() != "off"
 
     async def _all(self) -> dict[str, dict[str, ToolFingerprint]]:
-        if self._known is None:
+        if self._rows_by_server is None:
             try:
                 rows = await self._store.seen_tools(self._project_id)
             except StoreError as error:
                 log.warning("tools seen cannot be read", extra={"error": str(error)})
                 return {}
-            self._known = {}
+            self._rows_by_server = {}
             for row in rows:
-                self._known.setdefault(row.server, {})[row.tool] = _without_texts(row)
-        return self._known
+                self._rows_by_server.setdefault(row.server, {})[row.tool] = _without_texts(row)
+        return self._rows_by_server
 
     async def _with_texts(
-        self, server: str, known: Mapping[str, ToolFingerprint], tools: Collection[str]
+        self, server: str, rows_by_tool: Mapping[str, ToolFingerprint], tools: Collection[str]
     ) -> Mapping[str, ToolFingerprint]:
         """What is known of a server, with the texts of those of these tools that were accepted."""
-        if not any(name in known and known[name].accepted_digest for name in tools):
-            return known
+        if not any(name in rows_by_tool and rows_by_tool[name].accepted_digest for name in tools):
+            return rows_by_tool
         rows = await self._store.seen_tools(self._project_id, server)
-        whole = {name: row for name, row in known.items() if row.accepted}
-        return {**known, **{row.tool: row for row in rows}, **whole}
+        whole = {name: row for name, row in rows_by_tool.items() if row.accepted}
+        return {**rows_by_tool, **{row.tool: row for row in rows}, **whole}
 
     def _neighbours(self) -> OtherServersTools:
-        everything = self._known or {}
+        everything = self._rows_by_server or {}
         return OtherServersTools.of(
-            (one.server, one.tool) for of in everything.values() for one in of.values()
+            (row.server, row.tool) for of in everything.values() for row in of.values()
         )
 
     async def _save(self, rows: Sequence[ToolFingerprint], *, changed: Collection[str]) -> bool:
@@ -252,14 +254,14 @@ class Quarantine:
     def _judge_all(
         self,
         server: str,
-        known: Mapping[str, ToolFingerprint],
+        rows: Mapping[str, ToolFingerprint],
         tools: Mapping[str, Json],
         around: OtherServersTools,
     ) -> list[ToolFingerprint]:
         if self._scanner is None:
             self._scanner = Scanner()
         return [
-            self._judge(self._scanner, server, known.get(name), name, tool, around)
+            self._judge(self._scanner, server, rows.get(name), name, tool, around)
             for name, tool in tools.items()
         ]
 
@@ -301,7 +303,7 @@ class Quarantine:
             accepted_digest=(old.accepted_digest if old else "") if hold else digest,
             accepted=before if hold else body,
             state="held" if hold else "accepted",
-            findings=json.dumps([asdict(each) for each in findings], ensure_ascii=False),
+            findings=json.dumps([asdict(finding) for finding in findings], ensure_ascii=False),
             seen_at=utc_now(),
         )
 
@@ -357,11 +359,11 @@ def _reason(row: ToolFingerprint) -> str:
 
 def _findings(row: ToolFingerprint) -> tuple[ScanFinding, ...]:
     return tuple(
-        ScanFinding(**each) for each in cast("list[dict[str, Any]]", json.loads(row.findings))
+        ScanFinding(**finding) for finding in cast("list[dict[str, Any]]", json.loads(row.findings))
     )
 
 
-def _shown(row: ToolFingerprint) -> QuarantinedTool:
+def _quarantined_tool(row: ToolFingerprint) -> QuarantinedTool:
     definition = json_object(json_text.loads(row.definition))
     before = json_object(json_text.loads(row.accepted)) if row.accepted else {}
     return QuarantinedTool(

@@ -45,7 +45,7 @@ class ScanRule:
             return None
         for pattern in self.patterns:
             for match in pattern.finditer(text):
-                if not any(each.search(_sentence(text, match)) for each in self.unless):
+                if not any(exception.search(_sentence(text, match)) for exception in self.unless):
                     return match
         return None
 
@@ -75,7 +75,7 @@ def load_rules() -> tuple[ScanRule, ...]:
     text = files("toolgate.catalog.scanner").joinpath("rules.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     phrases = cast("dict[str, str]", table["phrases"])
-    return tuple(_rule(each, phrases) for each in cast("list[dict[str, Any]]", table["rule"]))
+    return tuple(_rule(row, phrases) for row in cast("list[dict[str, Any]]", table["rule"]))
 
 
 def _rule(row: dict[str, Any], phrases: dict[str, str]) -> ScanRule:
@@ -90,8 +90,8 @@ def _rule(row: dict[str, Any], phrases: dict[str, str]) -> ScanRule:
         id=row["id"],
         says=row["says"],
         weight=float(row.get("weight", 1)),
-        patterns=tuple(expression(each, phrases) for each in row["any"]),
-        unless=tuple(expression(each, phrases) for each in row.get("unless", ())),
+        patterns=tuple(expression(pattern, phrases) for pattern in row["any"]),
+        unless=tuple(expression(pattern, phrases) for pattern in row.get("unless", ())),
         needs=tuple(row.get("needs", ())),
         in_names=bool(row.get("in_names", False)),
     )

@@ -66,7 +66,7 @@ class OtherServersTools:
     names: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Servers by bare tool name."""
 
-    looks: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    skeletons: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Name and server by how a name looks."""
 
     folded: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class OtherServersTools:
             names[name] = names.get(name, frozenset()) | {server}
         return cls(
             names=names,
-            looks={skeleton(name): (name, server) for server, name in pairs},
+            skeletons={skeleton(name): (name, server) for server, name in pairs},
             folded=frozenset(server.casefold() for server, _ in pairs),
         )
 
@@ -92,7 +92,7 @@ class Scanner:
     def __init__(self, rules: Iterable[ScanRule] | None = None) -> None:
         self._rules = tuple(rules) if rules is not None else load_rules()
         # Parameters of one server are described in the same words again and again.
-        self._suspicions = lru_cache(maxsize=256)(self._look)
+        self._suspicions = lru_cache(maxsize=256)(self._scan_text)
         self._sentences = lru_cache(maxsize=256)(_sentences)
 
     def scan(
@@ -105,31 +105,33 @@ class Scanner:
             server: Name of its server; it may speak of its own tools.
             neighbours: The tools of all servers.
         """
-        found: dict[tuple[str, str], ScanFinding] = {}
+        findings: dict[tuple[str, str], ScanFinding] = {}
         texts, is_all = _texts(definition)
         if not is_all:
             reason = f"It is nested deeply, or has more than {MAX_CHARS:,} characters of text."
-            found["too-long", ""] = ScanFinding(
+            findings["too-long", ""] = ScanFinding(
                 rule="too-long", where="", reason=reason, excerpt=""
             )
         for where, text in texts:
             if len(text) < _SHORT and text.isascii() and text.isprintable():
                 continue
             for finding in self._suspicions(text, where.endswith(_NAME)):
-                found.setdefault((finding.rule, where), replace(finding, where=where))
-        others = neighbours or OtherServersTools()
-        for finding in _shadowing(definition, texts, server, others):
-            found.setdefault((finding.rule, finding.where), finding)
+                findings.setdefault((finding.rule, where), replace(finding, where=where))
+        other_tools = neighbours or OtherServersTools()
+        for finding in _shadowing(definition, texts, server, other_tools):
+            findings.setdefault((finding.rule, finding.where), finding)
         words = {where.rpartition(".")[2] for where, _ in texts}
-        own = _ToolVocabulary(server=server, words=frozenset(words), others=others)
-        for where, text in _said(texts):
-            if finding := _steering(where, self._sentences(text), own):
-                found.setdefault((finding.rule, where), finding)
+        vocabulary = _ToolVocabulary(
+            server=server, words=frozenset(words), other_servers=other_tools
+        )
+        for where, text in _sentence_texts(texts):
+            if finding := _steering(where, self._sentences(text), vocabulary):
+                findings.setdefault((finding.rule, where), finding)
         for finding in _contradiction(definition):
-            found[finding.rule, finding.where] = finding
-        return tuple(sorted(found.values(), key=lambda each: -each.weight))
+            findings[finding.rule, finding.where] = finding
+        return tuple(sorted(findings.values(), key=lambda finding: -finding.weight))
 
-    def _look(self, text: str, is_name: bool) -> tuple[ScanFinding, ...]:  # noqa: FBT001
+    def _scan_text(self, text: str, is_name: bool) -> tuple[ScanFinding, ...]:  # noqa: FBT001
         """What is suspicious about one text, wherever it stands."""
         return tuple(self._in_text(text, is_name=is_name))
 
@@ -173,8 +175,8 @@ class Scanner:
 def is_suspicious(findings: Iterable[ScanFinding]) -> bool:
     """Whether findings are enough to hold a tool back; each rule counts once."""
     by_rule: dict[str, float] = {}
-    for each in findings:
-        by_rule[each.rule] = max(by_rule.get(each.rule, 0.0), each.weight)
+    for finding in findings:
+        by_rule[finding.rule] = max(by_rule.get(finding.rule, 0.0), finding.weight)
     return sum(by_rule.values()) >= 1
 
 
@@ -231,37 +233,37 @@ once: a word of 100,000 letters is no name, and takes no time."""
 
 
 def _shadowing(
-    definition: Json, texts: Iterable[tuple[str, str]], server: str, others: OtherServersTools
+    definition: Json, texts: Iterable[tuple[str, str]], server: str, other_tools: OtherServersTools
 ) -> Iterator[ScanFinding]:
     """A name made to be taken for another server's tool, or a text about another server's tool."""
     name = str(definition.get("name") or "")
-    known = others.looks.get(skeleton(name))
-    if known is not None and known[1] != server and _is_fake(name, known[0]):
+    look_alike = other_tools.skeletons.get(skeleton(name))
+    if look_alike is not None and look_alike[1] != server and _is_fake(name, look_alike[0]):
         yield ScanFinding(
             rule="look-alike-name",
             where="name",
-            reason=f"Its name looks like {known[0]!r} of the server {known[1]!r}.",
+            reason=f"Its name looks like {look_alike[0]!r} of the server {look_alike[1]!r}.",
             excerpt=_visible(name),
         )
     for where, text in texts:
         if where.endswith(_NAME) or len(text) < _SHORT:
             continue
-        said = normalize(text)
-        for match in _IDENTIFIER.finditer(said):
+        normalized = normalize(text)
+        for match in _IDENTIFIER.finditer(normalized):
             word = match[0]
-            owners = others.names.get(word, frozenset())
+            owners = other_tools.names.get(word, frozenset())
             if not owners or server in owners or word == name:
                 continue
             before, after = (
-                said[max(0, match.start() - 90) : match.start()],
-                said[match.end() :][:60],
+                normalized[max(0, match.start() - 90) : match.start()],
+                normalized[match.end() :][:60],
             )
             if _CLAIMS.search(before) or _BEHIND.search(after):
                 yield ScanFinding(
                     rule="other-tool",
                     where=where,
                     reason=f"It speaks of the tool {word!r} of the server {min(owners)!r}.",
-                    excerpt=_around(said, match),
+                    excerpt=_around(normalized, match),
                 )
                 break
 
@@ -272,7 +274,7 @@ class _ToolVocabulary:
 
     server: str
     words: frozenset[str]
-    others: OtherServersTools
+    other_servers: OtherServersTools
 
     def signals(self, text: str) -> Iterator[Signal]:
         """The signals of a sentence that depend on the servers there are."""
@@ -284,16 +286,18 @@ class _ToolVocabulary:
             yield OTHER_TOOL
         for match in _SERVER.finditer(text):
             name = match[1].casefold()
-            if name != self.server.casefold() and name in self.others.folded:
+            if name != self.server.casefold() and name in self.other_servers.folded:
                 yield OTHER_SERVER
                 break
 
     def _is_foreign(self, word: str) -> bool:
-        owners = self.others.names.get(word)
+        owners = self.other_servers.names.get(word)
         if not owners or self.server in owners or word in self.words:
             return False
         # Servers name their tools with a prefix and without: `jira_add_comment`, `add_comment`.
-        return not any(word in name for name, of in self.others.names.items() if self.server in of)
+        return not any(
+            word in name for name, of in self.other_servers.names.items() if self.server in of
+        )
 
 
 _SERVER: Final = re.compile(
@@ -306,24 +310,24 @@ _ASIDE: Final = re.compile(
 
 
 def _steering(
-    where: str, sentences: tuple[Sentence, ...], own: _ToolVocabulary
+    where: str, sentences: tuple[Sentence, ...], vocabulary: _ToolVocabulary
 ) -> ScanFinding | None:
     """A text that steers in words of its own."""
-    known = list(sentences)
-    for at, one in enumerate(sentences):
-        if more := tuple(own.signals(one.text)):
-            known[at] = with_signals(one, more)
+    with_context = list(sentences)
+    for at, sentence in enumerate(sentences):
+        if more := tuple(vocabulary.signals(sentence.text)):
+            with_context[at] = with_signals(sentence, more)
         if _ASIDE.search(where):
-            known[at] = replace(known[at], signals=(*known[at].signals, ASIDE))
-    found = steering(known)
-    if found is None or found.weight < STEERING_WEIGHT:
+            with_context[at] = replace(with_context[at], signals=(*with_context[at].signals, ASIDE))
+    steering_sentence = steering(with_context)
+    if steering_sentence is None or steering_sentence.weight < STEERING_WEIGHT:
         return None
     return ScanFinding(
         rule="steering",
         where=where,
-        reason=f"One of its sentences speaks of {_listed(found.says)}.",
-        excerpt=_visible(found.sentence.text),
-        weight=1.0 if found.weight >= QUARANTINE_WEIGHT else 0.35,
+        reason=f"One of its sentences speaks of {_listed(steering_sentence.says)}.",
+        excerpt=_visible(steering_sentence.sentence.text),
+        weight=1.0 if steering_sentence.weight >= QUARANTINE_WEIGHT else 0.35,
     )
 
 
@@ -357,7 +361,7 @@ def _contradiction(definition: Json) -> Iterator[ScanFinding]:
         )
 
 
-def _said(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _sentence_texts(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Texts in which sentences are looked for; a parameter's name is said with what it is for."""
     for where, text in texts:
         path = where.removesuffix(".description")
@@ -375,27 +379,29 @@ def _spelled(name: str) -> str:
     return re.sub(r"[_-]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:200]))
 
 
-def _is_fake(name: str, known: str) -> bool:
+def _is_fake(name: str, original: str) -> bool:
     """Whether a name was made to look like another; other case or separators are no fake."""
 
     def simple(text: str) -> str:
         return re.sub(r"[\W_]+", "", text).casefold()
 
-    return simple(name) != simple(known) or any(not c.isascii() for c in name + known if c in name)
+    return simple(name) != simple(original) or any(
+        not c.isascii() for c in name + original if c in name
+    )
 
 
 def _around(text: str, match: re.Match[str]) -> str:
     begin = max(0, match.start() - 30)
     end = min(len(text), max(match.end(), begin + _EXCERPT - 2))
     part = text[begin:end][: _EXCERPT - 2]
-    said = ("…" if begin else "") + part + ("…" if begin + len(part) < len(text) else "")
-    return _visible(said)
+    excerpt = ("…" if begin else "") + part + ("…" if begin + len(part) < len(text) else "")
+    return _visible(excerpt)
 
 
 def _visible(text: str) -> str:
     """A text for a terminal: nothing in it is invisible or moves the cursor."""
-    shown = "".join(
+    visible = "".join(
         char if char.isprintable() else f"\\u{{{ord(char):x}}}" if char not in "\n\t" else " "
         for char in text[: _EXCERPT * 2]
     )
-    return shown if len(shown) <= _EXCERPT else shown[: _EXCERPT - 1] + "…"
+    return visible if len(visible) <= _EXCERPT else visible[: _EXCERPT - 1] + "…"

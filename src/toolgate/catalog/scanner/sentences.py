@@ -78,45 +78,51 @@ def split_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a plain text, with their signals."""
     lowered = text.lower()
     signals = load_signals()
-    things = [each for each in signals if each.group != "directive" and each.may_be_in(lowered)]
+    things = [
+        signal for signal in signals if signal.group != "directive" and signal.may_be_in(lowered)
+    ]
     parts = [part for part in _END.split(text) if len(part) >= _LEAST]
-    found = [_signals(things, part, first=at == 0) for at, part in enumerate(parts)]
-    if any(found):
+    groups = [_signals(things, part, first=at == 0) for at, part in enumerate(parts)]
+    if any(groups):
         directives = [
-            each for each in signals if each.group == "directive" and each.may_be_in(lowered)
+            signal
+            for signal in signals
+            if signal.group == "directive" and signal.may_be_in(lowered)
         ]
-        heavy = [sum(each.weight for each in one) >= _WITHOUT for one in found]
+        heavy = [sum(signal.weight for signal in group) >= _WITHOUT for group in groups]
         for at, part in enumerate(parts):
             if any(heavy[max(0, at - 1) : at + 2]):
-                found[at] = [*found[at], *_signals(directives, part, first=at == 0)]
+                groups[at] = [*groups[at], *_signals(directives, part, first=at == 0)]
     return tuple(
-        Sentence(text=part, signals=tuple(each)) for part, each in zip(parts, found, strict=True)
+        Sentence(text=part, signals=tuple(group)) for part, group in zip(parts, groups, strict=True)
     )
 
 
 def with_signals(sentence: Sentence, more: Iterable[Signal]) -> Sentence:
     """A sentence in which there is more than expressions can tell: directives count there, too."""
-    known = {each.id for each in sentence.signals}
+    present = {signal.id for signal in sentence.signals}
     directives = [
-        each for each in load_signals() if each.group == "directive" and each.id not in known
+        signal
+        for signal in load_signals()
+        if signal.group == "directive" and signal.id not in present
     ]
     # Whether it is the first sentence of its text is not known any more; a tool that names another
     # server's in it does not say what it does.
-    found = _signals(directives, sentence.text, first=False)
-    return replace(sentence, signals=(*sentence.signals, *more, *found))
+    directive_signals = _signals(directives, sentence.text, first=False)
+    return replace(sentence, signals=(*sentence.signals, *more, *directive_signals))
 
 
 def steering(sentences: Sequence[Sentence]) -> Steering | None:
     """The sentence of a text that steers most; None where none has more than a thing."""
     best: Steering | None = None
-    for at, one in enumerate(sentences):
-        if not one.signals:
+    for at, sentence in enumerate(sentences):
+        if not sentence.signals:
             continue
         groups: dict[Group, dict[str, float]] = {}
         says: dict[str, float] = {}
         beside = (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])
-        for share, each in ((1.0, one), *((_BESIDE, other) for other in beside)):
-            for signal in each.signals:
+        for share, neighbour in ((1.0, sentence), *((_BESIDE, other) for other in beside)):
+            for signal in neighbour.signals:
                 weights = groups.setdefault(signal.group, {})
                 weights[signal.id] = max(weights.get(signal.id, 0.0), share * signal.weight)
                 says[signal.says] = max(says.get(signal.says, 0.0), share * signal.weight)
@@ -125,7 +131,7 @@ def steering(sentences: Sequence[Sentence]) -> Steering | None:
         weight = _weight(groups)
         if best is None or weight > best.weight:
             ranked = sorted(says, key=lambda words: -says[words])
-            best = Steering(sentence=one, weight=weight, says=tuple(ranked[:3]))
+            best = Steering(sentence=sentence, weight=weight, says=tuple(ranked[:3]))
     return best
 
 
@@ -140,5 +146,7 @@ def _weight(groups: Mapping[Group, Mapping[str, float]]) -> float:
 def _signals(signals: Iterable[Signal], sentence: str, *, first: bool) -> list[Signal]:
     lowered = sentence.lower()
     return [
-        each for each in signals if not (first and each.later) and each.is_in(sentence, lowered)
+        signal
+        for signal in signals
+        if not (first and signal.later) and signal.is_in(sentence, lowered)
     ]

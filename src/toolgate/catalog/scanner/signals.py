@@ -41,7 +41,9 @@ class Signal:
 
     def is_in(self, sentence: str, lowered: str) -> bool:
         """Whether a plain sentence has it; `lowered` is that in small letters."""
-        return self.may_be_in(lowered) and any(each.search(sentence) for each in self.patterns)
+        return self.may_be_in(lowered) and any(
+            pattern.search(sentence) for pattern in self.patterns
+        )
 
     def may_be_in(self, lowered: str) -> bool:
         """Whether a text in small letters can have it; quick."""
@@ -71,7 +73,9 @@ def load_signals() -> tuple[Signal, ...]:
             group=row["group"],
             weight=float(row["weight"]),
             says=row["says"],
-            patterns=(expression("|".join(f"(?:{each})" for each in row["any"]), phrases),),
+            patterns=(
+                expression("|".join(f"(?:{alternative})" for alternative in row["any"]), phrases),
+            ),
             needs=tuple(row.get("needs", ())),
             later=bool(row.get("later", False)),
         )

@@ -217,7 +217,7 @@ async def _followed(outbound: Any, module: Any, url: str, most: int) -> tuple[by
     headers = {"Accept": "text/markdown, text/html;q=0.9, */*;q=0.5"}
     for _ in range(_REDIRECTS + 1):
         async with outbound.opened(
-            "GET", at, reach=reach, headers=headers, data=None, way=module.ConnectionOptions()
+            "GET", at, reach=reach, headers=headers, data=None, options=module.ConnectionOptions()
         ) as response:
             if response.status in _MOVED and "Location" in response.headers:
                 at = urljoin(at, response.headers["Location"])

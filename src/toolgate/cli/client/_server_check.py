@@ -55,7 +55,7 @@ async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
     sealed = SealedConfigs(vault)
     try:
         for row in await store.servers(DEFAULT_PROJECT):
-            stored = await sealed.opened(row)
+            stored = await sealed.unseal(row)
             spec = server_spec(stored.name, stored.config, server_id=stored.server_id)
             known.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))
         known = {name: await _with_login(vault, spec) for name, spec in known.items()}

@@ -58,7 +58,7 @@ class AccessData:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.pages = AccessSnapshot()
+        self.snapshot = AccessSnapshot()
         """The present state."""
         self._used: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -70,14 +70,14 @@ class AccessData:
 
     def token_by_prefix(self, prefix: str) -> StoredToken | None:
         """A token by its public part."""
-        return self.pages.tokens.get(prefix)
+        return self.snapshot.tokens.get(prefix)
 
     def note_use(self, token_id: str) -> None:
         """Remember that a token was used now; written later."""
         if token_id not in self._used:  # within seconds of the last writing, the first is enough
             self._used[token_id] = utc_now()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read again if the store has changed.
 
         Raises:
@@ -85,16 +85,16 @@ class AccessData:
         """
         async with acquired(self._reading):
             version = await self._store.access_version()
-            if version == self.pages.version:
+            if version == self.snapshot.version:
                 return
             tokens = await self._store.tokens()
             permissions = tuple(await self._store.permissions())
             projects = await self._store.projects()
             guards = tuple(await self._store.guards())
-            self.pages = AccessSnapshot(
+            self.snapshot = AccessSnapshot(
                 version=version,
-                projects={one.project_id: one for one in projects},
-                tokens={one.prefix: one for one in tokens},
+                projects={project.project_id: project for project in projects},
+                tokens={token.prefix: token for token in tokens},
                 permissions=permissions,
                 rules=tuple(rules_of_store(permissions)),
                 guards=guards,
@@ -102,13 +102,13 @@ class AccessData:
         for listener in list(self._listeners):
             listener()
 
-    async def keep_looking(self) -> None:
+    async def watch(self) -> None:
         """Look at the store until cancelled, and write down when tokens were used."""
         is_failing, touched_at = False, anyio.current_time()
         while True:
             await anyio.sleep(POLL_S)
             try:
-                await self.look()
+                await self.refresh()
                 if anyio.current_time() - touched_at > _TOUCH_S:
                     touched_at = anyio.current_time()
                     await self.write_uses()
@@ -130,10 +130,10 @@ class AccessData:
 
 def project_table(settings: Json) -> ProjectTable:
     """What a stored project sets; keys that this version does not know count for nothing."""
-    known = {name: value for name, value in settings.items() if name in _KEYS}
+    values = {name: value for name, value in settings.items() if name in _KEYS}
     for name in ("pinned", "servers", "read_only_allow"):
-        known[name] = tuple(known.get(name, ()))
-    return ProjectTable(**known)
+        values[name] = tuple(values.get(name, ()))
+    return ProjectTable(**values)
 
 
 _KEYS = frozenset(ProjectTable.__dataclass_fields__)

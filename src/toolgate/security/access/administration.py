@@ -90,8 +90,8 @@ class AccessAdmin:
             ForbiddenError: The caller may not manage.
         """
         self._must_manage(caller)
-        await self._book.look()
-        return sorted(self._book.pages.tokens.values(), key=lambda token: token.name)
+        await self._book.refresh()
+        return sorted(self._book.snapshot.tokens.values(), key=lambda token: token.name)
 
     async def create_token(
         self,
@@ -116,9 +116,9 @@ class AccessAdmin:
                 pattern or limit is none.
         """
         self._must_manage(caller)
-        await self._book.look()
+        await self._book.refresh()
         _check_name(name, "token")
-        if any(token.name == name for token in self._book.pages.tokens.values()):
+        if any(token.name == name for token in self._book.snapshot.tokens.values()):
             raise ArgumentError(
                 f"There is a token {name!r} already.",
                 hint=f"Choose another name, or renew it: toolgate tokens rotate {name}",
@@ -134,7 +134,7 @@ class AccessAdmin:
             *self._rows("deny", deny, [f"token:{name}"], ""),
         ]
         prefix = new_prefix()
-        while prefix in self._book.pages.tokens:
+        while prefix in self._book.snapshot.tokens:
             prefix = new_prefix()
         secret = new_token(prefix)
         row = StoredToken(
@@ -154,7 +154,7 @@ class AccessAdmin:
         async with self._change(caller, "token_create", {"token": name, "prefix": prefix}):
             await self._store.save_token(row)  # first: without its rules it may do nothing
             await self._store.save_permissions(rules)
-        await self._book.look()
+        await self._book.refresh()
         return NewToken(row=row, secret=secret)
 
     async def rotate_token(
@@ -186,10 +186,10 @@ class AccessAdmin:
             old_until=utc_now(plus_s=grace_s) if grace_s else None,
             expires_at=token.expires_at if expires_in_s is None else _expiry(expires_in_s),
         )
-        about: Json = {"token": token.name, "prefix": token.prefix}
-        async with self._change(caller, "token_rotate", about):
+        detail: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_rotate", detail):
             await self._store.save_token(row)
-        await self._book.look()
+        await self._book.refresh()
         return NewToken(row=row, secret=secret)
 
     async def revoke_token(self, caller: Caller, name: str) -> StoredToken:
@@ -202,10 +202,10 @@ class AccessAdmin:
         self._must_manage(caller)
         token = await self._token(name)
         row = replace(token, revoked_at=token.revoked_at or utc_now(), old_digest=None)
-        about: Json = {"token": token.name, "prefix": token.prefix}
-        async with self._change(caller, "token_revoke", about):
+        detail: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_revoke", detail):
             await self._store.save_token(row)
-        await self._book.look()
+        await self._book.refresh()
         return row
 
     async def delete_token(self, caller: Caller, name: str) -> StoredToken:
@@ -217,16 +217,16 @@ class AccessAdmin:
         """
         self._must_manage(caller)
         token = await self._token(name)
-        mine = [
+        permission_ids = [
             row.permission_id
-            for row in self._book.pages.permissions
+            for row in self._book.snapshot.permissions
             if row.who == f"token:{token.name}"
         ]
-        about: Json = {"token": token.name, "prefix": token.prefix}
-        async with self._change(caller, "token_delete", about):
-            await self._store.delete_permissions(mine)
+        detail: Json = {"token": token.name, "prefix": token.prefix}
+        async with self._change(caller, "token_delete", detail):
+            await self._store.delete_permissions(permission_ids)
             await self._store.delete_token(token.token_id)
-        await self._book.look()
+        await self._book.refresh()
         return token
 
     async def token_named(self, caller: Caller, word: str) -> StoredToken:
@@ -257,7 +257,7 @@ class AccessAdmin:
             ForbiddenError: The caller may not manage.
         """
         self._must_manage(caller)
-        await self._book.look()
+        await self._book.refresh()
         return [self._view(name) for name in sorted(self.project_names())]
 
     async def save_project(
@@ -275,7 +275,7 @@ class AccessAdmin:
             ArgumentError: The name cannot be one or is taken, or a setting does not fit.
         """
         self._must_manage(caller)
-        await self._book.look()
+        await self._book.refresh()
         if not is_project_name(name):
             raise ArgumentError(
                 f"A project cannot be called {name[:80]!r}.",
@@ -288,7 +288,7 @@ class AccessAdmin:
                 " wrote it.",
                 hint=f"Change [project.{name}] there.",
             )
-        stored = self._book.pages.projects.get(name)
+        stored = self._book.snapshot.projects.get(name)
         if new and stored is not None:
             raise ArgumentError(
                 f"There is a project {name!r} already.",
@@ -301,7 +301,7 @@ class AccessAdmin:
         _check_project(merged)
         async with self._change(caller, "project_save", {"project": name, "settings": merged}):
             await self._store.save_project(StoredProject(project_id=name, settings=merged))
-        await self._book.look()
+        await self._book.refresh()
         return self._view(name)
 
     async def delete_project(self, caller: Caller, name: str) -> None:
@@ -312,7 +312,7 @@ class AccessAdmin:
             ArgumentError: There is none, it stands in a file, or it has servers.
         """
         self._must_manage(caller)
-        await self._book.look()
+        await self._book.refresh()
         self._project(name)
         if name in self._of_file():
             raise ArgumentError(
@@ -328,11 +328,11 @@ class AccessAdmin:
             )
         async with self._change(caller, "project_delete", {"project": name}):
             await self._store.delete_project(name)
-        await self._book.look()
+        await self._book.refresh()
 
     def project_names(self) -> set[str]:
         """Every project there is, but the default one."""
-        stored = {name for name in self._book.pages.projects if is_project_name(name)}
+        stored = {name for name in self._book.snapshot.projects if is_project_name(name)}
         return stored | set(self._of_file())
 
     def check_project(self, name: str) -> None:
@@ -352,8 +352,8 @@ class AccessAdmin:
             ForbiddenError: The caller may not manage.
         """
         self._must_manage(caller)
-        await self._book.look()
-        return [*self._rules_of_file(), *self._book.pages.rules]
+        await self._book.refresh()
+        return [*self._rules_of_file(), *self._book.snapshot.rules]
 
     async def add_permissions(
         self,
@@ -381,12 +381,12 @@ class AccessAdmin:
                 f"The hint is {hint[:40]!r}.", allowed="Allowed: read_only, destructive."
             )
         rows = self._rows(effect, patterns, to, hint)
-        about: Json = {"effect": effect, "patterns": list(patterns), "to": list(to), "hint": hint}
-        async with self._change(caller, "permission_add", about):
+        detail: Json = {"effect": effect, "patterns": list(patterns), "to": list(to), "hint": hint}
+        async with self._change(caller, "permission_add", detail):
             await self._store.save_permissions(rows)
-        await self._book.look()
+        await self._book.refresh()
         ids = {row.permission_id for row in rows}
-        return [rule for rule in self._book.pages.rules if rule.permission_id in ids]
+        return [rule for rule in self._book.snapshot.rules if rule.permission_id in ids]
 
     async def remove_permissions(self, caller: Caller, permission_ids: Sequence[str]) -> int:
         """Remove rules of the store by id; gives how many.
@@ -403,7 +403,7 @@ class AccessAdmin:
                     f"There is no rule {', '.join(permission_ids)[:80]!r} in the store.",
                     hint="See: toolgate permissions list",
                 )
-        await self._book.look()
+        await self._book.refresh()
         return count
 
     # Guards
@@ -415,7 +415,7 @@ class AccessAdmin:
             ForbiddenError: The caller may not manage.
         """
         self._must_manage(caller)
-        await self._book.look()
+        await self._book.refresh()
         return list(self._guards())
 
     async def add_guard(self, caller: Caller, settings: Json) -> tuple[str, GuardTable]:
@@ -436,10 +436,10 @@ class AccessAdmin:
         for project in table.projects:
             if project != DEFAULT_PROJECT:
                 self._project(project)
-        about: Json = {"guard": row.guard_id, "settings": settings}
-        async with self._change(caller, "guard_add", about):
+        detail: Json = {"guard": row.guard_id, "settings": settings}
+        async with self._change(caller, "guard_add", detail):
             await self._store.save_guard(row)
-        await self._book.look()
+        await self._book.refresh()
         return row.guard_id, table
 
     async def remove_guard(self, caller: Caller, guard_id: str) -> None:
@@ -456,7 +456,7 @@ class AccessAdmin:
                     f"There is no guard {guard_id[:80]!r} in the store.",
                     hint="See: toolgate guards list",
                 )
-        await self._book.look()
+        await self._book.refresh()
 
     # What they share
 
@@ -468,17 +468,17 @@ class AccessAdmin:
             )
 
     async def _token(self, word: str) -> StoredToken:
-        await self._book.look()
-        tokens = self._book.pages.tokens
+        await self._book.refresh()
+        tokens = self._book.snapshot.tokens
         prefix = word[:11]
-        found = tokens.get(prefix) if word.startswith("tg_") else None
-        if found is not None and word not in {prefix, f"{prefix}…"}:
-            found = found if digest_of(word) == found.digest else None
-        if found is None:
-            found = next(
+        token = tokens.get(prefix) if word.startswith("tg_") else None
+        if token is not None and word not in {prefix, f"{prefix}…"}:
+            token = token if digest_of(word) == token.digest else None
+        if token is None:
+            token = next(
                 (token for token in tokens.values() if word in {token.name, token.token_id}), None
             )
-        if found is None:
+        if token is None:
             names = [token.name for token in tokens.values()]
             near = get_close_matches(word, names, n=1)
             # What came may be a whole token: only its public part is shown.
@@ -488,7 +488,7 @@ class AccessAdmin:
                 else f"There is no token {word[:60]!r}.",
                 hint=f"Did you mean {near[0]!r}?" if near else "See: toolgate tokens list",
             )
-        return found
+        return token
 
     def _project(self, name: str) -> None:
         names = self.project_names()
@@ -504,7 +504,7 @@ class AccessAdmin:
 
     def _view(self, name: str) -> ProjectView:
         of_file = self._of_file().get(name)
-        stored = self._book.pages.projects.get(name)
+        stored = self._book.snapshot.projects.get(name)
         return ProjectView(
             name=name,
             servers=tuple(self._servers_of(name)),
@@ -541,16 +541,16 @@ def _does_anything(table: GuardTable) -> bool:
     return any(getattr(table, key) for key in _DOES)
 
 
-def _check_name(name: str, what: str) -> None:
+def _check_name(name: str, kind: str) -> None:
     is_plain = name.isprintable() and name == name.strip() and "/" not in name
     if not name or len(name) > _MOST_NAME or not is_plain:
         raise ArgumentError(
-            f"A {what} cannot be called {name[:80]!r}.",
+            f"A {kind} cannot be called {name[:80]!r}.",
             allowed="Allowed: 1 to 64 characters that can be printed, without /.",
         )
     if name.startswith("tg_"):
         raise ArgumentError(
-            f"A {what} cannot be called {name[:11]!r}: that is how tokens themselves begin.",
+            f"A {kind} cannot be called {name[:11]!r}: that is how tokens themselves begin.",
             hint="Name it after who uses it.",
         )
 
@@ -603,18 +603,20 @@ def _check_project(settings: Json) -> None:
             )
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if name == "optimization":
-            searches = [one for one in available("search") if one not in _NO_SEARCHES]
+            searches = [
+                strategy for strategy in available("search") if strategy not in _NO_SEARCHES
+            ]
             fits, words = value in searches, f"one of {', '.join(searches)}"
         if name == "mode":
             fits = value in {"auto", "meta", "all"}
         if name == "budget_tokens":
             fits = fits and (value == 0 or 200 <= value <= 100_000)
         if name == "servers":
-            fits = fits and all(isinstance(one, str) and one for one in json_array(value))
+            fits = fits and all(isinstance(name, str) and name for name in json_array(value))
         if name == "audit":
             fits = value in {"open", "closed"}
         if name == "read_only_allow":
-            fits = fits and all(isinstance(one, str) and one for one in json_array(value))
+            fits = fits and all(isinstance(name, str) and name for name in json_array(value))
         if name == "pinned":
             keys = json_array(value)
             fits = fits and all(isinstance(key, str) and ":" in key for key in keys)

@@ -81,14 +81,16 @@ class Admission:
         self.required = required
         """Whether a credential is needed."""
         self._failures: dict[str, list[float]] = {}
-        self._known: dict[bytes, float] = {}
+        self._recent_credentials: dict[bytes, float] = {}
 
     @property
     def issuers(self) -> tuple[str, ...]:
         """Where clients can log in."""
-        return tuple(issuer for one in self._authenticators for issuer in one.issuers)
+        return tuple(
+            issuer for authenticator in self._authenticators for issuer in authenticator.issuers
+        )
 
-    async def admit(self, shown: PresentedCredentials) -> Caller:
+    async def admit(self, presented: PresentedCredentials) -> Caller:
         """Who asks, and for which project.
 
         Raises:
@@ -96,9 +98,9 @@ class Admission:
             ForbiddenError: The project does not exist, or is not the caller's.
         """
         with observe("identity"):
-            return self.caller_of(await self.identify(shown), shown)
+            return self.caller_of(await self.identify(presented), presented)
 
-    def caller_of(self, identity: Identity, shown: PresentedCredentials) -> Caller:
+    def caller_of(self, identity: Identity, presented: PresentedCredentials) -> Caller:
         """Somebody who is known, in the project that a request names.
 
         Raises:
@@ -106,15 +108,15 @@ class Admission:
         """
         return Caller(
             caller_id=identity.caller_id,
-            project_id=self._project(identity, shown),
-            client=shown.client,
-            conversation=(shown.conversation or shown.client)[:_MAX_WORD],
+            project_id=self._project(identity, presented),
+            client=presented.client,
+            conversation=(presented.conversation or presented.client)[:_MAX_WORD],
             identity=identity,
-            credential=_credential(shown) if identity.kind == "jwt" else "",
-            folder=self._folder(shown),
+            credential=_credential(presented) if identity.kind == "jwt" else "",
+            folder=self._folder(presented),
         )
 
-    async def identify(self, shown: PresentedCredentials) -> Identity:
+    async def identify(self, presented: PresentedCredentials) -> Identity:
         """Who asks.
 
         Raises:
@@ -122,12 +124,12 @@ class Admission:
         """
         if not self.required:
             return LOCAL
-        if shown.local_key and self._local is not None:
-            local = await self._local.identify(shown.local_key)
+        if presented.local_key and self._local is not None:
+            local = await self._local.identify(presented.local_key)
             if local is not None:
                 return local
-        credential = _credential(shown)
-        self._slow_down(credential, shown.address)
+        credential = _credential(presented)
+        self._slow_down(credential, presented.address)
         try:
             for authenticator in self._authenticators:
                 identity = await authenticator.identify(credential)
@@ -135,23 +137,25 @@ class Admission:
                     self._remember(credential)
                     return identity
         except CredentialError:
-            self._note_failure(shown.address)
+            self._note_failure(presented.address)
             raise
-        self._note_failure(shown.address)
+        self._note_failure(presented.address)
         raise CredentialError(
             "The token is none that this gateway knows.",
             hint="Make one with: toolgate tokens create NAME",
         )
 
-    def _project(self, identity: Identity, shown: PresentedCredentials) -> str:
+    def _project(self, identity: Identity, presented: PresentedCredentials) -> str:
         asked = (
-            _word(shown.path_project) or _word(shown.header_project) or _word(shown.meta_project)
+            _word(presented.path_project)
+            or _word(presented.header_project)
+            or _word(presented.meta_project)
         )
-        own = identity.projects
-        name = asked or (own[0] if own and own[0] != "*" else "")
+        allowed = identity.projects
+        name = asked or (allowed[0] if allowed and allowed[0] != "*" else "")
         if not name:
             return DEFAULT_PROJECT
-        if name not in self._projects() or (name not in own and "*" not in own):
+        if name not in self._projects() or (name not in allowed and "*" not in allowed):
             # A project that there is not and one that is another's look the same.
             raise ForbiddenError(
                 f"There is no project {name[:60]!r} for you.",
@@ -159,15 +163,15 @@ class Admission:
             )
         return name
 
-    def _folder(self, shown: PresentedCredentials) -> str:
+    def _folder(self, presented: PresentedCredentials) -> str:
         """Where the client works, if a program of the same user says so."""
-        if not shown.folder:
+        if not presented.folder:
             return ""
-        is_own = shown.is_relay or (
+        is_own = presented.is_relay or (
             bool(self.local_key)
-            and hmac.compare_digest((shown.local_key or "").encode(), self.local_key.encode())
+            and hmac.compare_digest((presented.local_key or "").encode(), self.local_key.encode())
         )
-        folder = os.fsdecode(unquote_to_bytes(shown.folder)) if is_own else ""
+        folder = os.fsdecode(unquote_to_bytes(presented.folder)) if is_own else ""
         return folder if PurePath(folder).is_absolute() and "\0" not in folder else ""
 
     def _slow_down(self, credential: str, address: str) -> None:
@@ -177,7 +181,10 @@ class Admission:
             return
         oldest = monotonic() - _WITHIN_S
         failures[:] = [at for at in failures if at > oldest]
-        if len(failures) < _FAILURES or self._known.get(_mark(credential), 0.0) > oldest:
+        if (
+            len(failures) < _FAILURES
+            or self._recent_credentials.get(_mark(credential), 0.0) > oldest
+        ):
             return
         raise CredentialError(
             f"Too many tokens from {address or 'there'} were wrong within a minute.",
@@ -195,28 +202,28 @@ class Admission:
     def _remember(self, credential: str) -> None:
         """Who was let in lately is let in while others at the same address guess."""
         if self._failures:
-            self._known[_mark(credential)] = monotonic()
-            if len(self._known) > _REMEMBERED:
-                del self._known[next(iter(self._known))]
+            self._recent_credentials[_mark(credential)] = monotonic()
+            if len(self._recent_credentials) > _REMEMBERED:
+                del self._recent_credentials[next(iter(self._recent_credentials))]
 
 
-def _credential(shown: PresentedCredentials) -> str:
+def _credential(presented: PresentedCredentials) -> str:
     """The token of a request: of the header, else of `_meta`.
 
     Raises:
         CredentialError: There is none.
     """
-    if shown.authorization is not None:
-        scheme, _, token = shown.authorization.strip().partition(" ")
+    if presented.authorization is not None:
+        scheme, _, token = presented.authorization.strip().partition(" ")
         if scheme.lower() == "bearer" and token.strip():
             return token.strip()
-        if not isinstance(shown.meta_token, str) or not shown.meta_token:
+        if not isinstance(presented.meta_token, str) or not presented.meta_token:
             raise CredentialError(
                 "The Authorization header holds no bearer token.",
                 hint="Send: Authorization: Bearer TOKEN",
             )
-    if isinstance(shown.meta_token, str) and shown.meta_token.strip():
-        return shown.meta_token.strip()
+    if isinstance(presented.meta_token, str) and presented.meta_token.strip():
+        return presented.meta_token.strip()
     raise CredentialError(
         "A token is needed here, and none came.",
         came=False,

@@ -41,14 +41,14 @@ class _UsageCount:
     calls: int = 0
     tokens: int = 0
 
-    def wait_s(self, per_minute: int, now: float) -> float:
+    def wait_s(self, per_minute: int, clock_s: float) -> float:
         """Seconds until a call is left in the bucket; 0: now, and it is taken."""
         if self.left < 0:
             self.left = float(per_minute)
         else:
-            refilled = self.left + (now - self.at) * per_minute / _MINUTE_S
+            refilled = self.left + (clock_s - self.at) * per_minute / _MINUTE_S
             self.left = min(float(per_minute), refilled)
-        self.at = now
+        self.at = clock_s
         if self.left >= 1.0:
             self.left -= 1.0
             return 0.0
@@ -84,7 +84,7 @@ class UsageLimits:
         self._callers: dict[str, _UsageCount] = {}
         self._tools: dict[str, _UsageCount] = {}
 
-    def take(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
+    def acquire(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
         """Hold a call of a tool: gives what takes the estimated tokens of its result.
 
         None: nothing limits this call, and nothing is counted.
@@ -104,18 +104,18 @@ class UsageLimits:
             }
             self._check(per_tool, tool, f"The tool {key!r} has", "of it")
         self._check(limits, who, "You have", "of yours")
-        return _held(who, tool)
+        return _running(who, tool)
 
     def _of(self, caller: Caller) -> dict[str, int]:
         """The limits of a caller that are set: its own, else its project's, else those of all."""
         settings, project = self._settings(), self._of_project(caller.project_id)
-        own = dict(caller.identity.limits)
-        found: dict[str, int] = {}
+        token_limits = dict(caller.identity.limits)
+        limits: dict[str, int] = {}
         for name in LIMITS:
-            value = own.get(name, project.get(name, getattr(settings, name)))
+            value = token_limits.get(name, project.get(name, getattr(settings, name)))
             if value:
-                found[name] = value
-        return found
+                limits[name] = value
+        return limits
 
     def _of_tool(self, key: str) -> ToolLimitTable | None:
         tables = self._settings().tools
@@ -125,45 +125,45 @@ class UsageLimits:
         self, limits: Mapping[str, int], count: _UsageCount, whose: str, of_whom: str
     ) -> None:
         count.begin_day(self._today())
-        most = limits.get("concurrent_calls", 0)
-        if most and count.running >= most:
+        limit = limits.get("concurrent_calls", 0)
+        if limit and count.running >= limit:
             raise LimitError(
-                f"{whose} {count.running} calls running, and {most} may run at the same time.",
+                f"{whose} {count.running} calls running, and {limit} may run at the same time.",
                 wait_s=1.0,
                 hint="Wait until one has ended.",
             )
-        for name, used, what in (
+        for name, used, unit in (
             ("calls_per_day", count.calls, "calls"),
             ("tokens_per_day", count.tokens, "tokens of results"),
         ):
-            most = limits.get(name, 0)
-            if most and used >= most:
+            limit = limits.get(name, 0)
+            if limit and used >= limit:
                 raise LimitError(
-                    f"{whose} used {used:,} {what} today, and {most:,} a day are allowed.",
+                    f"{whose} used {used:,} {unit} today, and {limit:,} a day are allowed.",
                     hint="Try again after midnight UTC, or ask whoever runs the gateway for more.",
                 )
-        most = limits.get("calls_per_minute", 0)
-        wait_s = count.wait_s(most, self._clock()) if most else 0.0
+        limit = limits.get("calls_per_minute", 0)
+        wait_s = count.wait_s(limit, self._clock()) if limit else 0.0
         if wait_s:
             raise LimitError(
-                f"{most} calls {of_whom} are allowed within a minute, and this is one too many.",
+                f"{limit} calls {of_whom} are allowed within a minute, and this is one too many.",
                 wait_s=wait_s,
                 hint=f"Try again in {max(1, round(wait_s))} seconds.",
             )
 
     def _count(self, counts: dict[str, _UsageCount], name: str) -> _UsageCount:
-        found = counts.get(name)
-        if found is None:
-            found = counts[name] = _UsageCount()
+        count = counts.get(name)
+        if count is None:
+            count = counts[name] = _UsageCount()
             if len(counts) > _REMEMBERED:
-                idle = next((key for key, one in counts.items() if not one.running), name)
+                idle = next((key for key, other in counts.items() if not other.running), name)
                 if idle != name:
                     del counts[idle]
-        return found
+        return count
 
 
 @contextmanager
-def _held(who: _UsageCount, tool: _UsageCount) -> Generator[Charge]:
+def _running(who: _UsageCount, tool: _UsageCount) -> Generator[Charge]:
     who.calls += 1
     who.running += 1
     tool.running += 1

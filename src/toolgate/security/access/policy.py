@@ -133,26 +133,26 @@ class _ToolMatrix:
         try:
             return self._of_subjects[word, effect]
         except KeyError:
-            found = [
+            rows = [
                 self.row(rule)
                 for rule in rules.get(word, ())
                 if rule.effect == effect and rule.kind in _OF_TOOLS
             ]
-            row: _Row | None = np.bitwise_or.reduce(found, axis=0) if found else None
+            row: _Row | None = np.bitwise_or.reduce(rows, axis=0) if rows else None
             self._of_subjects[word, effect] = row
             return row
 
     def row(self, rule: AccessRule) -> _Row:
         """The tools that a rule is about, as packed bits."""
-        about = "tool" if rule.kind == "tool" else "server"
-        row = self._rows.get((about, rule.pattern))
+        scope = "tool" if rule.kind == "tool" else "server"
+        row = self._rows.get((scope, rule.pattern))
         if row is None:
-            found = (
+            matches = (
                 self._of_tools(rule.pattern)
-                if about == "tool"
+                if scope == "tool"
                 else self.of_servers(name for name in self.by_server if _fits(rule.pattern, name))
             )
-            row = self._rows[about, rule.pattern] = found
+            row = self._rows[scope, rule.pattern] = matches
         if rule.hint:
             return row & (self.read_only if rule.hint == "read_only" else self.destructive)
         return row
@@ -205,23 +205,23 @@ class _PermissionSet:
     @property
     def is_bound(self) -> bool:
         """Whether rules count for it at all."""
-        return self._policy.grounds.required and not self._who.is_local
+        return self._policy.inputs.required and not self._who.is_local
 
     def mask(self, tools: _ToolMatrix) -> Mask:
         """Over all tools."""
-        found = self._masks.get(tools.version)
-        if found is None:
+        mask = self._masks.get(tools.version)
+        if mask is None:
             bits = self._bits(tools)
-            found = np.unpackbits(bits, count=tools.count).astype(np.bool_)
-            found.setflags(write=False)
-            self._masks = {tools.version: found}
-        return found
+            mask = np.unpackbits(bits, count=tools.count).astype(np.bool_)
+            mask.setflags(write=False)
+            self._masks = {tools.version: mask}
+        return mask
 
     def _bits(self, tools: _ToolMatrix) -> _Row:
         policy, who = self._policy, self._who
-        bits = policy.within(who.project, tools)
+        bits = policy.tools_in_project(who.project, tools)
         if who.read_only:
-            bits = bits & policy.harmless(who.project, tools)
+            bits = bits & policy.read_only_tools(who.project, tools)
         if not self.may_internal:
             bits = bits & ~tools.internal
         if not self.is_bound:
@@ -247,7 +247,7 @@ class _PermissionSet:
         server = key.partition(":")[0]
         steps = [policy.project_step(who.project, server)]
         if kind == "tool":
-            gone = key in policy.taken_away
+            gone = key in policy.disabled_tools
             steps.append(
                 DecisionStep(
                     stage="tool_permissions",
@@ -257,15 +257,15 @@ class _PermissionSet:
                 )
             )
             is_marked = _hints(thing, policy.distrusted)[0]
-            is_listed = who.read_only and policy.is_harmless(who.project, key)
-            held = who.read_only and not (is_marked or is_listed)
+            is_listed = who.read_only and policy.counts_as_read_only(who.project, key)
+            blocked = who.read_only and not (is_marked or is_listed)
             reason = "Nothing is limited to read-only tools."
             if who.read_only:
                 marked = "is marked so" if is_marked else "is not marked so"
                 if is_listed:
                     marked = "is in read_only_allow of the project"
                 reason = f"The project or token is read-only; the tool {marked}."
-            steps.append(DecisionStep(stage="read_only", passed=not held, reason=reason))
+            steps.append(DecisionStep(stage="read_only", passed=not blocked, reason=reason))
             if thing is not None and thing.internal:
                 may = self.may_internal
                 reason = (
@@ -281,7 +281,7 @@ class _PermissionSet:
             return DecisionStep(
                 stage="rules", passed=True, reason="The local user may do everything."
             )
-        if not self._policy.grounds.required:
+        if not self._policy.inputs.required:
             reason = 'auth = "local" allows everything. With auth = "required" it would'
             would = self._by_rules(kind, key, thing)
             reason += f"{'' if would.passed else ' not'} pass: {would.reason}"
@@ -304,8 +304,8 @@ class _PermissionSet:
 class Policy:
     """Decides for all callers; `Access` of a real gateway."""
 
-    def __init__(self, place: Resources, grounds: PolicyInputs | None = None) -> None:
-        self._place = place
+    def __init__(self, resources: Resources, grounds: PolicyInputs | None = None) -> None:
+        self._resources = resources
         self._generation = -1
         self._specs: Sequence[ServerSpec] = ()
         self._tools: _ToolMatrix | None = None
@@ -317,18 +317,18 @@ class Policy:
         self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
         self._internal_in = -1, False
-        self.taken_away: frozenset[str] = frozenset()
+        self.disabled_tools: frozenset[str] = frozenset()
         """Keys that `tool_permissions` of their servers take away."""
         self.distrusted: frozenset[str] = frozenset()
         """Servers whose annotations are not believed."""
         self.by_subject: dict[str, list[AccessRule]] = {}
         """Rules by whom they are for."""
-        self.grounds = grounds or PolicyInputs()
-        self.reload(self.grounds)
+        self.inputs = grounds or PolicyInputs()
+        self.reload(self.inputs)
 
     def reload(self, grounds: PolicyInputs) -> None:
         """Take other grounds over; effective with the next decision."""
-        self.grounds = grounds
+        self.inputs = grounds
         self.by_subject = {}
         for rule in (*BUILT_IN, *grounds.rules):
             self.by_subject.setdefault(rule.who, []).append(rule)
@@ -345,24 +345,24 @@ class Policy:
 
     def decide(self, caller: Caller, action: str, key: str) -> AccessDecision:
         """May the caller do this here?"""
-        found = self._set_of(caller)
+        permissions = self._set_of(caller)
         kind = _KIND_OF.get(action, "tool")
-        verdict = found.verdicts.get((kind, key))
+        verdict = permissions.verdicts.get((kind, key))
         if verdict is None:
-            verdict = self._verdict(found, caller, kind, key)
-            if len(found.verdicts) >= 16 * _KEPT:
-                found.verdicts.clear()
-            found.verdicts[kind, key] = verdict
+            verdict = self._verdict(permissions, caller, kind, key)
+            if len(permissions.verdicts) >= 16 * _KEPT:
+                permissions.verdicts.clear()
+            permissions.verdicts[kind, key] = verdict
         return verdict
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """For each tool, whether the caller may see and run it; None: all."""
-        found = self._set_of(caller)
-        limits_all = self.taken_away or self._has_projects or self.grounds.projects
+        permissions = self._set_of(caller)
+        limits_all = self.disabled_tools or self._has_projects or self.inputs.projects
         limits_all = limits_all or self._any_internal(things)
         if not limits_all and caller.identity.kind == "local":
             return None
-        return found.mask(self._tools_of(things))
+        return permissions.mask(self._tools_of(things))
 
     def _any_internal(self, things: ResourceSnapshot) -> bool:
         if self._internal_in[0] != things.version:
@@ -371,15 +371,15 @@ class Policy:
 
     def steps(self, caller: Caller, key: str) -> list[DecisionStep]:
         """Every stage of the decision about a tool."""
-        return self._set_of(caller).steps("tool", key, self._place.snapshot.tool(key))
+        return self._set_of(caller).steps("tool", key, self._resources.snapshot.tool(key))
 
     def without_effect(self) -> list[AccessRule]:
         """Rules about tools and servers that fit nothing that there is, so that they are seen."""
-        servers = {spec.name for spec in self._place.specs}
-        tools = self._tools_of(self._place.snapshot)
+        servers = {spec.name for spec in self._resources.specs}
+        tools = self._tools_of(self._resources.snapshot)
         return [
             rule
-            for rule in self.grounds.rules
+            for rule in self.inputs.rules
             if (rule.kind == "server" and not any(_fits(rule.pattern, name) for name in servers))
             or (rule.kind == "tool" and rule.pattern != "*" and not tools.row(rule).any())
         ]
@@ -388,31 +388,31 @@ class Policy:
         """Rules that allow what another denies to the same in the same words: they do nothing."""
         denied = {
             (rule.who, rule.kind, rule.pattern, rule.hint): rule
-            for rule in self.grounds.rules
+            for rule in self.inputs.rules
             if rule.effect == "deny"
         }
         return [
             (rule, denied[words])
-            for rule in self.grounds.rules
+            for rule in self.inputs.rules
             if rule.effect == "allow"
             if (words := (rule.who, rule.kind, rule.pattern, rule.hint)) in denied
         ]
 
     def compile_soon(self) -> None:
         """Match all patterns against the tools in the background, for masks to be quick."""
-        if not self.grounds.required or self._compiling is not None:
+        if not self.inputs.required or self._compiling is not None:
             return
         self._compiling = asyncio.ensure_future(self._compile())
 
     def compile_now(self) -> None:
         """The same at once, where nobody waits meanwhile."""
-        self._look()
-        self._tools = _matched(self._place.snapshot, self.by_subject, self.distrusted)
+        self._refresh()
+        self._tools = _matched(self._resources.snapshot, self.by_subject, self.distrusted)
 
     async def _compile(self) -> None:
         try:
-            while self._tools is None or self._tools.version != self._place.snapshot.version:
-                things, rules = self._place.snapshot, self.by_subject
+            while self._tools is None or self._tools.version != self._resources.snapshot.version:
+                things, rules = self._resources.snapshot, self.by_subject
                 tools = await asyncio.to_thread(_matched, things, rules, self.distrusted)
                 self._tools = tools
         finally:
@@ -420,93 +420,97 @@ class Policy:
 
     # What is known of callers, servers and tools
 
-    def within(self, project: str, tools: _ToolMatrix) -> _Row:
+    def tools_in_project(self, project: str, tools: _ToolMatrix) -> _Row:
         """The tools that requests of a project reach, as packed bits; nobody may change them."""
         if self._within_of is not tools:
             self._within_of, self._within = tools, {}
         row = self._within.get(project)
         if row is None:
-            shares = self.grounds.projects.get(project, _PLAIN).shared_servers
+            shares = self.inputs.projects.get(project, _PLAIN).shared_servers
             row = tools.of_servers(
                 name
                 for name, projects in self._projects_of.items()
                 if (project in projects if projects else shares)
             )
-            row &= ~tools.of_keys(self.taken_away)
+            row &= ~tools.of_keys(self.disabled_tools)
             self._within[project] = row
         return row
 
-    def harmless(self, project: str, tools: _ToolMatrix) -> _Row:
+    def read_only_tools(self, project: str, tools: _ToolMatrix) -> _Row:
         """The tools that run where only read-only ones do."""
         row = tools.read_only
-        for pattern in self.grounds.projects.get(project, _PLAIN).read_only_allow:
-            row = row | tools.row(_about(pattern))
+        for pattern in self.inputs.projects.get(project, _PLAIN).read_only_allow:
+            row = row | tools.row(_pattern_rule(pattern))
         return row
 
-    def is_harmless(self, project: str, key: str) -> bool:
+    def counts_as_read_only(self, project: str, key: str) -> bool:
         """Whether a project says of a tool that it counts as read-only."""
-        patterns = self.grounds.projects.get(project, _PLAIN).read_only_allow
-        return any(_is_about(_about(one), "tool", key, (False, True)) for one in patterns)
+        patterns = self.inputs.projects.get(project, _PLAIN).read_only_allow
+        return any(
+            _is_about(_pattern_rule(pattern), "tool", key, (False, True)) for pattern in patterns
+        )
 
     def projects_of(self, server: str) -> tuple[str, ...]:
         """The projects of a server; none: all see it."""
-        self._look()
+        self._refresh()
         return tuple(sorted(self._projects_of.get(server, ())))
 
     def project_step(self, project: str, server: str) -> DecisionStep:
         """Whether a server is within reach of a project."""
-        own = self._projects_of.get(server, frozenset())
+        projects = self._projects_of.get(server, frozenset())
         asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
-        if project in own:
+        if project in projects:
             return DecisionStep(
                 stage="project", passed=True, reason=f"Server {server!r} is of {asked}."
             )
-        if own:
-            names = ", ".join(map(repr, sorted(own)))
+        if projects:
+            names = ", ".join(map(repr, sorted(projects)))
             return DecisionStep(
                 stage="project",
                 passed=False,
                 reason=f"Server {server!r} is of project {names}, the request of {asked}.",
             )
-        shares = self.grounds.projects.get(project, _PLAIN).shared_servers
-        said = "is shared by all projects" if shares else f"is not shared with {asked}"
-        return DecisionStep(stage="project", passed=shares, reason=f"Server {server!r} {said}.")
+        shares = self.inputs.projects.get(project, _PLAIN).shared_servers
+        shared = "is shared by all projects" if shares else f"is not shared with {asked}"
+        return DecisionStep(stage="project", passed=shares, reason=f"Server {server!r} {shared}.")
 
     def _verdict(
-        self, found: _PermissionSet, caller: Caller, kind: str, key: str
+        self, permissions: _PermissionSet, caller: Caller, kind: str, key: str
     ) -> AccessDecision:
         if kind in {"server", "reach"}:
             manages = self.decide(caller, "right", "manage")
             if kind == "server" and manages.allowed:
                 return manages
-            return self._server_verdict(found, caller, key)
+            return self._server_verdict(permissions, caller, key)
         if kind == "right":
-            step = found.rules_step("right", key, None)
+            step = permissions.rules_step("right", key, None)
             return AccessDecision(allowed=step.passed, rule=step.reason)
-        thing = self._place.snapshot.tool(key) if kind == "tool" else None
-        steps = found.steps(kind, key, thing)
+        thing = self._resources.snapshot.tool(key) if kind == "tool" else None
+        steps = permissions.steps(kind, key, thing)
         stopped = next((step for step in steps if not step.passed), steps[-1])
         return AccessDecision(allowed=stopped.passed, rule=stopped.reason)
 
-    def _server_verdict(self, found: _PermissionSet, caller: Caller, name: str) -> AccessDecision:
+    def _server_verdict(
+        self, permissions: _PermissionSet, caller: Caller, name: str
+    ) -> AccessDecision:
         """A server is known to those who may use anything of it."""
         step = self.project_step(caller.project_id, name)
         if not step.passed:
             return AccessDecision(allowed=False, rule=step.reason)
-        if not found.is_bound:
+        if not permissions.is_bound:
             return AccessDecision(allowed=True, rule=step.reason)
-        mask = self.mask(caller, self._place.snapshot)
-        tools = self._tools_of(self._place.snapshot)
+        mask = self.mask(caller, self._resources.snapshot)
+        tools = self._tools_of(self._resources.snapshot)
         if mask is None or mask[tools.by_server.get(name, [])].any():
             return AccessDecision(allowed=True, rule="A tool of it is allowed.")
-        for rule in found.allow:
+        for rule in permissions.allow:
             of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
             if rule.hint:
                 continue  # allows tools only, and none of them is among those allowed
             if rule.kind in {"any", "server", "resource", "prompt"} and _fits(of_it, name):
                 denied = any(
                     other.kind == "any" or (other.kind == "server" and _fits(other.pattern, name))
-                    for other in found.deny
+                    for other in permissions.deny
                     if not other.hint
                 )
                 if not denied and (rule.kind != "any" or not tools.by_server.get(name)):
@@ -514,21 +518,21 @@ class Policy:
         return AccessDecision(allowed=False, rule="Nothing of it is allowed.")
 
     def _set_of(self, caller: Caller) -> _PermissionSet:
-        self._look()
+        self._refresh()
         mark = (caller.identity, caller.project_id)
-        found = self._of_callers.get(mark)
-        if found is None:
+        permissions = self._of_callers.get(mark)
+        if permissions is None:
             who = self._who(caller)
-            found = self._sets.get(who)
-            if found is None:
+            permissions = self._sets.get(who)
+            if permissions is None:
                 if len(self._sets) >= _KEPT:
                     self._sets.clear()
                     self._of_callers.clear()
-                found = self._sets[who] = _PermissionSet(self, who)
+                permissions = self._sets[who] = _PermissionSet(self, who)
             if len(self._of_callers) >= 16 * _KEPT:
                 self._of_callers.clear()
-            self._of_callers[mark] = found
-        return found
+            self._of_callers[mark] = permissions
+        return permissions
 
     def _who(self, caller: Caller) -> _PermissionKey:
         identity = caller.identity
@@ -542,7 +546,7 @@ class Policy:
             words += [f"user:{identity.user}"] if identity.user else []
             if caller.project_id != DEFAULT_PROJECT:
                 words.append(f"project:{caller.project_id}")
-        project = self.grounds.projects.get(caller.project_id, _PLAIN)
+        project = self.inputs.projects.get(caller.project_id, _PLAIN)
         return _PermissionKey(
             is_local=is_local,
             project=caller.project_id,
@@ -550,14 +554,14 @@ class Policy:
             read_only=identity.read_only or project.read_only,
         )
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Forget what was decided when the servers or their tools have changed."""
-        if self._generation != self._place.generation:
-            self._generation = self._place.generation
-            specs = self._place.specs
+        if self._generation != self._resources.generation:
+            self._generation = self._resources.generation
+            specs = self._resources.specs
             self._specs = specs
             self._claim()
-            self.taken_away = frozenset(
+            self.disabled_tools = frozenset(
                 f"{spec.name}:{tool}"
                 for spec in specs
                 for tool, may in spec.tool_permissions.items()
@@ -569,15 +573,15 @@ class Policy:
 
     def _claim(self) -> None:
         """Find out which projects each server is of."""
-        found: dict[str, set[str]] = {spec.name: set() for spec in self._specs}
+        projects_of: dict[str, set[str]] = {spec.name: set() for spec in self._specs}
         for spec in self._specs:
             if spec.project_id != DEFAULT_PROJECT:
-                found[spec.name].add(spec.project_id)
-        for name, project in self.grounds.projects.items():
+                projects_of[spec.name].add(spec.project_id)
+        for name, project in self.inputs.projects.items():
             for server in project.servers:
-                found.setdefault(server, set()).add(name)
-        self._projects_of = {name: frozenset(projects) for name, projects in found.items()}
-        self._has_projects = any(found.values())
+                projects_of.setdefault(server, set()).add(name)
+        self._projects_of = {name: frozenset(projects) for name, projects in projects_of.items()}
+        self._has_projects = any(projects_of.values())
 
     def compile_soon_if_running(self) -> None:
         """As `compile_soon`, where there is a loop to do it in."""
@@ -593,11 +597,11 @@ class Policy:
         self._of_callers = {}
 
     def _tools_of(self, things: ResourceSnapshot) -> _ToolMatrix:
-        known = self._tools
-        if known is not None and known.version == things.version:
-            if known.distrusted == self.distrusted:
-                return known
-        elif known is not None and known.version > things.version:
+        matrix = self._tools
+        if matrix is not None and matrix.version == things.version:
+            if matrix.distrusted == self.distrusted:
+                return matrix
+        elif matrix is not None and matrix.version > things.version:
             return _ToolMatrix(things, self.distrusted)
         self._tools = _ToolMatrix(things, self.distrusted)
         return self._tools
@@ -626,7 +630,7 @@ def _matched(
     return tools
 
 
-def _about(pattern: str) -> AccessRule:
+def _pattern_rule(pattern: str) -> AccessRule:
     """A pattern of tools as a rule has it."""
     kind: Literal["tool", "server"] = "tool" if ":" in pattern else "server"
     return AccessRule(effect="allow", who="", kind=kind, pattern=pattern)
@@ -654,10 +658,10 @@ def _may_internal(
 ) -> bool:
     """Whether internal tools are given: by a rule that says so, to the local user too."""
     rules = by_subject.get("everyone", ()) if is_local else relevant
-    found = {
+    effects = {
         rule.effect for rule in rules if rule.kind == "right" and _fits(rule.pattern, "internal")
     }
-    return found == {"allow"}
+    return effects == {"allow"}
 
 
 def _hints(thing: Resource | None, distrusted: frozenset[str]) -> tuple[bool, bool]:

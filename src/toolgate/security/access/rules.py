@@ -65,9 +65,9 @@ class AccessRule:
 
     def __str__(self) -> str:
         """As people write it, with its place."""
-        about = self.pattern if self.kind in {"any", "tool"} else f"{self.kind}={self.pattern}"
+        target = self.pattern if self.kind in {"any", "tool"} else f"{self.kind}={self.pattern}"
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.effect} {about}{hint} to {self.who} [{self.source}]"
+        return f"{self.effect} {target}{hint} to {self.who} [{self.source}]"
 
 
 def _built_in() -> Iterator[AccessRule]:
@@ -169,10 +169,10 @@ def glob(pattern: str) -> re.Pattern[str]:
 
     Each part between two stars is looked for once, so that no pattern makes matching slow.
     """
-    first, *others = (_literal(part) for part in re.split(r"\*+", pattern))
-    if not others:
+    first, *rest = (_literal(part) for part in re.split(r"\*+", pattern))
+    if not rest:
         return re.compile(first, re.DOTALL)
-    *middle, last = others
+    *middle, last = rest
     inner = "".join(f"(?>.*?{part})" for part in middle)
     return re.compile(f"{first}{inner}.*{last}", re.DOTALL)
 

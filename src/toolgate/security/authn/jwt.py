@@ -138,10 +138,10 @@ class JwtAuthenticator:
             CredentialError: It says that it is of this provider, and is worth nothing.
         """
         mark = hashlib.sha256(credential.encode(errors="surrogatepass")).digest()
-        known = self._checked.get(mark)
-        if known is not None and known[0] > monotonic():
-            self._refuse_expired(known[1])
-            return known[1]
+        checked = self._checked.get(mark)
+        if checked is not None and checked[0] > monotonic():
+            self._refuse_expired(checked[1])
+            return checked[1]
         parts = credential.split(".")
         if len(parts) != 3 or len(credential) > _LONGEST:
             return None
@@ -230,32 +230,32 @@ class JwtAuthenticator:
             # Those that are known go on: a provider that is away must not lock everybody out.
             log.warning("keys of the identity provider cannot be read", extra={"error": str(error)})
             return
-        found: dict[str, Any] = {}
-        for one in keys:
-            entry = json_object(one)
+        by_id: dict[str, Any] = {}
+        for key in keys:
+            entry = json_object(key)
             if entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
                 continue
             try:
-                found[str(entry.get("kid") or "")] = jwt.PyJWK(entry)
+                by_id[str(entry.get("kid") or "")] = jwt.PyJWK(entry)
             except jwt.PyJWTError:
                 continue  # of a kind that is not known here
-        self._keys = found
+        self._keys = by_id
         self._fetched_at = monotonic()
         self._checked.clear()  # a key that was taken back takes its tokens along
 
     async def _jwks_url(self) -> str:
         """What the provider's metadata says (OpenID Connect Discovery, RFC 8414)."""
         issuer = self._options.issuer.rstrip("/")
-        place = urlsplit(issuer)
-        inserted = f"{place.scheme}://{place.netloc}/.well-known/oauth-authorization-server"
-        for url in (f"{issuer}/.well-known/openid-configuration", inserted + place.path):
+        parts = urlsplit(issuer)
+        inserted = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server"
+        for url in (f"{issuer}/.well-known/openid-configuration", inserted + parts.path):
             try:
                 metadata = await self._get(url)
             except (aiohttp.ClientResponseError, ValueError):
                 continue
-            found = str(metadata.get("jwks_uri") or "")
-            if str(metadata.get("issuer")).rstrip("/") == issuer and _is_safe(found):
-                return found
+            jwks_url = str(metadata.get("jwks_uri") or "")
+            if str(metadata.get("issuer")).rstrip("/") == issuer and _is_safe(jwks_url):
+                return jwks_url
         raise ValueError(f"{issuer} publishes no metadata that names its keys")
 
     async def _get(self, url: str) -> Json:
@@ -288,11 +288,11 @@ class JwtAuthenticator:
         )
 
     def _roles(self, claims: Json) -> Sequence[str]:
-        given = self._options.roles
+        mapping = self._options.roles
         return [
-            given.get(name, name)
+            mapping.get(name, name)
             for name in _words(claims, self._options.roles_claim)
-            if name in given or name not in _OURS
+            if name in mapping or name not in _OURS
         ]
 
 
@@ -310,10 +310,10 @@ def _claim(claims: Json, path: str) -> object:
     """A claim; dots go into objects, unless a claim has them in its own name."""
     if not path or path in claims:
         return claims.get(path)
-    found: object = claims
+    value: object = claims
     for name in path.split("."):
-        found = json_object(found).get(name)
-    return found
+        value = json_object(value).get(name)
+    return value
 
 
 def _words(claims: Json, path: str) -> list[str]:
@@ -321,16 +321,16 @@ def _words(claims: Json, path: str) -> list[str]:
     value = _claim(claims, path)
     if isinstance(value, str):
         return value.split()
-    return [one for one in json_array(value) if isinstance(one, str) and one]
+    return [word for word in json_array(value) if isinstance(word, str) and word]
 
 
 def _is_safe(address: str) -> bool:
     try:
-        place = urlsplit(address)
+        parts = urlsplit(address)
     except ValueError:
         return False
-    here = place.hostname in {"127.0.0.1", "::1", "localhost"}
-    return bool(place.hostname) and (place.scheme == "https" or (place.scheme == "http" and here))
+    here = parts.hostname in {"127.0.0.1", "::1", "localhost"}
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and here))
 
 
 def _bad(reason: str, hint: str) -> CredentialError:

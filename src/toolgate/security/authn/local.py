@@ -34,8 +34,8 @@ class LocalAuthenticator:
     async def identify(self, credential: str) -> Identity | None:
         """The local user, for the key; a wrong one may be that of another process: not mine."""
         key = self._local_key()
-        shown = credential.encode(errors="surrogatepass")
-        return LOCAL if key and hmac.compare_digest(shown, key.encode()) else None
+        presented = credential.encode(errors="surrogatepass")
+        return LOCAL if key and hmac.compare_digest(presented, key.encode()) else None
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -45,7 +45,7 @@ class TokenAuthenticator:
     ) -> None:
         self._find_token = find_token
         self._note_use = note_use
-        self._known: dict[str, tuple[StoredToken, Identity]] = {}
+        self._identities: dict[str, tuple[StoredToken, Identity]] = {}
 
     @property
     def issuers(self) -> tuple[str, ...]:
@@ -80,10 +80,10 @@ class TokenAuthenticator:
                 hint=f"Renew it: toolgate tokens rotate {token.name}",
             )
         self._note_use(token.token_id)
-        known = self._known.get(token.prefix)
-        if known is None or known[0] is not token:
-            known = self._known[token.prefix] = (token, identity_of(token))
-        return known[1]
+        cached = self._identities.get(token.prefix)
+        if cached is None or cached[0] is not token:
+            cached = self._identities[token.prefix] = (token, identity_of(token))
+        return cached[1]
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -10,15 +10,15 @@ __all__ = ["decrypt", "encrypt"]
 _NONCE_BYTES = 12
 
 
-def encrypt(key: bytes, text: bytes, place: bytes) -> bytes:
+def encrypt(key: bytes, text: bytes, associated_data: bytes) -> bytes:
     """The text, encrypted, so that only who has the key reads it, and only at this place."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, text, place)
+    return nonce + AESGCM(key).encrypt(nonce, text, associated_data)
 
 
-def decrypt(key: bytes, sealed: bytes, place: bytes) -> bytes | None:
+def decrypt(key: bytes, sealed: bytes, associated_data: bytes) -> bytes | None:
     """The text that `encrypt` was given; None: it was another key, another place, or is damaged."""
     try:
-        return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place)
+        return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated_data)
     except (InvalidTag, ValueError):
         return None

@@ -70,7 +70,7 @@ class KeySource(Protocol):
         """
         ...
 
-    def begin(self) -> list[MasterKey]:
+    def read_or_create(self) -> list[MasterKey]:
         """The keys; a first one is made where there is none."""
         ...
 
@@ -78,7 +78,7 @@ class KeySource(Protocol):
         """Hold exactly these; whole or not at all, whenever the machine stops."""
         ...
 
-    def alone(self) -> contextlib.AbstractContextManager[None]:
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Held while keys are exchanged: a second process waits."""
         ...
 
@@ -97,8 +97,8 @@ def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: 
     if store_url == "sqlite://":
         return MemoryKeys()
     of_file = KeyFile(file)
-    place = hashlib.sha256(store_url.encode()).hexdigest()[:12]
-    return Keyring(of_file, place=place) if kind == "keyring" else of_file
+    account = hashlib.sha256(store_url.encode()).hexdigest()[:12]
+    return Keyring(of_file, place=account) if kind == "keyring" else of_file
 
 
 def source_of(settings: Settings) -> KeySource:
@@ -158,7 +158,7 @@ class VariableKeys:
             *_keys_of(self._old, "TOOLGATE_CREDENTIALS_KEY_OLD"),
         ]
 
-    def begin(self) -> list[MasterKey]:
+    def read_or_create(self) -> list[MasterKey]:
         """The keys."""
         return self.read()
 
@@ -167,7 +167,7 @@ class VariableKeys:
         raise NotImplementedError
 
     @contextmanager
-    def alone(self) -> Generator[None]:
+    def exclusive(self) -> Generator[None]:
         """Nothing is changed here."""
         yield
 
@@ -185,7 +185,7 @@ class MemoryKeys:
         """The keys."""
         return list(self._keys)
 
-    def begin(self) -> list[MasterKey]:
+    def read_or_create(self) -> list[MasterKey]:
         """The keys; a first one is made where there is none."""
         if not self._keys:
             self._keys = [new_key()]
@@ -196,7 +196,7 @@ class MemoryKeys:
         self._keys = list(keys)
 
     @contextmanager
-    def alone(self) -> Generator[None]:
+    def exclusive(self) -> Generator[None]:
         """Nobody else has it."""
         yield
 
@@ -234,12 +234,12 @@ class KeyFile:
             )
         return keys
 
-    def begin(self) -> list[MasterKey]:
+    def read_or_create(self) -> list[MasterKey]:
         """The keys; the file is made if it is not there."""
         keys = self.read()
         if keys:
             return keys
-        with self.alone():
+        with self.exclusive():
             keys = self.read()
             if not keys:
                 self.write([new_key()])
@@ -247,21 +247,21 @@ class KeyFile:
 
     def write(self, keys: list[MasterKey]) -> None:
         """Put a new file in the place of the old one."""
-        made = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
+        temporary = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         try:
-            file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w", encoding="ascii") as opened:
                 opened.write(_text_of(keys))
                 opened.flush()
                 os.fsync(opened.fileno())
-            made.replace(self._path)
+            temporary.replace(self._path)
             _sync_folder(self._path.parent)
         except OSError as error:
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise self._unusable(error) from error
 
     @contextmanager
-    def alone(self) -> Generator[None]:
+    def exclusive(self) -> Generator[None]:
         """A lock on a file beside it, which ends with the process."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -295,27 +295,27 @@ class Keyring:
 
     def __init__(self, lock: KeyFile, *, place: str) -> None:
         self._lock = lock
-        self._place = place
+        self._service = place
 
     def read(self) -> list[MasterKey]:
         """The keys in it."""
-        found = self._call("get_password", "toolgate", self._place)
-        return _keys_of(str(found), self.name) if found else []
+        text = self._call("get_password", "toolgate", self._service)
+        return _keys_of(str(text), self.name) if text else []
 
-    def begin(self) -> list[MasterKey]:
+    def read_or_create(self) -> list[MasterKey]:
         """The keys; a first one is made where there is none."""
-        with self.alone():
+        with self.exclusive():
             if not self.read():
                 self.write([new_key()])
         return self.read()
 
     def write(self, keys: list[MasterKey]) -> None:
         """Put them in, over what is there."""
-        self._call("set_password", "toolgate", self._place, _text_of(keys))
+        self._call("set_password", "toolgate", self._service, _text_of(keys))
 
-    def alone(self) -> contextlib.AbstractContextManager[None]:
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """The lock of the file that would otherwise hold the key."""
-        return self._lock.alone()
+        return self._lock.exclusive()
 
     def _call(self, name: str, *arguments: str) -> Any:
         try:

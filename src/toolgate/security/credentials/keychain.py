@@ -48,7 +48,7 @@ class Keychain:
         self._lock = anyio.Lock()
         self._cipher: Any = None
 
-    async def seal(self, text: bytes, place: bytes) -> tuple[str, bytes]:
+    async def seal(self, text: bytes, row_data: bytes) -> tuple[str, bytes]:
         """The name of the key, and the text encrypted with it.
 
         Raises:
@@ -58,9 +58,9 @@ class Keychain:
         await self._load_cipher()
         if not self._present:
             await self._learn(make=True)
-        return self._present, self._cipher.encrypt(self._keys[self._present], text, place)
+        return self._present, self._cipher.encrypt(self._keys[self._present], text, row_data)
 
-    async def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes:
+    async def open(self, key_id: str, sealed: bytes, row_data: bytes) -> bytes:
         """The text that `seal` was given.
 
         Raises:
@@ -70,7 +70,7 @@ class Keychain:
         if key_id not in self._keys:
             await self._learn(make=False)
         key = self._keys.get(key_id)
-        text = None if key is None else self._cipher.decrypt(key, sealed, place)
+        text = None if key is None else self._cipher.decrypt(key, sealed, row_data)
         if text is None:
             raise SettingError(
                 "A stored credential cannot be read: it is damaged, or is not where it was.",
@@ -91,7 +91,7 @@ class Keychain:
         """
         await self._load_cipher()
         source = self._source
-        with source.alone():
+        with source.exclusive():
             before = await _in_thread(source.read)
             if source.can_write:
                 step("add the new key")
@@ -106,14 +106,14 @@ class Keychain:
             step("encrypt anew")
             count = await self._encrypt_anew(fresh, step)
             step("forget old keys")
-            known = await self._rows.wrapped_keys()
+            wrapped = await self._rows.wrapped_keys()
             # The one before may still be used by a process that has not looked for another.
-            await self._rows.delete_wrapped_keys(tuple(key.key_id for key in known[:-2]))
-            needed = {key.wrapped_by for key in known} | {masters[0].key_id}
+            await self._rows.delete_wrapped_keys(tuple(key.key_id for key in wrapped[:-2]))
+            needed = {key.wrapped_by for key in wrapped} | {masters[0].key_id}
             if source.can_write:
                 step("remove the old key")
-                kept = [master for master in masters if master.key_id in needed]
-                await _in_thread(lambda: source.write(kept))
+                remaining = [master for master in masters if master.key_id in needed]
+                await _in_thread(lambda: source.write(remaining))
         return KeyRotation(credentials=count, key_id=masters[0].key_id, source=source.name)
 
     async def _wrap_all(self, masters: list[MasterKey]) -> str:
@@ -134,10 +134,10 @@ class Keychain:
             for _ in range(_TRIES):
                 if current is None or current.key_id == key_id:
                     break
-                place = associated_data(current.key)
-                text = await self.open(current.key_id, current.sealed, place)
+                row_data = associated_data(current.key)
+                text = await self.open(current.key_id, current.sealed, row_data)
                 step(f"write {current.key.server}")
-                sealed = self._cipher.encrypt(self._keys[key_id], text, place)
+                sealed = self._cipher.encrypt(self._keys[key_id], text, row_data)
                 changed = replace(current, key_id=key_id, sealed=sealed)
                 if await self._rows.save_credential(changed, over=current.version, quietly=True):
                     count += 1
@@ -148,17 +148,17 @@ class Keychain:
     async def _learn(self, *, make: bool) -> None:
         """Read the keys of the store."""
         async with self._lock:
-            found = await self._rows.wrapped_keys()
-            if not found and make:
-                masters = await _in_thread(self._source.begin)
+            wrapped = await self._rows.wrapped_keys()
+            if not wrapped and make:
+                masters = await _in_thread(self._source.read_or_create)
                 if not masters:
                     raise SettingError(f"{self._source.name} holds no key for credentials.")
                 first = self._wrap(new_id(), secrets.token_bytes(32), masters[0])
                 await self._rows.save_wrapped_keys((first,), only_first=True)
-                found = await self._rows.wrapped_keys()
+                wrapped = await self._rows.wrapped_keys()
             masters = await _in_thread(self._source.read)
-            self._keys = {key.key_id: self._unwrap(key, masters) for key in found}
-            self._present = found[-1].key_id if found else ""
+            self._keys = {key.key_id: self._unwrap(key, masters) for key in wrapped}
+            self._present = wrapped[-1].key_id if wrapped else ""
 
     def _wrap(self, key_id: str, key: bytes, master: MasterKey) -> WrappedKey:
         wrapped = self._cipher.encrypt(master.key, key, key_id.encode())

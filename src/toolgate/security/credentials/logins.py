@@ -158,11 +158,15 @@ class Logins:
         if server is not None:
             self._spec(caller, server)
         manages = self._rights.manages(caller)
-        own = {spec.name: subject_of(spec, caller) for spec in self._specs()}
+        subjects = {spec.name: subject_of(spec, caller) for spec in self._specs()}
         return [
-            _view(kept)
-            for kept in await self._desk.vault.all(server)
-            if manages or (kept.key.subject and own.get(kept.key.server) == kept.key.subject)
+            _view(credential)
+            for credential in await self._desk.vault.all(server)
+            if manages
+            or (
+                credential.key.subject
+                and subjects.get(credential.key.server) == credential.key.subject
+            )
         ]
 
     def specs(self, caller: Caller) -> tuple[ServerSpec, ...]:
@@ -216,12 +220,12 @@ class Logins:
         Raises:
             HandleError: It was not made here, or is too old.
         """
-        found = self._signer.check(_PURPOSE, ticket)
-        if float(found["until"]) < self._desk.clock():
+        payload = self._signer.check(_PURPOSE, ticket)
+        if float(payload["until"]) < self._desk.clock():
             raise HandleError(
                 "The address of this login is too old.", hint="Ask the tool again for another one."
             )
-        return LoginPage(server=str(found["server"]), subject=str(found["subject"]))
+        return LoginPage(server=str(payload["server"]), subject=str(payload["subject"]))
 
     async def begin_at(self, caller: Caller, page: LoginPage, *, browser: str) -> StartedLogin:
         """Begin the login of a page, for whom it was made.
@@ -276,14 +280,14 @@ class Logins:
         """
         mark = _mark(state)
         waiting = await self._desk.vault.all(kind="pending")
-        key = next((kept.key for kept in waiting if kept.key.subject == mark), None)
-        kept = await self._desk.vault.take(key) if key is not None else None
-        if kept is None or float(kept.secret["until"]) < self._desk.clock():
+        key = next((row.key for row in waiting if row.key.subject == mark), None)
+        pending_row = await self._desk.vault.pop(key) if key is not None else None
+        if pending_row is None or float(pending_row.secret["until"]) < self._desk.clock():
             raise HandleError(
                 "There is no login that this answer belongs to: it is over, or too old.",
                 hint="Begin again: toolgate servers login NAME",
             )
-        secret = kept.secret
+        secret = pending_row.secret
         theirs = caller.caller_id if caller is not None else ""
         is_same = hmac.compare_digest(
             str(secret["browser"]).encode(), (_mark(browser) if browser else "").encode()
@@ -293,13 +297,13 @@ class Logins:
                 "This login was begun by somebody else.",
                 hint="Begin again, and stay in the same browser.",
             )
-        spec = self._known(kept.key.server)
+        spec = self._spec_by_name(pending_row.key.server)
         subject = str(secret["subject"])
         await self._check_answer(spec, error, iss, secret, code)
         view = await self._keep(spec, subject, secret, code)
         who = Caller(caller_id=str(secret["by"]))
         await self._record(caller or who, "login", {"server": spec.name, "subject": subject})
-        self._desk.wanted_scopes.pop((spec.name, subject), None)
+        self._desk.missing_scopes.pop((spec.name, subject), None)
         await self._changed()
         return view
 
@@ -332,7 +336,7 @@ class Logins:
             "env": dict(env),
             "origin": origin_of(spec),
         }
-        shown: Json = {
+        details: Json = {
             "form": "static",
             "state": "good",
             "names": names,
@@ -340,7 +344,7 @@ class Logins:
             "epoch": new_id(),
         }
         key = key_of(spec.name, subject)
-        view = await self._saved(key, secret, shown)
+        view = await self._saved(key, secret, details)
         detail: Json = {"server": spec.name, "subject": subject, "names": names}
         await self._record(caller, "credentials", detail)
         await self._changed()
@@ -358,12 +362,12 @@ class Logins:
         spec = self._spec(caller, server)
         subject = self._subject(caller, spec, user=user, project=project)
         key = key_of(spec.name, subject)
-        kept = await self._desk.vault.get(key, fresh=True)
+        credential = await self._desk.vault.get(key, fresh=True)
         gone = await self._desk.vault.delete(
             server=spec.name, subject=subject, kind="login", project_id=key.project_id
         )
-        if kept is not None:
-            await self._revoke(spec, kept)
+        if credential is not None:
+            await self._revoke(spec, credential)
             await self._record(caller, "logout", {"server": spec.name, "subject": subject})
             await self._changed()
         return gone > 0
@@ -412,9 +416,9 @@ class Logins:
         settings = self._settings()
         oauth = await self._desk.oauth()
         module = await load("toolgate.security.credentials.oauth")
-        found = await oauth.find(spec)
-        found = _with_scopes(found, self._desk.wanted_scopes.get((spec.name, subject), ""))
-        client = await self._client(spec, found, redirect)
+        target = await oauth.discover(spec)
+        target = _with_scopes(target, self._desk.missing_scopes.get((spec.name, subject), ""))
+        client = await self._client(spec, target, redirect)
         verifier, challenge = module.new_proof()
         state = secrets.token_urlsafe(32)
         until = self._desk.clock() + settings.login_s
@@ -423,10 +427,10 @@ class Logins:
             "verifier": verifier,
             "redirect": redirect,
             "client": client,
-            "metadata": found.metadata.model_dump(mode="json", exclude_none=True),
-            "issuer": found.issuer,
-            "resource": found.resource,
-            "scope": found.scopes,
+            "metadata": target.metadata.model_dump(mode="json", exclude_none=True),
+            "issuer": target.issuer,
+            "resource": target.resource,
+            "scope": target.scopes,
             "browser": _mark(browser) if browser else "",
             "by": by,
             "until": until,
@@ -436,31 +440,31 @@ class Logins:
             key_of(spec.name, _mark(state), "pending"), pending, {}, quietly=True
         )
         url = module.authorize_url(
-            found, client=client, redirect=redirect, state=state, challenge=challenge
+            target, client=client, redirect=redirect, state=state, challenge=challenge
         )
         return StartedLogin(url=url, state=state, expires_in_s=settings.login_s)
 
-    async def _client(self, spec: ServerSpec, found: Any, redirect: str) -> Json:
+    async def _client(self, spec: ServerSpec, target: Any, redirect: str) -> Json:
         """As whom to log in; a registration is kept for the next time."""
         settings = self._settings()
         document = settings.client_metadata_url or (
             f"{self.base}{DOCUMENT}" if self.document() is not None else ""
         )
         key = key_of(spec.name, redirect, "client")
-        kept = await self._desk.vault.get(key, fresh=True)
-        if kept is not None and kept.secret.get("issuer") == found.issuer:
-            return json_object(kept.secret["client"])
+        registration = await self._desk.vault.get(key, fresh=True)
+        if registration is not None and registration.secret.get("issuer") == target.issuer:
+            return json_object(registration.secret["client"])
         oauth = await self._desk.oauth()
         client, is_new = await oauth.client(
             spec.credentials,
-            found,
+            target,
             redirects=(redirect,),
             name=settings.client_name,
             document=document,
         )
         if is_new:
-            secret = {"issuer": found.issuer, "client": client}
-            await self._desk.vault.save(key, secret, {"issuer": found.issuer}, quietly=True)
+            secret = {"issuer": target.issuer, "client": client}
+            await self._desk.vault.save(key, secret, {"issuer": target.issuer}, quietly=True)
         return client
 
     async def _check_answer(
@@ -498,7 +502,7 @@ class Logins:
         }
         try:
             tokens = await oauth.exchange_code(
-                await self._desk.place(spec, secret),
+                await self._desk.token_endpoint(spec, secret),
                 code=code,
                 verifier=str(pending["verifier"]),
                 redirect=str(pending["redirect"]),
@@ -509,14 +513,14 @@ class Logins:
                 await self._forget_client(spec, pending)
             raise
         complete = with_tokens(secret, tokens, self._desk.clock())
-        shown = {**public_details(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
-        return await self._saved(key_of(spec.name, subject), complete, shown)
+        details = {**public_details(complete, {}), "by": str(pending["by"]), "epoch": new_id()}
+        return await self._saved(key_of(spec.name, subject), complete, details)
 
-    async def _saved(self, key: CredentialKey, secret: Json, shown: Json) -> LoginView:
-        await self._desk.vault.save(key, secret, shown)
-        kept = await self._desk.vault.get(key, fresh=True)
-        assert kept is not None
-        return _view(kept)
+    async def _saved(self, key: CredentialKey, secret: Json, details: Json) -> LoginView:
+        await self._desk.vault.save(key, secret, details)
+        credential = await self._desk.vault.get(key, fresh=True)
+        assert credential is not None
+        return _view(credential)
 
     async def _forget_client(self, spec: ServerSpec, pending: Json) -> None:
         """A registration that is not accepted any more is made anew the next time."""
@@ -524,14 +528,14 @@ class Logins:
             server=spec.name, subject=str(pending["redirect"]), kind="client"
         )
 
-    async def _revoke(self, spec: ServerSpec, kept: DecryptedCredential) -> None:
-        secret = kept.secret
+    async def _revoke(self, spec: ServerSpec, credential: DecryptedCredential) -> None:
+        secret = credential.secret
         token = secret.get("refresh_token") or secret.get("access_token")
         if not secret.get("revoke_url") or not token:
             return
         oauth = await self._desk.oauth()
         await oauth.revoke(
-            str(secret["revoke_url"]), await self._desk.place(spec, secret), str(token)
+            str(secret["revoke_url"]), await self._desk.token_endpoint(spec, secret), str(token)
         )
 
     # Who may
@@ -539,19 +543,19 @@ class Logins:
     def _spec(self, caller: Caller, name: str) -> ServerSpec:
         if not self._rights.reaches(caller, name):
             raise _unknown(name)
-        return self._known(name)
+        return self._spec_by_name(name)
 
-    def _known(self, name: str) -> ServerSpec:
+    def _spec_by_name(self, name: str) -> ServerSpec:
         for spec in self._specs():
             if spec.name == name:
                 return spec
         raise _unknown(name)
 
     def _subject(self, caller: Caller, spec: ServerSpec, *, user: str, project: str) -> str:
-        own = subject_of(spec, caller)
+        caller_subject = subject_of(spec, caller)
         named = subject_named(spec, user=user, project=project)
-        subject = named or own
-        is_own = spec.credentials.per == "user" and subject == own
+        subject = named or caller_subject
+        is_own = spec.credentials.per == "user" and subject == caller_subject
         if not is_own and not self._rights.manages(caller):
             raise ForbiddenError(
                 f"The credentials of server {spec.name!r} are not yours to change.",
@@ -586,8 +590,8 @@ class Logins:
             fits = _HEADER.fullmatch(name) if over_http else name and "=" not in name
             if not fits or any(sign in value for sign in "\r\n\0") or len(value) > _MOST:
                 raise ArgumentError(f"{name[:60]!r} or its value cannot be sent.")
-            shown = name.lower() if over_http else name
-            if not self._rights.manages(caller) and shown not in allowed:
+            normalized = name.lower() if over_http else name
+            if not self._rights.manages(caller) and normalized not in allowed:
                 raise ForbiddenError(
                     f"Users may not set {name[:60]!r} for server {spec.name!r}.",
                     allowed=f"Allowed: {', '.join(sorted(allowed)) or 'nothing'}.",
@@ -595,28 +599,28 @@ class Logins:
                 )
 
 
-def _with_scopes(found: Any, more: str) -> Any:
+def _with_scopes(target: Any, more: str) -> Any:
     if not more:
-        return found
-    both = dict.fromkeys([*found.scopes.split(), *more.split()])
-    return replace(found, scopes=" ".join(both))
+        return target
+    both = dict.fromkeys([*target.scopes.split(), *more.split()])
+    return replace(target, scopes=" ".join(both))
 
 
-def _view(kept: DecryptedCredential) -> LoginView:
-    shown = kept.shown
+def _view(credential: DecryptedCredential) -> LoginView:
+    details = credential.details
     return LoginView(
-        server=kept.key.server,
-        subject=kept.key.subject,
-        form=str(shown.get("form") or ""),
-        state=str(shown.get("state") or ""),
-        reason=str(shown.get("reason") or ""),
-        scopes=tuple(shown.get("scopes") or ()),
-        issuer=str(shown.get("issuer") or ""),
-        names=tuple(shown.get("names") or ()),
-        expires_at=shown.get("expires_at"),
-        renews=bool(shown.get("renews")),
-        by=str(shown.get("by") or ""),
-        updated_at=str(shown.get("updated_at") or ""),
+        server=credential.key.server,
+        subject=credential.key.subject,
+        form=str(details.get("form") or ""),
+        state=str(details.get("state") or ""),
+        reason=str(details.get("reason") or ""),
+        scopes=tuple(details.get("scopes") or ()),
+        issuer=str(details.get("issuer") or ""),
+        names=tuple(details.get("names") or ()),
+        expires_at=details.get("expires_at"),
+        renews=bool(details.get("renews")),
+        by=str(details.get("by") or ""),
+        updated_at=str(details.get("updated_at") or ""),
     )
 
 

@@ -96,7 +96,7 @@ class OAuthTarget:
     reach: AddressScope
     """How far its addresses may go."""
 
-    way: ConnectionOptions
+    options: ConnectionOptions
     """By which certificates and by which proxy."""
 
 
@@ -113,7 +113,7 @@ class TokenEndpoint:
     reach: AddressScope
     """How far its address may go."""
 
-    way: ConnectionOptions
+    options: ConnectionOptions
     """By which certificates and by which proxy."""
 
 
@@ -123,7 +123,7 @@ class OAuthClient:
     def __init__(self, outbound: Outbound) -> None:
         self._outbound = outbound
 
-    async def find(self, spec: ServerSpec, challenge: str = "") -> OAuthTarget:
+    async def discover(self, spec: ServerSpec, challenge: str = "") -> OAuthTarget:
         """The authorization server of a server.
 
         Args:
@@ -134,99 +134,111 @@ class OAuthClient:
             UnreachableError: It does not answer, or may not be reached.
             InvalidAnswerError: What it says about itself does not fit.
         """
-        url, way = address_of(spec), way_of(spec)
-        reach = await self._outbound.reach_from(url, way)
-        resource = await self._resource(url, reach, way, challenge)
-        own = spec.credentials
-        issuer = own.issuer or (
+        url, options = address_of(spec), way_of(spec)
+        reach = await self._outbound.reach_from(url, options)
+        resource = await self._resource(url, reach, options, challenge)
+        settings = spec.credentials
+        issuer = settings.issuer or (
             str(resource.authorization_servers[0]) if resource is not None else ""
         )
-        if own.issuer:
-            reach = await self._outbound.reach_from(own.issuer, way)
-        metadata = await self._metadata(issuer, url, reach, way)
-        if own.issuer and not issuers_match(str(metadata.issuer), own.issuer):
-            raise _odd(f"The authorization server {own.issuer} calls itself {metadata.issuer}.")
+        if settings.issuer:
+            reach = await self._outbound.reach_from(settings.issuer, options)
+        metadata = await self._metadata(issuer, url, reach, options)
+        if settings.issuer and not issuers_match(str(metadata.issuer), settings.issuer):
+            raise _odd(
+                f"The authorization server {settings.issuer} calls itself {metadata.issuer}."
+            )
         methods = metadata.code_challenge_methods_supported
         if methods is not None and "S256" not in methods:
             raise _odd(f"The authorization server {metadata.issuer} does not offer PKCE (S256).")
-        asked = " ".join(own.scopes) or get_client_metadata_scopes(
+        asked = " ".join(settings.scopes) or get_client_metadata_scopes(
             extract_scope_from_www_auth(_refused(challenge)), resource, metadata, _GRANTS
         )
-        wanted = resource_url_from_server_url(url)
+        expected = resource_url_from_server_url(url)
         if resource is not None:
-            wanted = str(resource.resource)
+            expected = str(resource.resource)
         return OAuthTarget(
             metadata=metadata,
             issuer=str(metadata.issuer),
-            resource=wanted,
+            resource=expected,
             scopes=asked or "",
             reach=reach,
-            way=way.elsewhere,
+            options=options.elsewhere,
         )
 
     async def _resource(
-        self, url: str, reach: AddressScope, way: ConnectionOptions, challenge: str
+        self, url: str, reach: AddressScope, options: ConnectionOptions, challenge: str
     ) -> ProtectedResourceMetadata | None:
         """What the server says about its logins (RFC 9728); None: nothing."""
         named = extract_resource_metadata_from_www_auth(_refused(challenge))
-        for place in build_protected_resource_metadata_discovery_urls(named, url):
+        for metadata_url in build_protected_resource_metadata_discovery_urls(named, url):
             answer = await self._outbound.fetch(
-                "GET", place, reach=reach, headers=_ACCEPT, way=_way_to(place, url, way)
+                "GET",
+                metadata_url,
+                reach=reach,
+                headers=_ACCEPT,
+                options=_way_to(metadata_url, url, options),
             )
             if answer.status >= 500 or answer.status == 429:
                 raise UnreachableError(
-                    f"{place} answered {answer.status}.", hint="Try again later."
+                    f"{metadata_url} answered {answer.status}.", hint="Try again later."
                 )
             if answer.status != 200:
                 continue
             try:
-                found = ProtectedResourceMetadata.model_validate_json(answer.body)
+                metadata = ProtectedResourceMetadata.model_validate_json(answer.body)
             except ValidationError:
                 continue
-            wanted = resource_url_from_server_url(url)
-            if not check_resource_allowed(wanted, str(found.resource)):
-                raise _odd(f"The server at {_shown(url)} calls itself {found.resource}.")
-            return found
+            expected = resource_url_from_server_url(url)
+            if not check_resource_allowed(expected, str(metadata.resource)):
+                raise _odd(f"The server at {_without_query(url)} calls itself {metadata.resource}.")
+            return metadata
         return None
 
     async def _metadata(
-        self, issuer: str, url: str, reach: AddressScope, way: ConnectionOptions
+        self, issuer: str, url: str, reach: AddressScope, options: ConnectionOptions
     ) -> OAuthMetadata:
         """What the authorization server says about itself (RFC 8414)."""
-        for place in build_oauth_authorization_server_metadata_discovery_urls(issuer or None, url):
+        for metadata_url in build_oauth_authorization_server_metadata_discovery_urls(
+            issuer or None, url
+        ):
             answer = await self._outbound.fetch(
-                "GET", place, reach=reach, headers=_ACCEPT, way=_way_to(place, url, way)
+                "GET",
+                metadata_url,
+                reach=reach,
+                headers=_ACCEPT,
+                options=_way_to(metadata_url, url, options),
             )
             if answer.status >= 500 or answer.status == 429:
                 raise UnreachableError(
-                    f"{place} answered {answer.status}.", hint="Try again later."
+                    f"{metadata_url} answered {answer.status}.", hint="Try again later."
                 )
             if answer.status != 200:
                 continue
             try:
-                found = OAuthMetadata.model_validate_json(answer.body)
+                metadata = OAuthMetadata.model_validate_json(answer.body)
             except ValidationError:
                 continue
             expected = issuer or _origin(url)
-            if issuers_match(str(found.issuer), expected):
-                expected = str(found.issuer)
+            if issuers_match(str(metadata.issuer), expected):
+                expected = str(metadata.issuer)
             try:
-                validate_metadata_issuer(found, expected)
+                validate_metadata_issuer(metadata, expected)
             except OAuthFlowError as error:
                 raise _odd(f"{error}.") from error
-            for endpoint in (found.authorization_endpoint, found.token_endpoint):
-                _check_scheme(str(endpoint), place)
-            return found
+            for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint):
+                _check_scheme(str(endpoint), metadata_url)
+            return metadata
         raise _odd(
-            f"There is no authorization server to log in to the server at {_shown(url)}."
+            f"There is no authorization server to log in to the server at {_without_query(url)}."
             if not issuer
             else f"The authorization server {issuer} says nothing about itself."
         )
 
     async def client(
         self,
-        own: CredentialSpec,
-        found: OAuthTarget,
+        settings: CredentialSpec,
+        target: OAuthTarget,
         *,
         redirects: Sequence[str],
         name: str,
@@ -235,8 +247,8 @@ class OAuthClient:
         """As whom to log in, and whether it was registered just now.
 
         Args:
-            own: What the settings say.
-            found: The authorization server.
+            settings: What the settings say.
+            target: The authorization server.
             redirects: Addresses that its answers come back to.
             name: What people are shown.
             document: Address of the client id metadata document; empty: there is none.
@@ -244,56 +256,58 @@ class OAuthClient:
         Raises:
             InvalidAnswerError: It takes no registration, or refuses this one.
         """
-        if own.client_id:
-            return _client(own.client_id, own.client_secret, found.metadata), False
-        if document and should_use_client_metadata_url(found.metadata, document):
+        if settings.client_id:
+            return _client(settings.client_id, settings.client_secret, target.metadata), False
+        if document and should_use_client_metadata_url(target.metadata, document):
             return {"client_id": document, "token_endpoint_auth_method": "none"}, False
-        if found.metadata.registration_endpoint is None:
+        if target.metadata.registration_endpoint is None:
             raise InvalidAnswerError(
-                f"The authorization server {found.issuer} registers no clients by itself.",
+                f"The authorization server {target.issuer} registers no clients by itself.",
                 hint="Register Toolgate there by hand, with the address"
                 f" {redirects[0]}, and write client_id (and client_secret) under [server.NAME"
                 ".credentials].",
             )
-        wanted = OAuthClientMetadata(
-            redirect_uris=[AnyUrl(one) for one in redirects],
+        client_metadata = OAuthClientMetadata(
+            redirect_uris=[AnyUrl(redirect) for redirect in redirects],
             client_name=name,
             grant_types=list(_GRANTS),
-            token_endpoint_auth_method=_method(found.metadata),
-            scope=found.scopes or None,
+            token_endpoint_auth_method=_method(target.metadata),
+            scope=target.scopes or None,
             application_type="native" if _is_local(redirects[0]) else "web",
         )
-        request = create_client_registration_request(found.metadata, wanted, found.issuer)
+        request = create_client_registration_request(
+            target.metadata, client_metadata, target.issuer
+        )
         answer = await self._outbound.fetch(
             "POST",
             str(request.url),
-            reach=found.reach,
+            reach=target.reach,
             headers={"content-type": "application/json", **_ACCEPT},
             body=request.content,
-            way=found.way,
+            options=target.options,
         )
         try:
-            made = await handle_registration_response(
+            registered = await handle_registration_response(
                 httpx2.Response(answer.status, content=answer.body)
             )
-            check_registration_usable(made)
+            check_registration_usable(registered)
         except OAuthRegistrationError as error:
             # What it answered is not shown: it may hold a secret.
             raise InvalidAnswerError(
-                f"The authorization server {found.issuer} did not register Toolgate"
+                f"The authorization server {target.issuer} did not register Toolgate"
                 f" ({answer.status}{_named(answer)}).",
                 hint="Register it there by hand, and write client_id under [server.NAME"
                 ".credentials].",
             ) from error
         return {
-            "client_id": made.client_id,
-            "client_secret": made.client_secret or "",
-            "token_endpoint_auth_method": made.token_endpoint_auth_method
-            or ("client_secret_basic" if made.client_secret else "none"),
+            "client_id": registered.client_id,
+            "client_secret": registered.client_secret or "",
+            "token_endpoint_auth_method": registered.token_endpoint_auth_method
+            or ("client_secret_basic" if registered.client_secret else "none"),
         }, True
 
     async def exchange_code(
-        self, place: TokenEndpoint, *, code: str, verifier: str, redirect: str, resource: str
+        self, endpoint: TokenEndpoint, *, code: str, verifier: str, redirect: str, resource: str
     ) -> OAuthToken:
         """The tokens for the code of a login.
 
@@ -302,7 +316,7 @@ class OAuthClient:
             UnreachableError: The authorization server does not answer.
         """
         return await self._token(
-            place,
+            endpoint,
             {
                 "grant_type": "authorization_code",
                 "code": code,
@@ -313,22 +327,28 @@ class OAuthClient:
         )
 
     async def refresh(
-        self, place: TokenEndpoint, *, refresh_token: str, resource: str, scopes: str
+        self, endpoint: TokenEndpoint, *, refresh_token: str, resource: str, scopes: str
     ) -> OAuthToken:
         """Fresh tokens; raises as `exchange_code`."""
         del scopes  # left out, it stays what was granted (RFC 6749, section 6)
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
-        return await self._token(place, form | {"resource": resource})
+        return await self._token(endpoint, form | {"resource": resource})
 
     async def of_client(
-        self, place: TokenEndpoint, *, resource: str, scopes: str, audience: str
+        self, endpoint: TokenEndpoint, *, resource: str, scopes: str, audience: str
     ) -> OAuthToken:
         """A token of the client itself; raises as `exchange_code`."""
         form = {"grant_type": "client_credentials", "resource": resource}
-        return await self._token(place, {**form, "scope": scopes, "audience": audience})
+        return await self._token(endpoint, {**form, "scope": scopes, "audience": audience})
 
     async def exchange_token(
-        self, place: TokenEndpoint, *, subject_token: str, resource: str, scopes: str, audience: str
+        self,
+        endpoint: TokenEndpoint,
+        *,
+        subject_token: str,
+        resource: str,
+        scopes: str,
+        audience: str,
     ) -> OAuthToken:
         """A token in exchange for that of a caller (RFC 8693); raises as `exchange_code`."""
         form = {
@@ -341,27 +361,27 @@ class OAuthClient:
             form["audience"] = audience
         else:
             form["resource"] = resource
-        return await self._token(place, {**form, "scope": scopes})
+        return await self._token(endpoint, {**form, "scope": scopes})
 
-    async def revoke(self, url: str, place: TokenEndpoint, token: str) -> None:
+    async def revoke(self, url: str, endpoint: TokenEndpoint, token: str) -> None:
         """Tell the authorization server that a token is not needed any more (RFC 7009)."""
-        form, headers = _as_client(place.client, {"token": token})
+        form, headers = _as_client(endpoint.client, {"token": token})
         await self._outbound.fetch(
-            "POST", url, reach=place.reach, form=form, headers=headers, way=place.way
+            "POST", url, reach=endpoint.reach, form=form, headers=headers, options=endpoint.options
         )
 
-    async def _token(self, place: TokenEndpoint, form: Mapping[str, str]) -> OAuthToken:
+    async def _token(self, endpoint: TokenEndpoint, form: Mapping[str, str]) -> OAuthToken:
         asked = {name: value for name, value in form.items() if value}
-        sent, headers = _as_client(place.client, asked)
+        sent, headers = _as_client(endpoint.client, asked)
         answer = await self._outbound.fetch(
             "POST",
-            place.token_url,
-            reach=place.reach,
+            endpoint.token_url,
+            reach=endpoint.reach,
             form=sent,
             headers={**_ACCEPT, **headers},
-            way=place.way,
+            options=endpoint.options,
         )
-        where = _shown(place.token_url)
+        where = _without_query(endpoint.token_url)
         if answer.status >= 500 or answer.status == 429:
             raise UnreachableError(
                 f"The token endpoint {where} answered {answer.status}.", hint="Try again later."
@@ -388,7 +408,7 @@ def new_proof() -> tuple[str, str]:
 
 
 def authorize_url(
-    found: OAuthTarget, *, client: Json, redirect: str, state: str, challenge: str
+    target: OAuthTarget, *, client: Json, redirect: str, state: str, challenge: str
 ) -> str:
     """The address at which a person says yes."""
     values = {
@@ -398,13 +418,13 @@ def authorize_url(
         "state": state,
         "code_challenge": challenge,
         "code_challenge_method": "S256",
-        "resource": found.resource,
+        "resource": target.resource,
     }
-    if found.scopes:
-        values["scope"] = found.scopes
-        if "offline_access" in found.scopes.split():
+    if target.scopes:
+        values["scope"] = target.scopes
+        if "offline_access" in target.scopes.split():
             values["prompt"] = "consent"
-    endpoint = str(found.metadata.authorization_endpoint)
+    endpoint = str(target.metadata.authorization_endpoint)
     return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(values)}"
 
 
@@ -436,9 +456,9 @@ def _client(client_id: str, secret: str, metadata: OAuthMetadata | None) -> Json
     }
 
 
-def client_of(own: CredentialSpec) -> Json:
+def client_of(settings: CredentialSpec) -> Json:
     """The client that the settings name."""
-    return _client(own.client_id, own.client_secret, None)
+    return _client(settings.client_id, settings.client_secret, None)
 
 
 def _method(metadata: OAuthMetadata) -> Any:
@@ -446,8 +466,10 @@ def _method(metadata: OAuthMetadata) -> Any:
     offered = metadata.token_endpoint_auth_methods_supported
     if offered is None or "none" in offered:
         return "none"
-    known = [one for one in ("client_secret_basic", "client_secret_post") if one in offered]
-    return known[0] if known else None
+    supported = [
+        method for method in ("client_secret_basic", "client_secret_post") if method in offered
+    ]
+    return supported[0] if supported else None
 
 
 def _as_client(client: Json, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -471,12 +493,12 @@ def address_of(spec: ServerSpec) -> str:
 
 def way_of(spec: ServerSpec) -> ConnectionOptions:
     """By which certificates and proxy a server is reached."""
-    given = {name: str(spec.options.get(name) or "") for name in ("ca", "cert", "key", "proxy")}
-    return ConnectionOptions(**given)
+    values = {name: str(spec.options.get(name) or "") for name in ("ca", "cert", "key", "proxy")}
+    return ConnectionOptions(**values)
 
 
-def _way_to(place: str, url: str, way: ConnectionOptions) -> ConnectionOptions:
-    return way if _origin(place) == _origin(url) else way.elsewhere
+def _way_to(target_url: str, url: str, options: ConnectionOptions) -> ConnectionOptions:
+    return options if _origin(target_url) == _origin(url) else options.elsewhere
 
 
 def _refused(challenge: str) -> httpx2.Response:
@@ -499,9 +521,9 @@ def _named(answer: HttpAnswer) -> str:
     return f": {word}" if word else ""
 
 
-def _check_scheme(url: str, place: str) -> None:
+def _check_scheme(url: str, name: str) -> None:
     if urlsplit(url).scheme != "https" and not _is_local(url):
-        raise _odd(f"{place} names {url}, which is not https.")
+        raise _odd(f"{name} names {url}, which is not https.")
 
 
 def _is_local(url: str) -> bool:
@@ -514,7 +536,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _shown(url: str) -> str:
+def _without_query(url: str) -> str:
     parts = urlsplit(url)
     return f"{_origin(url)}{parts.path}"
 

@@ -84,10 +84,10 @@ class CredentialProvider:
         self._oauth: Any = None
         self._name = new_id()
         self._renewing: dict[CredentialKey, asyncio.Task[str]] = {}
-        self._own: dict[tuple[str, str], _Token] = {}
+        self._gateway_tokens: dict[tuple[str, str], _Token] = {}
         self._getting: dict[tuple[str, str], asyncio.Task[_Token]] = {}
         self._callers: OrderedDict[str, str] = OrderedDict()
-        self.wanted_scopes: dict[tuple[str, str], str] = {}
+        self.missing_scopes: dict[tuple[str, str], str] = {}
         """Scopes that a server missed, by server and subject, for the next login."""
 
     async def oauth(self) -> Any:
@@ -97,7 +97,7 @@ class CredentialProvider:
             self._oauth = module.OAuthClient(self._outbound())
         return self._oauth
 
-    def note(self, spec: ServerSpec, caller: Caller) -> str:
+    def subject_for(self, spec: ServerSpec, caller: Caller) -> str:
         """Whose credential a call shows; remembers the caller's token where it is exchanged."""
         subject = subject_of(spec, caller)
         if spec.credentials.type == "token_exchange" and caller.credential:
@@ -116,39 +116,41 @@ class CredentialProvider:
             LoginNeededError: There is nothing to show, and the settings want something.
             UnreachableError: The authorization server does not answer.
         """
-        own = spec.credentials
-        if own.type == "client_credentials":
+        settings = spec.credentials
+        if settings.type == "client_credentials":
             return _bearer(await self._own_token(spec))
-        if own.type == "token_exchange":
+        if settings.type == "token_exchange":
             return _bearer(await self._exchanged(spec, subject))
-        kept = await self._find(spec, subject)
-        if kept is None:
-            if own.type == "oauth" or own.headers:
+        credential = await self._find(spec, subject)
+        if credential is None:
+            if settings.type == "oauth" or settings.headers:
                 raise self.login_needed(spec, subject)
             return {}
-        if kept.secret.get("form") == "static":
-            return {str(name): str(value) for name, value in kept.secret["headers"].items()}
-        if kept.secret.get("ended"):
-            raise self.login_needed(spec, _subject_of(kept), ended=str(kept.secret["ended"]))
-        if self._is_due(kept.secret):
-            return _bearer(await self._renewed(spec, kept.key, used=""))
-        return _bearer(str(kept.secret["access_token"]))
+        if credential.secret.get("form") == "static":
+            return {str(name): str(value) for name, value in credential.secret["headers"].items()}
+        if credential.secret.get("ended"):
+            raise self.login_needed(
+                spec, _subject_of(credential), ended=str(credential.secret["ended"])
+            )
+        if self._is_due(credential.secret):
+            return _bearer(await self._renewed(spec, credential.key, used=""))
+        return _bearer(str(credential.secret["access_token"]))
 
     async def environment(self, spec: ServerSpec, subject: str) -> Mapping[str, str]:
         """Variables for a process that is about to be started; raises as `headers`."""
-        kept = await self._find(spec, subject)
-        if kept is None or kept.secret.get("form") != "static":
+        credential = await self._find(spec, subject)
+        if credential is None or credential.secret.get("form") != "static":
             if spec.credentials.env:
                 raise self.login_needed(spec, subject)
             return {}
-        return {str(name): str(value) for name, value in kept.secret["env"].items()}
+        return {str(name): str(value) for name, value in credential.secret["env"].items()}
 
     async def refused(
         self,
         spec: ServerSpec,
         subject: str,
         *,
-        shown: Mapping[str, str],
+        sent: Mapping[str, str],
         status: int,
         challenge: str,
     ) -> bool:
@@ -158,44 +160,44 @@ class CredentialProvider:
             LoginNeededError: Only a person can help.
             UnreachableError: The authorization server does not answer.
         """
-        used = shown.get("authorization", "").removeprefix("Bearer ")
+        used = sent.get("authorization", "").removeprefix("Bearer ")
         lacks_scope = status == 403 and _INSUFFICIENT.search(challenge) is not None
         if status != 401 and not lacks_scope:
             return False
         if spec.credentials.type in {"client_credentials", "token_exchange"}:
             return status == 401 and await self._is_other_token(spec, subject, used)
-        kept = await self._find(spec, subject)
-        if kept is None:
-            if shown or not _is_bearer(challenge) or _has_own(spec):
+        credential = await self._find(spec, subject)
+        if credential is None:
+            if sent or not _is_bearer(challenge) or _has_own(spec):
                 return False
             raise self.login_needed(spec, subject)
         if lacks_scope:
-            found = _SCOPE.search(challenge)
-            scope = found[1] if found else ""
-            self.wanted_scopes[spec.name, _subject_of(kept)] = scope
-            raise self.login_needed(spec, _subject_of(kept), scope=scope or "more")
-        if kept.secret.get("form") == "static":
-            raise self.login_needed(spec, _subject_of(kept), refused=True)
-        renewed = await self._renewed(spec, kept.key, used=used or "-")
+            match = _SCOPE.search(challenge)
+            scope = match[1] if match else ""
+            self.missing_scopes[spec.name, _subject_of(credential)] = scope
+            raise self.login_needed(spec, _subject_of(credential), scope=scope or "more")
+        if credential.secret.get("form") == "static":
+            raise self.login_needed(spec, _subject_of(credential), refused=True)
+        renewed = await self._renewed(spec, credential.key, used=used or "-")
         return renewed != used
 
     # Finding
 
     async def _find(self, spec: ServerSpec, subject: str) -> DecryptedCredential | None:
-        kept = await self.vault.get(key_of(spec.name, subject))
-        if kept is None and subject == EVERYBODY and spec.credentials.per != "server":
-            kept = await self._of_anybody(spec)
-        if kept is None or kept.secret.get("origin") not in {None, origin_of(spec)}:
+        credential = await self.vault.get(key_of(spec.name, subject))
+        if credential is None and subject == EVERYBODY and spec.credentials.per != "server":
+            credential = await self._of_anybody(spec)
+        if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
             return None  # it was got for another address
-        return kept
+        return credential
 
     async def _of_anybody(self, spec: ServerSpec) -> DecryptedCredential | None:
         """One with which the server tells what it offers, where each has one of their own."""
         rows = await self.vault.all(spec.name)
-        good = [row for row in rows if row.shown.get("state") != "ended"]
-        for row in sorted(good, key=lambda row: str(row.shown["updated_at"]), reverse=True):
-            if kept := await self.vault.get(row.key):
-                return kept
+        good = [row for row in rows if row.details.get("state") != "ended"]
+        for row in sorted(good, key=lambda row: str(row.details["updated_at"]), reverse=True):
+            if credential := await self.vault.get(row.key):
+                return credential
         return None
 
     def login_needed(
@@ -263,111 +265,111 @@ class CredentialProvider:
     async def _renew(self, spec: ServerSpec, key: CredentialKey, used: str) -> str:
         subject = key.subject
         while True:
-            kept = await self.vault.get(key, fresh=True)
-            if kept is None:
+            credential = await self.vault.get(key, fresh=True)
+            if credential is None:
                 raise self.login_needed(spec, subject)
-            if kept.secret.get("ended"):
-                raise self.login_needed(spec, subject, ended=str(kept.secret["ended"]))
-            token = str(kept.secret["access_token"])
-            if token != used and not self._is_due(kept.secret):
+            if credential.secret.get("ended"):
+                raise self.login_needed(spec, subject, ended=str(credential.secret["ended"]))
+            token = str(credential.secret["access_token"])
+            if token != used and not self._is_due(credential.secret):
                 return token  # another process was first
-            if not kept.secret.get("refresh_token"):
-                if not used and self.clock() < float(kept.secret["expires_at"]):
+            if not credential.secret.get("refresh_token"):
+                if not used and self.clock() < float(credential.secret["expires_at"]):
                     return token
-                raise await self._end(spec, kept, "there is nothing to renew it with")
+                raise await self._end(spec, credential, "there is nothing to renew it with")
             until = utc_text_of(self.clock() + _LEASE_S)
             if await self.vault.lease(key, self._name, until, utc_text_of(self.clock())):
                 break
             await anyio.sleep(_LOOK_AGAIN_S)
         # It may have been renewed between the look and the lease.
-        kept = await self.vault.get(key, fresh=True) or kept
-        token = str(kept.secret.get("access_token") or "")
-        if token and token != used and not self._is_due(kept.secret):
+        credential = await self.vault.get(key, fresh=True) or credential
+        token = str(credential.secret.get("access_token") or "")
+        if token and token != used and not self._is_due(credential.secret):
             return token
         try:
-            return await self._ask_for_fresh(spec, kept)
+            return await self._ask_for_fresh(spec, credential)
         except UnreachableError:
             await self.vault.lease(key, self._name, "", utc_now())
-            if not used and self.clock() < float(kept.secret.get("expires_at") or 0):
+            if not used and self.clock() < float(credential.secret.get("expires_at") or 0):
                 log.warning("login not renewed", extra={"server": spec.name})
                 return token
             raise
 
-    async def _ask_for_fresh(self, spec: ServerSpec, kept: DecryptedCredential) -> str:
+    async def _ask_for_fresh(self, spec: ServerSpec, credential: DecryptedCredential) -> str:
         module = await load("toolgate.security.credentials.oauth")
         oauth = await self.oauth()
-        secret = kept.secret
+        secret = credential.secret
         try:
             fresh = await oauth.refresh(
-                await self.place(spec, secret),
+                await self.token_endpoint(spec, secret),
                 refresh_token=str(secret["refresh_token"]),
                 resource=str(secret.get("resource") or ""),
                 scopes=str(secret.get("scope") or ""),
             )
         except module.GrantRefusedError as error:
-            raise await self._end(spec, kept, error.reason) from error
+            raise await self._end(spec, credential, error.reason) from error
         renewed = with_tokens(secret, fresh, self.clock())
         for _ in range(_SAVES):
             try:
                 if await self.vault.save(
-                    kept.key,
+                    credential.key,
                     renewed,
-                    public_details(renewed, kept.shown),
-                    over=kept.version,
+                    public_details(renewed, credential.details),
+                    over=credential.version,
                     quietly=True,
                 ):
                     break
-                current = await self.vault.get(kept.key, fresh=True)
+                current = await self.vault.get(credential.key, fresh=True)
             except StoreError as error:
                 log.warning("login not written", extra={"server": spec.name, "error": str(error)})
-                self.vault.hold(kept.key, renewed, kept)
+                self.vault.remember_unsaved(credential.key, renewed, credential)
                 continue
             if current is None:
-                raise self.login_needed(spec, kept.key.subject)
+                raise self.login_needed(spec, credential.key.subject)
             if current.secret.get("refresh_token") != secret["refresh_token"]:
                 return str(current.secret.get("access_token") or fresh.access_token)
-            kept = current  # only encrypted anew
+            credential = current  # only encrypted anew
         log.info("login renewed", extra={"server": spec.name})
         return str(fresh.access_token)
 
-    async def place(self, spec: ServerSpec, secret: Json) -> Any:
+    async def token_endpoint(self, spec: ServerSpec, secret: Json) -> Any:
         """Where the tokens of a login come from."""
         module = await load("toolgate.security.credentials.oauth")
         outbound = self._outbound()
-        way = module.way_of(spec)
+        options = module.way_of(spec)
         url = str(secret["token_url"])
-        own = spec.credentials
-        if own.token_url == url:
+        settings = spec.credentials
+        if settings.token_url == url:
             reach = (await load("toolgate.security.outbound")).CONFIGURED
         else:
-            reach = await outbound.reach_from(own.issuer or module.address_of(spec), way)
+            reach = await outbound.reach_from(settings.issuer or module.address_of(spec), options)
         return module.TokenEndpoint(
-            token_url=url, client=secret["client"], reach=reach, way=way.elsewhere
+            token_url=url, client=secret["client"], reach=reach, options=options.elsewhere
         )
 
     async def _end(
-        self, spec: ServerSpec, kept: DecryptedCredential, reason: str
+        self, spec: ServerSpec, credential: DecryptedCredential, reason: str
     ) -> LoginNeededError:
         """Remember that a login is over, so that nobody tries it again; gives the error."""
         secret = {
             name: value
-            for name, value in kept.secret.items()
+            for name, value in credential.secret.items()
             if name not in {"access_token", "refresh_token"}
         }
         secret["ended"] = reason
-        shown = {**kept.shown, "state": "ended", "reason": reason}
-        await self.vault.save(kept.key, secret, shown, over=kept.version)
+        details = {**credential.details, "state": "ended", "reason": reason}
+        await self.vault.save(credential.key, secret, details, over=credential.version)
         log.warning("login has ended", extra={"server": spec.name, "reason": reason})
-        return self.login_needed(spec, kept.key.subject, ended=reason)
+        return self.login_needed(spec, credential.key.subject, ended=reason)
 
     # Tokens that are not stored
 
     async def _own_token(self, spec: ServerSpec) -> str:
         async def get() -> _Token:
             oauth = await self.oauth()
-            place, resource, scopes = await self._token_place(spec)
+            endpoint, resource, scopes = await self._token_place(spec)
             token = await oauth.of_client(
-                place, resource=resource, scopes=scopes, audience=spec.credentials.audience
+                endpoint, resource=resource, scopes=scopes, audience=spec.credentials.audience
             )
             return self._token_of(token)
 
@@ -385,9 +387,9 @@ class CredentialProvider:
 
         async def get() -> _Token:
             oauth = await self.oauth()
-            place, resource, scopes = await self._token_place(spec)
+            endpoint, resource, scopes = await self._token_place(spec)
             token = await oauth.exchange_token(
-                place,
+                endpoint,
                 subject_token=theirs,
                 resource=resource,
                 scopes=scopes,
@@ -401,9 +403,9 @@ class CredentialProvider:
     async def _once(
         self, spec: ServerSpec, key: tuple[str, str], get: Callable[[], Awaitable[_Token]]
     ) -> str:
-        known = self._own.get(key)
-        if known is not None and self.clock() < known.due_at:
-            return known.text
+        cached = self._gateway_tokens.get(key)
+        if cached is not None and self.clock() < cached.due_at:
+            return cached.text
         task = self._getting.get(key)
         if task is None:
 
@@ -422,43 +424,43 @@ class CredentialProvider:
                 hint=f"Check [server.{spec.name}.credentials], and what the authorization server"
                 " allows this client.",
             ) from error
-        self._own[key] = token
-        if len(self._own) > _CALLERS:
-            del self._own[next(iter(self._own))]
+        self._gateway_tokens[key] = token
+        if len(self._gateway_tokens) > _CALLERS:
+            del self._gateway_tokens[next(iter(self._gateway_tokens))]
         return token.text
 
     async def _is_other_token(self, spec: ServerSpec, subject: str, used: str) -> bool:
         """Forget a token that was refused; whether there is another now."""
-        for key in [key for key, token in self._own.items() if token.text == used]:
-            del self._own[key]
-        shown = await self.headers(spec, subject)
-        return shown.get("authorization") != f"Bearer {used}"
+        for key in [key for key, token in self._gateway_tokens.items() if token.text == used]:
+            del self._gateway_tokens[key]
+        headers = await self.headers(spec, subject)
+        return headers.get("authorization") != f"Bearer {used}"
 
     async def _token_place(self, spec: ServerSpec) -> tuple[Any, str, str]:
         """Where tokens of the gateway itself come from, for whom, and with which scopes."""
         module = await load("toolgate.security.credentials.oauth")
-        own = spec.credentials
-        client = module.client_of(own)
-        if own.token_url:
+        settings = spec.credentials
+        client = module.client_of(settings)
+        if settings.token_url:
             reach = (await load("toolgate.security.outbound")).CONFIGURED
-            place = module.TokenEndpoint(
-                token_url=own.token_url,
+            endpoint = module.TokenEndpoint(
+                token_url=settings.token_url,
                 client=client,
                 reach=reach,
-                way=module.way_of(spec).elsewhere,
+                options=module.way_of(spec).elsewhere,
             )
-            return place, module.address_of(spec), " ".join(own.scopes)
-        found = await (await self.oauth()).find(spec)
+            return endpoint, module.address_of(spec), " ".join(settings.scopes)
+        target = await (await self.oauth()).discover(spec)
         client, _ = await (await self.oauth()).client(
-            own, found, redirects=(), name="", document=""
+            settings, target, redirects=(), name="", document=""
         )
-        place = module.TokenEndpoint(
-            token_url=str(found.metadata.token_endpoint),
+        endpoint = module.TokenEndpoint(
+            token_url=str(target.metadata.token_endpoint),
             client=client,
-            reach=found.reach,
-            way=found.way,
+            reach=target.reach,
+            options=target.options,
         )
-        return place, found.resource, " ".join(own.scopes)
+        return endpoint, target.resource, " ".join(settings.scopes)
 
     def _token_of(self, token: Any) -> _Token:
         lifetime_s = float(token.expires_in) if token.expires_in is not None else 300.0
@@ -489,10 +491,10 @@ class ConnectionCredential:
         """Variables for a process."""
         return await self._desk.environment(self._spec, self._spec.subject)
 
-    async def refused(self, *, shown: Mapping[str, str], status: int, challenge: str) -> bool:
+    async def refused(self, *, sent: Mapping[str, str], status: int, challenge: str) -> bool:
         """Whether a request that was refused is worth sending once more."""
         return await self._desk.refused(
-            self._spec, self._spec.subject, shown=shown, status=status, challenge=challenge
+            self._spec, self._spec.subject, sent=sent, status=status, challenge=challenge
         )
 
 
@@ -505,20 +507,22 @@ def origin_of(spec: ServerSpec) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
 
-def current_values(kept: DecryptedCredential | None, spec: ServerSpec) -> dict[str, dict[str, str]]:
+def current_values(
+    credential: DecryptedCredential | None, spec: ServerSpec
+) -> dict[str, dict[str, str]]:
     """Headers and variables of a credential as it is, without renewing it."""
-    if kept is None or kept.secret.get("origin") not in {None, origin_of(spec)}:
+    if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
         return {}
-    if kept.secret.get("form") == "static":
-        given = {"headers": kept.secret["headers"], "env": kept.secret["env"]}
-        return {name: dict(values) for name, values in given.items() if values}
-    token = kept.secret.get("access_token")
+    if credential.secret.get("form") == "static":
+        values = {"headers": credential.secret["headers"], "env": credential.secret["env"]}
+        return {name: dict(values) for name, values in values.items() if values}
+    token = credential.secret.get("access_token")
     return {"headers": _bearer(str(token))} if token else {}
 
 
-def with_tokens(secret: Json, tokens: Any, now: float) -> Json:
+def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:
     """A login with the tokens that came."""
-    found = {
+    renewed = {
         **secret,
         "access_token": tokens.access_token,
         "refresh_token": tokens.refresh_token or secret.get("refresh_token"),
@@ -527,9 +531,9 @@ def with_tokens(secret: Json, tokens: Any, now: float) -> Json:
         "lifetime_s": None,
     }
     if tokens.expires_in is not None:
-        found |= {"expires_at": now + tokens.expires_in, "lifetime_s": tokens.expires_in}
-    found.pop("ended", None)
-    return found
+        renewed |= {"expires_at": obtained_at + tokens.expires_in, "lifetime_s": tokens.expires_in}
+    renewed.pop("ended", None)
+    return renewed
 
 
 def public_details(secret: Json, before: Json) -> Json:
@@ -546,8 +550,8 @@ def public_details(secret: Json, before: Json) -> Json:
     }
 
 
-def _subject_of(kept: DecryptedCredential) -> str:
-    return kept.key.subject
+def _subject_of(credential: DecryptedCredential) -> str:
+    return credential.key.subject
 
 
 def _bearer(token: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ class SealedConfigs:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    async def closed(self, server: StoredServer) -> StoredServer:
+    async def seal(self, server: StoredServer) -> StoredServer:
         """The row to be stored; the whole configuration is encrypted where any of it is secret.
 
         Raises:
@@ -40,7 +40,7 @@ class SealedConfigs:
         await self._vault.save(key, server.config, {}, quietly=True)
         return replace(server, config={**redact(server.config), "sealed": True})
 
-    async def opened(self, row: StoredServer) -> StoredServer:
+    async def unseal(self, row: StoredServer) -> StoredServer:
         """The server with its whole configuration.
 
         Raises:
@@ -48,9 +48,9 @@ class SealedConfigs:
         """
         if not row.config.get("sealed"):
             return row
-        kept = await self._vault.get(key_of(row.name, EVERYBODY, "config"), fresh=True)
-        if kept is None:
+        credential = await self._vault.get(key_of(row.name, EVERYBODY, "config"), fresh=True)
+        if credential is None:
             return replace(
                 row, config={name: v for name, v in row.config.items() if name != "sealed"}
             )
-        return replace(row, config=json_object(kept.secret))
+        return replace(row, config=json_object(credential.secret))

@@ -24,7 +24,7 @@ class DecryptedCredential:
     secret: Json
     """What it is. WARNING: never shown."""
 
-    shown: Json
+    details: Json
     """What may be shown of it."""
 
 
@@ -34,7 +34,7 @@ class Vault:
     def __init__(self, rows: CredentialRows, keychain: Keychain) -> None:
         self._rows = rows
         self._keychain = keychain
-        self._known: dict[CredentialKey, DecryptedCredential | None] = {}
+        self._cache: dict[CredentialKey, DecryptedCredential | None] = {}
 
     async def get(self, key: CredentialKey, *, fresh: bool = False) -> DecryptedCredential | None:
         """A credential; None: there is none.
@@ -47,18 +47,18 @@ class Vault:
             SettingError: It cannot be decrypted.
             StoreError: The store cannot be read.
         """
-        if not fresh and key in self._known:
-            return self._known[key]
+        if not fresh and key in self._cache:
+            return self._cache[key]
         row = await self._rows.credential(key)
-        kept = None if row is None else await self._opened(row)
-        self._known[key] = kept
-        return kept
+        credential = None if row is None else await self._opened(row)
+        self._cache[key] = credential
+        return credential
 
     async def save(
         self,
         key: CredentialKey,
         secret: Json,
-        shown: Json,
+        details: Json,
         *,
         over: int | None = None,
         quietly: bool = False,
@@ -66,10 +66,10 @@ class Vault:
         """Write one; False: another version than `over` is there."""
         key_id, sealed = await self._keychain.seal(json_text.dumps(secret), associated_data(key))
         row = StoredCredential(
-            key=key, key_id=key_id, sealed=sealed, shown=json_text.dumps(shown).decode()
+            key=key, key_id=key_id, sealed=sealed, shown=json_text.dumps(details).decode()
         )
         saved = await self._rows.save_credential(row, over=over, quietly=quietly)
-        self._known.pop(key, None)
+        self._cache.pop(key, None)
         return saved
 
     async def all(
@@ -78,37 +78,39 @@ class Vault:
         """Credentials of a server or of all, those that cannot be read without their secret."""
         rows = await self._rows.credentials(server, kind=kind)
         return [
-            DecryptedCredential(key=row.key, version=row.version, secret={}, shown=_shown(row))
+            DecryptedCredential(key=row.key, version=row.version, secret={}, details=_details(row))
             for row in rows
         ]
 
-    async def delete(self, **wanted: str) -> int:
+    async def delete(self, **filters: str) -> int:
         """Remove those that fit, as `CredentialRows.delete_credentials`."""
         self.forget()
-        return await self._rows.delete_credentials(**wanted)
+        return await self._rows.delete_credentials(**filters)
 
-    async def take(self, key: CredentialKey) -> DecryptedCredential | None:
+    async def pop(self, key: CredentialKey) -> DecryptedCredential | None:
         """A credential that can be had once: it is removed; None: there is none any more."""
-        kept = await self.get(key, fresh=True)
-        self._known.pop(key, None)
+        credential = await self.get(key, fresh=True)
+        self._cache.pop(key, None)
         gone = await self._rows.delete_credentials(
             key.server, subject=key.subject, kind=key.kind, project_id=key.project_id
         )
-        return kept if gone else None
+        return credential if gone else None
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the right to renew one; whether it was taken."""
         return await self._rows.lease_credential(key, by, until, now)
 
-    def hold(self, key: CredentialKey, secret: Json, before: DecryptedCredential) -> None:
+    def remember_unsaved(
+        self, key: CredentialKey, secret: Json, before: DecryptedCredential
+    ) -> None:
         """Remember one that could not be written, so that it is not lost while this runs."""
-        self._known[key] = DecryptedCredential(
-            key=key, version=before.version, secret=secret, shown=before.shown
+        self._cache[key] = DecryptedCredential(
+            key=key, version=before.version, secret=secret, details=before.details
         )
 
     def forget(self) -> None:
         """Read everything anew from now on."""
-        self._known.clear()
+        self._cache.clear()
 
     async def _opened(self, row: StoredCredential) -> DecryptedCredential:
         text = await self._keychain.open(row.key_id, row.sealed, associated_data(row.key))
@@ -116,10 +118,10 @@ class Vault:
             key=row.key,
             version=row.version,
             secret=json_object(json_text.loads(text)),
-            shown=_shown(row),
+            details=_details(row),
         )
 
 
-def _shown(row: StoredCredential) -> Json:
-    shown: Mapping[str, object] = json_object(json_text.loads(row.shown))
-    return {**shown, "updated_at": row.updated_at}
+def _details(row: StoredCredential) -> Json:
+    details: Mapping[str, object] = json_object(json_text.loads(row.shown))
+    return {**details, "updated_at": row.updated_at}

@@ -25,12 +25,12 @@ class CredentialWatcher:
         """
         self._vault = vault
         self._changed = changed
-        self._known: dict[CredentialKey, tuple[str, str]] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._previous: dict[CredentialKey, tuple[str, str]] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
         self._again = False
         self._lock = asyncio.Lock()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Tell of all that is different from the last look; the first one tells nothing.
 
         Raises:
@@ -38,30 +38,30 @@ class CredentialWatcher:
         """
         async with self._lock:
             rows = await self._vault.all()
-            found = {
-                kept.key: (str(kept.shown.get("epoch")), str(kept.shown.get("state")))
-                for kept in rows
+            current = {
+                row.key: (str(row.details.get("epoch")), str(row.details.get("state")))
+                for row in rows
             }
-            before, self._known = self._known, found
+            before, self._previous = self._previous, current
             self._vault.forget()
             if before is None:
                 return
-            for key in before.keys() | found.keys():
-                if before.get(key) != found.get(key):
+            for key in before.keys() | current.keys():
+                if before.get(key) != current.get(key):
                     await self._changed(key.server, key.subject)
 
-    def look_soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Look in the background."""
-        if self._looking is not None and not self._looking.done():
+        if self._refreshing is not None and not self._refreshing.done():
             self._again = True
             return
-        self._looking = asyncio.create_task(self._look_quietly(), name="toolgate-logins")
+        self._refreshing = asyncio.create_task(self._refresh_quietly(), name="toolgate-logins")
 
-    async def _look_quietly(self) -> None:
+    async def _refresh_quietly(self) -> None:
         while True:
             self._again = False
             try:
-                await self.look()
+                await self.refresh()
             except StoreError as error:
                 log.warning("logins cannot be read", extra={"error": str(error)})
             if not self._again:
@@ -69,6 +69,6 @@ class CredentialWatcher:
 
     async def aclose(self) -> None:
         """Stop."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)

@@ -96,7 +96,7 @@ class Approvals:
 
     # Calls
 
-    async def seek(
+    async def request(
         self, caller: Caller, tool: GuardedTool, guard: CallGuard, params: Json, peer: Peer | None
     ) -> Clearance | Json:
         """That a call may run, or the `input_required` result by which its client is asked.
@@ -115,23 +115,23 @@ class Approvals:
         if state.get("kind") == "ask":
             answer = json_object(json_object(params.get("inputResponses")).get(_QUESTION))
             await self._take_answer(caller, str(state.get("id")), answer)
-        found = await self._parked(caller, tool, guard, arguments, binding)
-        if found.state == "waiting" and guard.approver == "user" and _can_be_asked(peer):
+        approval = await self._parked(caller, tool, guard, arguments, binding)
+        if approval.state == "waiting" and guard.approver == "user" and _can_be_asked(peer):
             assert peer is not None
             if peer.era == "modern":
                 if state.get("kind") != "ask":
-                    return self._question(found, arguments)
+                    return self._question(approval, arguments)
             else:
-                found = await self._ask(caller, found, arguments, peer)
-        if found.state == "waiting" and (wait_s := self._settings().wait_s):
-            found = await self.wait(found.approval_id, within_s=wait_s)
-        if found.state != "approved":
-            raise _not_yet(found)
-        if found.edited is not None:
-            plain = {**plain, "arguments": json.loads(found.edited)}
-        return Clearance(approval=found, step=0, params=plain)
+                approval = await self._ask(caller, approval, arguments, peer)
+        if approval.state == "waiting" and (wait_s := self._settings().wait_s):
+            approval = await self.wait(approval.approval_id, within_s=wait_s)
+        if approval.state != "approved":
+            raise _not_yet(approval)
+        if approval.edited is not None:
+            plain = {**plain, "arguments": json.loads(approval.edited)}
+        return Clearance(approval=approval, step=0, params=plain)
 
-    async def take(self, caller: Caller, clearance: Clearance) -> str:
+    async def consume(self, caller: Caller, clearance: Clearance) -> str:
         """Take the right to run, or to go on; gives the id of the record that says so.
 
         Raises:
@@ -139,8 +139,10 @@ class Approvals:
             StoreError: It could not be written; nothing may run.
         """
         approval = clearance.approval
-        now = utc_now()
-        if not await self._store.claim_approval(approval.approval_id, step=clearance.step, now=now):
+        taken_at = utc_now()
+        if not await self._store.claim_approval(
+            approval.approval_id, step=clearance.step, now=taken_at
+        ):
             raise ApprovalError(
                 f"The approval {approval.approval_id} was used already, or is too old.",
                 approval_id=approval.approval_id,
@@ -153,7 +155,7 @@ class Approvals:
         detail = self._detail(approval, "used") | {"by": approval.decided_by}
         return self._note(caller, approval.tool, detail, parent=approval.record_id)
 
-    def carry_on(self, clearance: Clearance, result: Json) -> Json:
+    def bind_continuation(self, clearance: Clearance, result: Json) -> Json:
         """A result in which the tool asks something, so that only this call can answer it."""
         if result.get("resultType") != "input_required":
             return result
@@ -181,11 +183,11 @@ class Approvals:
         self._waiting.setdefault(approval_id, set()).add(event)
         try:
             with anyio.move_on_after(within_s):
-                while (await self._one(approval_id)).state == "waiting":
+                while (await self._existing(approval_id)).state == "waiting":
                     # Another process may decide: nobody tells of that.
                     with anyio.move_on_after(_LOOK_S):
                         await event.wait()
-            return await self._one(approval_id)
+            return await self._existing(approval_id)
         finally:
             events = self._waiting.get(approval_id, set())
             events.discard(event)
@@ -194,17 +196,17 @@ class Approvals:
 
     # People
 
-    async def find(self, wanted: ApprovalFilter) -> list[StoredApproval]:
+    async def search(self, filters: ApprovalFilter) -> list[StoredApproval]:
         """Approvals that fit, newest first."""
-        return await self._store.approvals(wanted, now=utc_now())
+        return await self._store.approvals(filters, now=utc_now())
 
-    async def one(self, approval_id: str) -> StoredApproval:
+    async def get(self, approval_id: str) -> StoredApproval:
         """One by its id.
 
         Raises:
             UnknownApprovalError: There is none.
         """
-        return await self._one(approval_id)
+        return await self._existing(approval_id)
 
     async def decide(
         self,
@@ -223,7 +225,7 @@ class Approvals:
             UnknownApprovalError: There is none of this id.
             DecidedError: Somebody has decided, or it is too late.
         """
-        found = await self._one(approval_id)
+        approval = await self._existing(approval_id)
         if len(comment) > _MOST_COMMENT:
             raise ArgumentError(
                 f"The comment has {len(comment):,} characters.",
@@ -243,34 +245,34 @@ class Approvals:
             now=utc_now(),
         )
         if not decided:
-            raise _decided(await self._one(approval_id))
-        found = await self._one(approval_id)
-        detail = self._detail(found, found.state) | {"by": by, "via": via}
+            raise _decided(await self._existing(approval_id))
+        approval = await self._existing(approval_id)
+        detail = self._detail(approval, approval.state) | {"by": by, "via": via}
         if comment:
             detail["comment"] = comment
         if edited is not None:
             detail["edited_sha256"] = hash_of(edited)
-        self._note(caller, found.tool, detail, parent=found.record_id)
-        self._tell(found)
-        return found
+        self._note(caller, approval.tool, detail, parent=approval.record_id)
+        self._tell(approval)
+        return approval
 
     # Inside
 
-    async def _one(self, approval_id: str) -> StoredApproval:
-        found = await self._store.approval(approval_id, now=utc_now())
-        if found is None:
+    async def _existing(self, approval_id: str) -> StoredApproval:
+        approval = await self._store.approval(approval_id, now=utc_now())
+        if approval is None:
             raise UnknownApprovalError(
                 f"There is no approval {approval_id[:64]!r}.", hint="See: toolgate approvals list"
             )
-        return found
+        return approval
 
     def _state(self, params: Json, binding: str) -> Json:
         """What a call comes back with; empty: it begins."""
-        given = params.get("requestState")
-        if given is None and "inputResponses" not in params:
+        state_token = params.get("requestState")
+        if state_token is None and "inputResponses" not in params:
             return {}
         try:
-            payload = self._signer.check(_PURPOSE, str(given))
+            payload = self._signer.check(_PURPOSE, str(state_token))
         except HandleError:
             payload = {}
         is_late = int(payload.get("exp") or 0) < time()
@@ -283,21 +285,21 @@ class Approvals:
         return payload
 
     async def _going_on(self, state: Json, params: Json, plain: Json) -> Clearance:
-        found = await self._one(str(state.get("id")))
-        if found.edited is not None:
-            plain = {**plain, "arguments": json.loads(found.edited)}
+        approval = await self._existing(str(state.get("id")))
+        if approval.edited is not None:
+            plain = {**plain, "arguments": json.loads(approval.edited)}
         if state.get("s") is not None:
             plain["requestState"] = state["s"]
         if "inputResponses" in params:
             plain["inputResponses"] = params["inputResponses"]
-        return Clearance(approval=found, step=int(state.get("n") or 1), params=plain)
+        return Clearance(approval=approval, step=int(state.get("n") or 1), params=plain)
 
     async def _parked(
         self, caller: Caller, tool: GuardedTool, guard: CallGuard, arguments: Json, binding: str
     ) -> StoredApproval:
         rules = self._settings()
         approval_id = new_id()
-        wanted = StoredApproval(
+        draft = StoredApproval(
             approval_id=approval_id,
             binding=binding,
             project_id=caller.project_id,
@@ -307,7 +309,7 @@ class Approvals:
             conversation=caller.conversation,
             tool=tool.key,
             digest=tool.digest,
-            arguments=_shown(arguments),
+            arguments=_display_text(arguments),
             arguments_sha256=hash_of(arguments),
             reason=guard.reason,
             approver=guard.approver or "user",
@@ -315,16 +317,16 @@ class Approvals:
             expires_at=utc_now(plus_s=rules.expire_s),
             record_id=new_id(),
         )
-        found = await self._store.park_approval(wanted)
-        if found.approval_id != approval_id:
-            return found
-        mine = ApprovalFilter(
+        approval = await self._store.park_approval(draft)
+        if approval.approval_id != approval_id:
+            return approval
+        caller_filter = ApprovalFilter(
             state="waiting",
             project_id=caller.project_id,
             caller_id=caller.caller_id,
             limit=rules.max_waiting + 1,
         )
-        if len(await self.find(mine)) > rules.max_waiting:
+        if len(await self.search(caller_filter)) > rules.max_waiting:
             await self._store.decide_approval(
                 approval_id,
                 state="rejected",
@@ -338,14 +340,14 @@ class Approvals:
                 f"{rules.max_waiting} calls of yours wait for a person already.",
                 hint="Wait until some of them are decided.",
             )
-        detail = self._detail(found, "waiting")
-        self._note(caller, tool.key, detail, record_id=found.record_id)
-        self._tell(found)
-        return found
+        detail = self._detail(approval, "waiting")
+        self._note(caller, tool.key, detail, record_id=approval.record_id)
+        self._tell(approval)
+        return approval
 
     async def _take_answer(self, caller: Caller, approval_id: str, answer: Json) -> None:
         """What the person at the client said; nothing, where they left the question open."""
-        approve = _said(answer)
+        approve = _approved_in(answer)
         if approve is None:
             return
         content = json_object(answer.get("content"))
@@ -361,33 +363,33 @@ class Approvals:
             )
 
     async def _ask(
-        self, caller: Caller, found: StoredApproval, arguments: Json, peer: Peer
+        self, caller: Caller, approval: StoredApproval, arguments: Json, peer: Peer
     ) -> StoredApproval:
         """Ask the person at a client of the handshake era, until somebody has decided."""
         async with anyio.create_task_group() as tasks:
 
             async def ask() -> None:
                 try:
-                    answer = await peer.ask("elicitation/create", _form(found, arguments))
+                    answer = await peer.ask("elicitation/create", _form(approval, arguments))
                 except (CannotAskError, RpcError):
                     pass
                 else:
-                    await self._take_answer(caller, found.approval_id, answer)
+                    await self._take_answer(caller, approval.approval_id, answer)
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(ask)
-            await self.wait(found.approval_id, within_s=self._settings().expire_s)
+            await self.wait(approval.approval_id, within_s=self._settings().expire_s)
             tasks.cancel_scope.cancel()
-        return await self._one(found.approval_id)
+        return await self._existing(approval.approval_id)
 
-    def _question(self, found: StoredApproval, arguments: Json) -> Json:
+    def _question(self, approval: StoredApproval, arguments: Json) -> Json:
         state = {
             "kind": "ask",
-            "id": found.approval_id,
-            "b": found.binding,
+            "id": approval.approval_id,
+            "b": approval.binding,
             "exp": int(time() + self._settings().expire_s),
         }
-        asked = {"method": "elicitation/create", "params": _form(found, arguments)}
+        asked = {"method": "elicitation/create", "params": _form(approval, arguments)}
         return {
             "resultType": "input_required",
             "inputRequests": {_QUESTION: asked},
@@ -402,12 +404,12 @@ class Approvals:
             "approver": approval.approver,
         }
 
-    def _tell(self, found: StoredApproval) -> None:
-        for event in self._waiting.get(found.approval_id, set()):
-            if found.state != "waiting":
+    def _tell(self, approval: StoredApproval) -> None:
+        for event in self._waiting.get(approval.approval_id, set()):
+            if approval.state != "waiting":
                 event.set()
         for listener in list(self._listeners):
-            listener(found)
+            listener(approval)
 
 
 def hash_of(arguments: Mapping[str, Any]) -> str:
@@ -431,7 +433,7 @@ def _name(caller: Caller) -> str:
     return identity.user or identity.token or caller.caller_id
 
 
-def _shown(arguments: Json) -> str:
+def _display_text(arguments: Json) -> str:
     """Arguments for people: without secrets, and not too long."""
     masked: Any = secret_scanner().mask_json(arguments, Counter())
     text = json.dumps(masked, ensure_ascii=False)
@@ -446,13 +448,14 @@ def _can_be_asked(peer: Peer | None) -> bool:
     return "form" in modes or "url" not in modes
 
 
-def _form(found: StoredApproval, arguments: Json) -> Json:
-    shown = _shown(arguments)
-    if len(shown) > _ASKED_CHARS:
-        shown = f"{shown[: _ASKED_CHARS - 1]}…"
-    why = f"\n{found.reason}" if found.reason else ""
+def _form(approval: StoredApproval, arguments: Json) -> Json:
+    display = _display_text(arguments)
+    if len(display) > _ASKED_CHARS:
+        display = f"{display[: _ASKED_CHARS - 1]}…"
+    why = f"\n{approval.reason}" if approval.reason else ""
     return {
-        "message": f"Run {found.tool} with {shown}?{why}\n(Toolgate, approval {found.approval_id})",
+        "message": f"Run {approval.tool} with {display}?{why}\n"
+        f"(Toolgate, approval {approval.approval_id})",
         "requestedSchema": {
             "type": "object",
             "properties": {
@@ -468,7 +471,7 @@ def _form(found: StoredApproval, arguments: Json) -> Json:
     }
 
 
-def _said(answer: Json) -> bool | None:
+def _approved_in(answer: Json) -> bool | None:
     """Yes or no; None: the question was left open."""
     match answer.get("action"):
         case "accept":
@@ -479,44 +482,45 @@ def _said(answer: Json) -> bool | None:
             return None
 
 
-def _not_yet(found: StoredApproval) -> ApprovalError:
-    if found.state == "rejected":
-        said = f" They said: {found.comment}" if found.comment else ""
+def _not_yet(approval: StoredApproval) -> ApprovalError:
+    if approval.state == "rejected":
+        comment = f" They said: {approval.comment}" if approval.comment else ""
         return ApprovalError(
-            f"{found.decided_by} has rejected this call of {found.tool}.{said}",
-            approval_id=found.approval_id,
+            f"{approval.decided_by} has rejected this call of {approval.tool}.{comment}",
+            approval_id=approval.approval_id,
             state="rejected",
-            expires_at=found.expires_at,
+            expires_at=approval.expires_at,
             hint="Do not call it again with the same arguments.",
         )
-    if found.state == "waiting":
-        why = f" {found.reason}" if found.reason else ""
+    if approval.state == "waiting":
+        why = f" {approval.reason}" if approval.reason else ""
         return ApprovalError(
-            f"A person has to approve this call of {found.tool} first.{why} It waits as"
-            f" approval {found.approval_id}, until {found.expires_at}.",
-            approval_id=found.approval_id,
+            f"A person has to approve this call of {approval.tool} first.{why} It waits as"
+            f" approval {approval.approval_id}, until {approval.expires_at}.",
+            approval_id=approval.approval_id,
             state="waiting",
-            expires_at=found.expires_at,
+            expires_at=approval.expires_at,
             hint="Tell the user, and once it is approved call the tool again with the same"
-            f" arguments: it runs once. To approve: toolgate approvals approve {found.approval_id}",
+            f" arguments: it runs once. To approve: toolgate approvals approve"
+            f" {approval.approval_id}",
         )
     return ApprovalError(
-        f"The approval {found.approval_id} is {found.state}.",
-        approval_id=found.approval_id,
-        state=found.state,
-        expires_at=found.expires_at,
+        f"The approval {approval.approval_id} is {approval.state}.",
+        approval_id=approval.approval_id,
+        state=approval.state,
+        expires_at=approval.expires_at,
         hint="Call the tool again to ask anew.",
     )
 
 
-def _decided(found: StoredApproval) -> DecidedError:
-    if found.state == "expired":
+def _decided(approval: StoredApproval) -> DecidedError:
+    if approval.state == "expired":
         return DecidedError(
-            f"The approval {found.approval_id} expired at {found.expires_at}.",
+            f"The approval {approval.approval_id} expired at {approval.expires_at}.",
             hint="Whoever wants the call makes it again.",
         )
     return DecidedError(
-        f"{found.decided_by} has decided about {found.approval_id} at {found.decided_at}:"
-        f" it is {found.state}.",
+        f"{approval.decided_by} has decided about {approval.approval_id} at {approval.decided_at}:"
+        f" it is {approval.state}.",
         hint="See: toolgate approvals list",
     )

@@ -112,21 +112,26 @@ class CallGuard:
     def __str__(self) -> str:
         """What it does, for people."""
         tables = [part.table for part in self._parts]
-        said = [f"A person has to approve each call ({self.approver})."] if self.approver else []
+        sentences = (
+            [f"A person has to approve each call ({self.approver})."] if self.approver else []
+        )
         if any(table.arguments or table.deny for table in tables):
-            said.append("Arguments are limited.")
-        said += [
+            sentences.append("Arguments are limited.")
+        sentences += [
             f"Secrets in {where}s are {'masked' if mode == 'mask' else 'blocked'}."
             for where, mode in self._masks.items()
             if mode
         ]
-        said += [
-            f"Most bytes of {'arguments' if where == 'argument' else 'results'}: {most:,}."
-            for where, most in self._max_bytes.items()
-            if most
+        sentences += [
+            f"Most bytes of {'arguments' if where == 'argument' else 'results'}: {limit:,}."
+            for where, limit in self._max_bytes.items()
+            if limit
         ]
         places = dict.fromkeys(table.source for table in tables if table.source)
-        return " ".join([*said, *(f"[{place}]" for place in places)]) or "A guard without effect."
+        return (
+            " ".join([*sentences, *(f"[{source}]" for source in places)])
+            or "A guard without effect."
+        )
 
     @property
     def looks_at_results(self) -> bool:
@@ -189,14 +194,14 @@ class CallGuard:
         return RpcError(error.rpc_code, message, secret_scanner().mask_json(error.data, counts))
 
     def _check_size(self, where: str, key: str, value: Json) -> None:
-        most = self._max_bytes[where]
-        if not most:
+        limit = self._max_bytes[where]
+        if not limit:
             return
         size = len(json_text.dumps(value))
-        if size > most:
-            what = "arguments are" if where == "argument" else "result is"
+        if size > limit:
+            subject = "arguments are" if where == "argument" else "result is"
             raise GuardError(
-                f"The {what} {size:,} bytes, and {most:,} are allowed for {key}.",
+                f"The {subject} {size:,} bytes, and {limit:,} are allowed for {key}.",
                 hint="Send less at a time." if where == "argument" else "Ask for less at a time.",
             )
 
@@ -204,9 +209,9 @@ class CallGuard:
         why = f" {part.table.reason}" if part.table.reason else ""
         if part.schema is not None and not part.schema.is_valid(arguments):
             error = next(iter(part.schema.iter_errors(arguments)))
-            place = ".".join(str(step) for step in error.instance_path) or "arguments"
+            path = ".".join(str(step) for step in error.instance_path) or "arguments"
             raise GuardError(
-                f"A guard does not allow these arguments of {key}: {place[:100]}: "
+                f"A guard does not allow these arguments of {key}: {path[:100]}: "
                 f"{str(error.message).rstrip('.')[:300]}.{why}",
                 hint="Call it with other arguments, or ask whoever runs the gateway.",
             )
@@ -247,9 +252,9 @@ class CallGuard:
             return value, {}
         kinds = ", ".join(sorted(counts))
         if mode == "block":
-            what = "arguments hold" if where == "argument" else "result holds"
+            subject = "arguments hold" if where == "argument" else "result holds"
             raise GuardError(
-                f"The {what} what looks like a secret ({kinds}); it was not passed on.",
+                f"The {subject} what looks like a secret ({kinds}); it was not passed on.",
                 hint=f"Call {key} without it, or ask whoever runs the gateway."
                 if where == "argument"
                 else "Ask for something else, or ask whoever runs the gateway.",
@@ -285,7 +290,7 @@ class CallGuards:
         self._is_trusted = is_trusted
         self._tables: tuple[GuardTable, ...] = ()
         self._parts: tuple[_Compiled, ...] = ()
-        self._known: dict[tuple[str, str, str, bool], CallGuard | None] = {}
+        self._by_tool: dict[tuple[str, str, str, bool], CallGuard | None] = {}
         self.reload(tables)
 
     def reload(self, tables: Sequence[GuardTable]) -> None:
@@ -294,10 +299,10 @@ class CallGuards:
         Raises:
             SettingError: A schema or an expression is none; nothing was changed.
         """
-        if self._tables == (wanted := tuple(tables)):
+        if self._tables == (new_tables := tuple(tables)):
             return
-        self._parts = tuple(_compiled(table) for table in wanted)
-        self._tables, self._known = wanted, {}
+        self._parts = tuple(_compiled(table) for table in new_tables)
+        self._tables, self._by_tool = new_tables, {}
 
     @staticmethod
     def check(tables: Sequence[GuardTable]) -> None:
@@ -309,24 +314,24 @@ class CallGuards:
         for table in tables:
             _compiled(table)
 
-    def of(self, project_id: str, tool: GuardedTool) -> CallGuard | None:
+    def for_tool(self, project_id: str, tool: GuardedTool) -> CallGuard | None:
         """What holds for calls of a tool; None: nothing does."""
         if not self._parts:
             return None
         is_trusted = self._is_trusted(tool.server)
         mark = (project_id, tool.key, tool.digest, is_trusted)
         try:
-            return self._known[mark]
+            return self._by_tool[mark]
         except KeyError:
             parts = [
                 part for part in self._parts if part.fits(project_id, tool, is_trusted=is_trusted)
             ]
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            found = self._known[mark] = CallGuard(parts) if parts else None
-            return found
+            if len(self._by_tool) >= _KEPT:
+                self._by_tool.clear()
+            guard = self._by_tool[mark] = CallGuard(parts) if parts else None
+            return guard
 
-    def of_server(self, project_id: str, server: str) -> CallGuard | None:
+    def for_server(self, project_id: str, server: str) -> CallGuard | None:
         """What holds for resources and prompts of a server: guards that are about all of it."""
         if not self._parts:
             return None
@@ -379,10 +384,10 @@ def _first_line(error: Exception) -> str:
 @lru_cache(maxsize=4096)
 def _expression(pattern: str) -> re.Pattern[str]:
     parts = (".".join(map(re.escape, part.split("?"))) for part in re.split(r"\*+", pattern))
-    first, *others = parts
-    if not others:
+    first, *rest = parts
+    if not rest:
         return re.compile(first, re.DOTALL)
-    *middle, last = others
+    *middle, last = rest
     return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last, re.DOTALL)
 
 
@@ -406,17 +411,17 @@ def _texts(value: object) -> Iterator[str]:
     """Every text in a value, names of members and numbers too."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            table = cast("Json", one)
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            table = cast("Json", item)
             yield from table
             waiting += table.values()
-        elif isinstance(one, list):
-            waiting += cast("list[object]", one)
-        elif one is not None:
-            yield json_text.dumps(one).decode()
+        elif isinstance(item, list):
+            waiting += cast("list[object]", item)
+        elif item is not None:
+            yield json_text.dumps(item).decode()
 
 
 def _is_deep(value: object, levels: int) -> bool:
@@ -424,11 +429,11 @@ def _is_deep(value: object, levels: int) -> bool:
     layer = [value]
     for _ in range(levels + 1):
         inner: list[object] = []
-        for one in layer:
-            if isinstance(one, dict):
-                inner += cast("Json", one).values()
-            elif isinstance(one, list):
-                inner += cast("list[object]", one)
+        for item in layer:
+            if isinstance(item, dict):
+                inner += cast("Json", item).values()
+            elif isinstance(item, list):
+                inner += cast("list[object]", item)
         if not inner:
             return False
         layer = inner

@@ -72,20 +72,20 @@ class CallGuardChain:
             GuardError: It may not go on; an `ApprovalError` where a person has to say yes.
             HandleError: It claims to go on with a call that it does not.
         """
-        guard = self.guards.of(caller.project_id, tool)
+        guard = self.guards.for_tool(caller.project_id, tool)
         if guard is None:
             return GuardedCall(params=params)
         passed = GuardedCall(params=params, guard=guard)
         if guard.approver:
             # Nobody is asked about a call that would not go on anyway.
             await _aside(guard.arguments, tool.key, json_object(params.get("arguments")))
-            found = await self.approvals.seek(caller, tool, guard, params, peer)
-            if not isinstance(found, Clearance):
-                return found
-            passed = replace(passed, params=found.params, clearance=found)
-        came = json_object(passed.params.get("arguments"))
-        arguments, notes = await _aside(guard.arguments, tool.key, came)
-        if arguments is not came:
+            clearance = await self.approvals.request(caller, tool, guard, params, peer)
+            if not isinstance(clearance, Clearance):
+                return clearance
+            passed = replace(passed, params=clearance.params, clearance=clearance)
+        approved_arguments = json_object(passed.params.get("arguments"))
+        arguments, notes = await _aside(guard.arguments, tool.key, approved_arguments)
+        if arguments is not approved_arguments:
             passed = replace(passed, params={**passed.params, "arguments": arguments})
         if answers := json_object(passed.params.get("inputResponses")):
             masked, more = await _aside(guard.answers, tool.key, answers)
@@ -93,18 +93,18 @@ class CallGuardChain:
             notes = {**more, **notes}
         return replace(passed, notes=notes)
 
-    def of_server(self, caller: Caller, server: str) -> GuardedCall:
+    def for_server(self, caller: Caller, server: str) -> GuardedCall:
         """A request for a resource or a prompt of a server."""
-        return GuardedCall(params={}, guard=self.guards.of_server(caller.project_id, server))
+        return GuardedCall(params={}, guard=self.guards.for_server(caller.project_id, server))
 
 
 async def _aside(
-    look: Callable[[str, Json], tuple[Json, Json]], key: str, value: Json
+    inspect: Callable[[str, Json], tuple[Json, Json]], key: str, value: Json
 ) -> tuple[Json, Json]:
     """Look at a value; at a large one in a thread, so that other calls go on."""
     if _is_small(value):
-        return look(key, value)
-    return await anyio.to_thread.run_sync(look, key, value)
+        return inspect(key, value)
+    return await anyio.to_thread.run_sync(inspect, key, value)
 
 
 def _is_small(value: object) -> bool:
@@ -112,10 +112,10 @@ def _is_small(value: object) -> bool:
     left = _SMALL
     waiting: list[object] = [value]
     while waiting:
-        one = waiting.pop()
-        left -= len(one) if isinstance(one, str) else 8
+        item = waiting.pop()
+        left -= len(item) if isinstance(item, str) else 8
         if left < 0:
             return False
-        waiting += json_object(one).values()
-        waiting += json_array(one)
+        waiting += json_object(item).values()
+        waiting += json_array(item)
     return True

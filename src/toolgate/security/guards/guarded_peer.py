@@ -14,19 +14,19 @@ Look = Callable[[Callable[[str, Json], tuple[Json, Json]], str, Json], Awaitable
 class GuardedPeer:
     """A peer that is told no secret of a server, and tells the server none where it may not."""
 
-    def __init__(self, peer: Peer, guard: CallGuard, key: str, look: Look) -> None:
+    def __init__(self, peer: Peer, guard: CallGuard, key: str, inspect: Look) -> None:
         """Stand before a peer.
 
         Args:
             peer: Whoever made the call.
             guard: What holds for the call.
             key: Its tool, for errors.
-            look: Has something large looked at elsewhere.
+            inspect: Has something large looked at elsewhere.
         """
         self._peer = peer
         self._guard = guard
         self._key = key
-        self._look = look
+        self._inspect = inspect
 
     @property
     def era(self) -> Era:
@@ -50,11 +50,11 @@ class GuardedPeer:
 
     async def progress(self, params: Json) -> None:
         """Pass progress on, without secrets."""
-        await self._peer.progress(await self._told(params))
+        await self._peer.progress(await self._without_secrets(params))
 
     async def log(self, params: Json) -> None:
         """Pass a message on, without secrets."""
-        await self._peer.log(await self._told(params))
+        await self._peer.log(await self._without_secrets(params))
 
     async def ask(self, method: str, params: Json) -> Json:
         """Ask without secrets; the answer is looked at like arguments.
@@ -62,13 +62,13 @@ class GuardedPeer:
         Raises:
             CannotAskError: The client cannot be asked this, or its answer may not go on.
         """
-        answer = await self._peer.ask(method, await self._told(params))
+        answer = await self._peer.ask(method, await self._without_secrets(params))
         try:
-            passed, _ = await self._look(self._guard.answers, self._key, answer)
+            passed, _ = await self._inspect(self._guard.answers, self._key, answer)
         except GuardError as error:
             raise CannotAskError(error.failed, allowed=error.allowed, hint=error.hint) from error
         return passed
 
-    async def _told(self, params: Json) -> Json:
-        told, _ = await self._look(self._guard.notice, self._key, params)
-        return told
+    async def _without_secrets(self, params: Json) -> Json:
+        masked, _ = await self._inspect(self._guard.notice, self._key, params)
+        return masked

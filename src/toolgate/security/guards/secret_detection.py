@@ -92,9 +92,9 @@ class SecretMatch:
 class SecretScanner:
     """Looks for secrets."""
 
-    def __init__(self, known: tuple[SecretDetector, ...]) -> None:
+    def __init__(self, detectors: tuple[SecretDetector, ...]) -> None:
         self._by_word: dict[str, list[SecretDetector]] = {}
-        for detector in known:
+        for detector in detectors:
             for word in detector.words:
                 self._by_word.setdefault(word, []).append(detector)
 
@@ -104,30 +104,30 @@ class SecretScanner:
             return []
         folded = text.lower()
         # 80 searches for a word each take a tenth of one expression with 80 alternatives.
-        wanted: dict[str, SecretDetector] = {}
-        for word, known in self._by_word.items():
+        candidates: dict[str, SecretDetector] = {}
+        for word, detectors in self._by_word.items():
             if word in folded:
-                wanted |= {each.name: each for each in known}
-        if not wanted:
+                candidates |= {detector.name: detector for detector in detectors}
+        if not candidates:
             return []
         spans = [
             SecretMatch(name=name, start=start, end=end)
-            for name, detector in wanted.items()
+            for name, detector in candidates.items()
             for start, end in detector.spans(text)
         ]
         return _apart(spans)
 
     def mask(self, text: str, counts: Counter[str]) -> str:
         """The text with secrets replaced by their kind; they are counted."""
-        found = self.find(text)
-        if not found:
+        matches = self.find(text)
+        if not matches:
             return text
         parts: list[str] = []
         at = 0
-        for one in found:
-            parts += [text[at : one.start], f"[{one.name} masked]"]
-            counts[one.name] += 1
-            at = one.end
+        for match in matches:
+            parts += [text[at : match.start], f"[{match.name} masked]"]
+            counts[match.name] += 1
+            at = match.end
         return "".join([*parts, text[at:]])
 
     def mask_json(self, value: Any, counts: Counter[str]) -> Any:
@@ -163,13 +163,13 @@ class SecretScanner:
 @cache
 def secret_detectors() -> tuple[tuple[SecretDetector, Mapping[str, list[str]]], ...]:
     """All detectors, with texts that they have to find (`samples`) and must not (`others`)."""
-    found: list[tuple[SecretDetector, Mapping[str, list[str]]]] = []
+    detectors: list[tuple[SecretDetector, Mapping[str, list[str]]]] = []
     for row in cast("list[Json]", tomllib.loads(_DATA.read_text(encoding="utf-8"))["detector"]):
         samples = [text.replace("¦", "") for text in row.pop("samples")]
         texts = {"samples": samples, "others": row.pop("others")}
         row |= {"pattern": re.compile(row["pattern"]), "words": tuple(row["words"])}
-        found.append((SecretDetector(**row), texts))
-    return tuple(found)
+        detectors.append((SecretDetector(**row), texts))
+    return tuple(detectors)
 
 
 @cache
@@ -195,11 +195,11 @@ def _entropy(text: str) -> float:
 
 def _apart(spans: list[SecretMatch]) -> list[SecretMatch]:
     """Of secrets that overlap the one that begins first, and of these the longest."""
-    found: list[SecretMatch] = []
-    order: Callable[[SecretMatch], tuple[int, int]] = lambda one: (one.start, -one.end)  # noqa: E731
-    for one in sorted(spans, key=order):
-        if not found or one.start >= found[-1].end:
-            found.append(one)
-        elif one.end > found[-1].end:
-            found[-1] = SecretMatch(name=found[-1].name, start=found[-1].start, end=one.end)
-    return found
+    matches: list[SecretMatch] = []
+    order: Callable[[SecretMatch], tuple[int, int]] = lambda match: (match.start, -match.end)  # noqa: E731
+    for match in sorted(spans, key=order):
+        if not matches or match.start >= matches[-1].end:
+            matches.append(match)
+        elif match.end > matches[-1].end:
+            matches[-1] = SecretMatch(name=matches[-1].name, start=matches[-1].start, end=match.end)
+    return matches

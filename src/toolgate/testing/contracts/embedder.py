@@ -56,9 +56,9 @@ class EmbedderContract:
     @pytest.fixture
     async def embedder(self, make_embedder: Callable[[], Embedder]) -> AsyncIterator[Embedder]:
         """The embedder under test."""
-        made = make_embedder()
-        yield made
-        await close(made)
+        embedder = make_embedder()
+        yield embedder
+        await close(embedder)
 
     def test_it_satisfies_the_protocol(self, make_embedder: Callable[[], Embedder]) -> None:
         """`plugins.make` refuses what does not."""
@@ -145,14 +145,14 @@ class EmbedderContract:
         self, make_embedder: Callable[[], Embedder]
     ) -> None:
         """Vectors outlive the process that made them."""
-        one, other = make_embedder(), make_embedder()
-        theirs = [await embedder.embed(_TEXTS, "document") for embedder in (one, other)]
-        await close(one)
-        await close(other)
+        first, second = make_embedder(), make_embedder()
+        theirs = [await embedder.embed(_TEXTS, "document") for embedder in (first, second)]
+        await close(first)
+        await close(second)
 
-        assert one.identity == other.identity
-        assert one.identity
-        assert one.dim == other.dim >= 1
+        assert first.identity == second.identity
+        assert first.identity
+        assert first.dim == second.dim >= 1
         assert np.array_equal(theirs[0], theirs[1])
 
     async def test_what_means_the_same_is_nearer_than_what_does_not(

@@ -97,7 +97,7 @@ class ChatService(Protocol):
     left: anyio.Event
     """Set when a client left before its answer was over."""
 
-    def say(self, *answers: ScriptedReply) -> None:
+    def script(self, *answers: ScriptedReply) -> None:
         """Answer so from now on, in order."""
         ...
 
@@ -113,8 +113,8 @@ _TOOL: Json = {
 
 
 def _asked(*messages: Message, tools: Sequence[Json] = ()) -> ChatRequest:
-    found = messages or (Message(role="user", content="What time is it?"),)
-    return ChatRequest(messages=found, tools=tuple(tools))
+    conversation = messages or (Message(role="user", content="What time is it?"),)
+    return ChatRequest(messages=conversation, tools=tuple(tools))
 
 
 @pytest.mark.anyio
@@ -134,9 +134,9 @@ class ChatModelContract:
     @pytest.fixture
     async def model(self, make_model: Callable[[], ChatModel]) -> AsyncIterator[ChatModel]:
         """The model under test."""
-        made = make_model()
-        yield made
-        await made.aclose()
+        model = make_model()
+        yield model
+        await model.aclose()
 
     async def test_it_is_a_chat_model_with_a_name(self, model: ChatModel) -> None:
         """`plugins.make` refuses what is none."""
@@ -147,7 +147,7 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """What is streamed is what is said."""
-        service.say(ScriptedReply(text="It is noon in Bonn, and sunny."))
+        service.script(ScriptedReply(text="It is noon in Bonn, and sunny."))
         deltas = [delta async for delta in model.stream(_asked())]
 
         texts = [delta.text for delta in deltas if isinstance(delta, Text)]
@@ -169,7 +169,9 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """Each begins once, has its arguments, and ends."""
-        service.say(ScriptedReply(calls=(("clock", {"zone": "CET"}), ("clock", {"zone": "UTC"}))))
+        service.script(
+            ScriptedReply(calls=(("clock", {"zone": "CET"}), ("clock", {"zone": "UTC"})))
+        )
         deltas = [delta async for delta in model.stream(_asked(tools=[_TOOL]))]
 
         starts = [delta for delta in deltas if isinstance(delta, CallStart)]
@@ -177,7 +179,7 @@ class ChatModelContract:
         arguments = [delta for delta in deltas if isinstance(delta, CallArguments)]
         assert [start.name for start in starts] == ["clock", "clock"]
         assert len({start.call_id for start in starts}) == len(ends) == 2
-        assert {one.index for one in arguments} == {0, 1}
+        assert {delta.index for delta in arguments} == {0, 1}
         assert deltas[-1] == Finish("tool_calls")
         assert "clock" in str(service.requests[-1])
 
@@ -209,7 +211,7 @@ class ChatModelContract:
         assert "tools" not in service.requests[-1]
 
     @pytest.mark.parametrize(
-        ("said", "error"),
+        ("reply", "error"),
         [
             (ScriptedReply(status=401, error="wrong key"), ModelAuthError),
             (ScriptedReply(status=429, retry_after=7), ModelRateError),
@@ -221,10 +223,10 @@ class ChatModelContract:
         ids=["key", "rate", "length", "request", "down", "drop"],
     )
     async def test_failures_are_told_apart(
-        self, model: ChatModel, service: ChatService, said: ScriptedReply, error: type[ModelError]
+        self, model: ChatModel, service: ChatService, reply: ScriptedReply, error: type[ModelError]
     ) -> None:
         """Whoever asks does something else about each."""
-        service.say(said, said, said)
+        service.script(reply, reply, reply)
         with pytest.raises(error) as caught:
             await complete(model, _asked())
 
@@ -236,7 +238,7 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """Tokens that nobody reads cost money."""
-        service.say(ScriptedReply(text="It is noon in Bonn", hang=True))
+        service.script(ScriptedReply(text="It is noon in Bonn", hang=True))
         stream: Any = model.stream(_asked())
         with anyio.fail_after(HANG_S):
             await anext(stream)
@@ -247,7 +249,7 @@ class ChatModelContract:
         self, model: ChatModel, service: ChatService
     ) -> None:
         """A client that leaves cancels its turn."""
-        service.say(ScriptedReply(text="It is noon in Bonn", hang=True))
+        service.script(ScriptedReply(text="It is noon in Bonn", hang=True))
         with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(complete, model, _asked())
@@ -257,7 +259,7 @@ class ChatModelContract:
 
 
 async def _again(
-    model: ChatModel, service: ChatService, said: ScriptedReply, *messages: Message
+    model: ChatModel, service: ChatService, reply: ScriptedReply, *messages: Message
 ) -> Any:
-    service.say(said)
+    service.script(reply)
     return await complete(model, _asked(*messages))

@@ -41,7 +41,7 @@ class PackContract:
         """No message can belong to two intents alike."""
         owners: dict[str, str] = {}
         for name, languages in load_pack(self.folder, dev=True).prompts.items():
-            for prompt in (each.casefold() for texts in languages.values() for each in texts):
+            for prompt in (text.casefold() for texts in languages.values() for text in texts):
                 assert owners.setdefault(prompt, name) == name, prompt
 
     def test_its_keywords_hold(self) -> None:
@@ -63,4 +63,4 @@ class PackContract:
 
     def _state(self, packs: Packs) -> PackState:
         folder = self.folder.resolve()
-        return next(each for each in packs.current.states if each.folder.resolve() == folder)
+        return next(state for state in packs.current.states if state.folder.resolve() == folder)

@@ -87,11 +87,11 @@ class PassageContract:
         rows, passages = some_vectors(60), placed(60)
         question = some_vectors(1, seed=9)[0] * 2
         await index.put(shelf, passages, rows)
-        found = await index.nearest(shelf, question, limit=7)
+        hits = await index.nearest(shelf, question, limit=7)
         values = _expected(metric, rows, question)
         best = sorted(range(60), key=lambda at: -values[at])[:7]
-        assert [each.passage_id for each in found] == [passages[at].passage_id for at in best]
-        assert [each.similarity for each in found] == pytest.approx(
+        assert [hit.passage_id for hit in hits] == [passages[at].passage_id for at in best]
+        assert [hit.similarity for hit in hits] == pytest.approx(
             [float(values[at]) for at in best], abs=1e-4
         )
 
@@ -107,13 +107,13 @@ class PassageContract:
 
     async def test_shelves_never_see_each_other(self, index: PassageIndex) -> None:
         """The same numbers on two shelves."""
-        one, other = new_shelf(), new_shelf()
-        await index.put(one, placed(3), some_vectors(3))
-        await index.put(other, placed(2), some_vectors(2, seed=6))
-        await index.drop(one)
-        assert await index.count(one) == 0
-        assert await index.count(other) == 2
-        assert len(await index.nearest(other, some_vectors(1)[0], limit=9)) == 2
+        first, second = new_shelf(), new_shelf()
+        await index.put(first, placed(3), some_vectors(3))
+        await index.put(second, placed(2), some_vectors(2, seed=6))
+        await index.drop(first)
+        assert await index.count(first) == 0
+        assert await index.count(second) == 2
+        assert len(await index.nearest(second, some_vectors(1)[0], limit=9)) == 2
 
     async def test_putting_again_replaces(self, index: PassageIndex) -> None:
         """A number has one vector."""
@@ -121,8 +121,8 @@ class PassageContract:
         passages, rows = placed(4), some_vectors(4)
         await index.put(shelf, passages, rows)
         await index.put(shelf, passages[:1], rows[3:])
-        found = await index.nearest(shelf, rows[3], limit=2)
-        assert {each.passage_id for each in found} == {
+        hits = await index.nearest(shelf, rows[3], limit=2)
+        assert {hit.passage_id for hit in hits} == {
             passages[0].passage_id,
             passages[3].passage_id,
         }
@@ -134,11 +134,11 @@ class PassageContract:
         """Also of documents that are not there."""
         shelf = await self.shelf(index)
         rows = some_vectors(6)
-        one, other = placed(3), placed(3, first=2**61 + 10, document="d2")
-        await index.put(shelf, [*one, *other], rows)
+        first, other = placed(3), placed(3, first=2**61 + 10, document="d2")
+        await index.put(shelf, [*first, *other], rows)
         await index.remove(shelf, ["d1", "unknown"])
-        found = await index.nearest(shelf, rows[0], limit=10)
-        assert {each.passage_id for each in found} == {each.passage_id for each in other}
+        hits = await index.nearest(shelf, rows[0], limit=10)
+        assert {hit.passage_id for hit in hits} == {hit.passage_id for hit in other}
         assert await index.count(shelf) == 3
 
     async def test_a_filter_comes_before_the_ranking(self, index: PassageIndex) -> None:
@@ -148,8 +148,8 @@ class PassageContract:
         passages = [*placed(49), *placed(1, first=2**61 + 100, document="rare")]
         question = -rows[49]  # the last place of all
         await index.put(shelf, passages, rows)
-        found = await index.nearest(shelf, question, limit=3, documents=["rare"])
-        assert [each.passage_id for each in found] == [2**61 + 100]
+        hits = await index.nearest(shelf, question, limit=3, documents=["rare"])
+        assert [hit.passage_id for hit in hits] == [2**61 + 100]
         assert await index.nearest(shelf, question, limit=3, documents=[]) == []
 
     async def test_equal_similarities_are_in_order_of_their_numbers(
@@ -160,8 +160,8 @@ class PassageContract:
         rows = np.repeat(some_vectors(1), 5, axis=0)
         passages = placed(5)
         await index.put(shelf, passages[::-1], rows)
-        found = await index.nearest(shelf, rows[0], limit=5)
-        assert [each.passage_id for each in found] == [each.passage_id for each in passages]
+        hits = await index.nearest(shelf, rows[0], limit=5)
+        assert [hit.passage_id for hit in hits] == [hit.passage_id for hit in passages]
 
     async def test_a_vector_of_zeros_is_far_from_all(self, index: PassageIndex) -> None:
         """A model may say nothing about a text."""
@@ -169,12 +169,12 @@ class PassageContract:
         rows, passages = some_vectors(3), placed(3)
         rows[1] = 0
         await index.put(shelf, passages, rows)
-        found = await index.nearest(shelf, rows[0], limit=3)
-        similarities = {each.passage_id: each.similarity for each in found}
+        hits = await index.nearest(shelf, rows[0], limit=3)
+        similarities = {hit.passage_id: hit.similarity for hit in hits}
         assert similarities[passages[1].passage_id] == pytest.approx(0.5)
         question = np.zeros(DIM, np.float32)
-        found = await index.nearest(shelf, question, limit=3)
-        assert [each.similarity for each in found] == pytest.approx([0.5] * len(found))
+        hits = await index.nearest(shelf, question, limit=3)
+        assert [hit.similarity for hit in hits] == pytest.approx([0.5] * len(hits))
 
     async def test_other_dimensions_are_refused(self, index: PassageIndex) -> None:
         """And what is not finite."""
@@ -197,10 +197,10 @@ class PassageContract:
         shelf = await self.shelf(index, metric)
         rows, passages = some_vectors(3), placed(3)
         await index.put(shelf, passages, rows)
-        wanted = [passages[2].passage_id, passages[0].passage_id, 17]
-        found = await index.vectors(shelf, wanted)
-        assert sorted(found) == sorted(wanted[:2])
-        assert found[wanted[0]] == pytest.approx(rows[2], abs=1e-5)
+        ids = [passages[2].passage_id, passages[0].passage_id, 17]
+        vectors = await index.vectors(shelf, ids)
+        assert sorted(vectors) == sorted(ids[:2])
+        assert vectors[ids[0]] == pytest.approx(rows[2], abs=1e-5)
 
     async def test_several_may_ask_and_write_at_once(self, index: PassageIndex) -> None:
         """Tasks of one process."""
@@ -223,9 +223,9 @@ class PassageContract:
         rows = some_vectors(2)
         await index.put(shelf, placed(2), rows)
         await index.aclose()
-        found = await index.nearest(shelf, rows[0], limit=1)
-        assert [each.passage_id for each in found] == _numbers(placed(1))
+        hits = await index.nearest(shelf, rows[0], limit=1)
+        assert [hit.passage_id for hit in hits] == _numbers(placed(1))
 
 
 def _numbers(passages: Sequence[PassageKey]) -> list[int]:
-    return [each.passage_id for each in passages]
+    return [passage.passage_id for passage in passages]

@@ -84,9 +84,9 @@ class SearchContract:
     @pytest.fixture
     async def strategy(self, make_strategy: Callable[[], SearchStrategy]) -> SearchStrategy:
         """The strategy under test, over `sample_tools`."""
-        made = make_strategy()
-        await made.update(sample_tools())
-        return made
+        strategy = make_strategy()
+        await strategy.update(sample_tools())
+        return strategy
 
     async def test_it_satisfies_the_protocol(
         self, make_strategy: Callable[[], SearchStrategy]
@@ -133,9 +133,9 @@ class SearchContract:
         for hidden in everybody:
             mask = np.array([key != hidden for key in strategy.keys])
 
-            some = keys(await strategy.search(replace(request, mask=mask)))
+            visible = keys(await strategy.search(replace(request, mask=mask)))
 
-            assert some == [key for key in everybody if key != hidden]
+            assert visible == [key for key in everybody if key != hidden]
 
     async def test_a_mask_that_allows_nothing_finds_nothing(self, strategy: SearchStrategy) -> None:
         """A caller without rights gets a reason, not an error."""
@@ -175,8 +175,8 @@ class SearchContract:
         ]
 
         assert hidden.hits == unknown.hits == ()
-        said = [notice.replace("gitlab", "gitlub") for notice in hidden.notices]
-        assert said == list(unknown.notices) != []
+        notices = [notice.replace("gitlab", "gitlub") for notice in hidden.notices]
+        assert notices == list(unknown.notices) != []
 
     @pytest.mark.parametrize("limit", [1, 2, 5, 100])
     async def test_no_more_hits_than_wanted(self, strategy: SearchStrategy, limit: int) -> None:
@@ -296,10 +296,10 @@ class SearchContract:
         """Within one query the order is that of relevance."""
         for query in ("issue", "github:create_issue", "read the contents of a file in weather"):
             answer = await strategy.search(SearchRequest(queries=(query,), limit=100))
-            found = [hit.relevance for hit in answer.hits]
+            relevances = [hit.relevance for hit in answer.hits]
 
-            assert all(0 < relevance <= 1 for relevance in found)
-            assert found == sorted(found, reverse=True)
+            assert all(0 < relevance <= 1 for relevance in relevances)
+            assert relevances == sorted(relevances, reverse=True)
 
     async def test_every_hit_says_why(self, strategy: SearchStrategy) -> None:
         """One short sentence for people, without control characters."""
@@ -395,7 +395,7 @@ class SearchContract:
                 await strategy.update(few)
                 await strategy.update(many)
 
-        async def look() -> None:
+        async def search() -> None:
             for _ in range(50):
                 mask = np.ones(len(strategy.keys), np.bool_)
                 request = SearchRequest(queries=("issue file mail",), limit=100, mask=mask)
@@ -404,9 +404,11 @@ class SearchContract:
 
         async with create_task_group() as group:
             group.start_soon(change)
-            group.start_soon(look)
+            group.start_soon(search)
 
         assert len(seen) == 50
         assert {count for count, _ in seen} <= {len(few), len(many)}
-        assert all(found <= {t.key for t in few} for count, found in seen if count == len(few))
+        assert all(
+            keys_found <= {t.key for t in few} for count, keys_found in seen if count == len(few)
+        )
         assert strategy.keys == tuple(tool.key for tool in many)

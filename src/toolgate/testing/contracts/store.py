@@ -329,14 +329,14 @@ class StoreContract:
         self, store: Store, other: Store
     ) -> None:
         """Two processes that renew one login must not both be right."""
-        mine = _credential("user:" + HOSTILE)
-        assert await store.save_credential(mine, over=0)
-        assert not await other.save_credential(mine, over=0)
-        found = await other.credential(mine.key)
-        assert found is not None
-        assert (found.key, found.sealed, found.version) == (mine.key, mine.sealed, 1)
-        assert await other.save_credential(replace(mine, sealed=b"new"), over=1)
-        assert not await store.save_credential(replace(mine, sealed=b"late"), over=1)
+        credential = _credential("user:" + HOSTILE)
+        assert await store.save_credential(credential, over=0)
+        assert not await other.save_credential(credential, over=0)
+        stored = await other.credential(credential.key)
+        assert stored is not None
+        assert (stored.key, stored.sealed, stored.version) == (credential.key, credential.sealed, 1)
+        assert await other.save_credential(replace(credential, sealed=b"new"), over=1)
+        assert not await store.save_credential(replace(credential, sealed=b"late"), over=1)
         assert [row.sealed for row in await store.credentials("git")] == [b"new"]
         assert await store.credential(_credential("user:nobody").key) is None
 
@@ -344,14 +344,14 @@ class StoreContract:
         self, store: Store, other: Store
     ) -> None:
         """A lease of somebody who died ends by itself."""
-        mine = _credential("user:anna")
-        await store.save_credential(mine)
-        assert await store.lease_credential(mine.key, "a", _at(5), _at(0))
-        assert await store.lease_credential(mine.key, "a", _at(6), _at(0))
-        assert not await other.lease_credential(mine.key, "b", _at(9), _at(1))
-        assert await other.lease_credential(mine.key, "b", _at(9), _at(7))
-        await store.save_credential(mine)
-        assert await store.lease_credential(mine.key, "a", _at(9), _at(0))
+        credential = _credential("user:anna")
+        await store.save_credential(credential)
+        assert await store.lease_credential(credential.key, "a", _at(5), _at(0))
+        assert await store.lease_credential(credential.key, "a", _at(6), _at(0))
+        assert not await other.lease_credential(credential.key, "b", _at(9), _at(1))
+        assert await other.lease_credential(credential.key, "b", _at(9), _at(7))
+        await store.save_credential(credential)
+        assert await store.lease_credential(credential.key, "a", _at(9), _at(0))
 
     async def test_credentials_are_removed_by_what_is_given(self, store: Store) -> None:
         """And each removal counts as a change that others look for."""
@@ -368,13 +368,13 @@ class StoreContract:
         self, store: Store, other: Store
     ) -> None:
         """What was encrypted with a key that is gone would be lost."""
-        one, two = (
+        first, second = (
             WrappedKey(key_id=name, wrapped_by="w", wrapped=b"x", created_at=_at(0))
             for name in ("k1", "k2")
         )
-        assert await store.save_wrapped_keys((one,), only_first=True)
-        assert not await other.save_wrapped_keys((two,), only_first=True)
-        await store.save_wrapped_keys((replace(one, wrapped_by="v"), two))
+        assert await store.save_wrapped_keys((first,), only_first=True)
+        assert not await other.save_wrapped_keys((second,), only_first=True)
+        await store.save_wrapped_keys((replace(first, wrapped_by="v"), second))
         assert [(key.key_id, key.wrapped_by) for key in await other.wrapped_keys()] == [
             ("k1", "v"),
             ("k2", "w"),
@@ -454,10 +454,10 @@ class StoreContract:
         await store.save_project(StoredProject(project_id="web", settings={"read_only": True}))
         await store.save_project(StoredProject(project_id="web", settings={"note": HOSTILE[1:9]}))
 
-        found = {project.project_id: project for project in await store.projects()}
-        assert set(found) == {DEFAULT_PROJECT, "web"}
-        assert found["web"].settings == {"note": HOSTILE[1:9]}
-        assert found["web"].created_at
+        projects = {project.project_id: project for project in await store.projects()}
+        assert set(projects) == {DEFAULT_PROJECT, "web"}
+        assert projects["web"].settings == {"note": HOSTILE[1:9]}
+        assert projects["web"].created_at
 
     async def test_what_nobody_waits_for_any_more_is_not_kept(self, store: Store) -> None:
         """Who was told that nothing was saved may rely on it, however late the database is."""
@@ -525,8 +525,8 @@ class StoreContract:
         await store.save_token(changed)
         await store.touch_tokens({"t1": "2030-01-01T00:00:00.000Z", "nobody": NOW})
 
-        (found,) = await store.tokens()
-        assert found == replace(changed, last_used_at="2030-01-01T00:00:00.000Z")
+        (stored,) = await store.tokens()
+        assert stored == replace(changed, last_used_at="2030-01-01T00:00:00.000Z")
         assert await store.delete_token("t1")
         assert not await store.delete_token("t1")
 
@@ -592,8 +592,8 @@ class StoreContract:
         """What is gone does not come back by a touch."""
         await store.save_session(_session("s1", 1))
         assert await store.touch_session("s1", seen_at=_at(5), expires_at=_at(6))
-        found = await store.session("s1")
-        assert found == replace(_session("s1", 1), seen_at=_at(5), expires_at=_at(6))
+        session = await store.session("s1")
+        assert session == replace(_session("s1", 1), seen_at=_at(5), expires_at=_at(6))
         assert await store.delete_session("s1")
         assert not await store.delete_session("s1")
         assert not await store.touch_session("s1", seen_at=_at(7), expires_at=_at(8))
@@ -603,8 +603,8 @@ class StoreContract:
 
     async def test_one_turn_at_a_time_has_a_thread(self, store: Store, other: Store) -> None:
         """Whichever process asks; one that is not heard of any more loses it."""
-        held = await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
-        assert (held.thread_id, held.running, held.used_at) == ("t1", "one", _at(1))
+        lease = await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
+        assert (lease.thread_id, lease.running, lease.used_at) == ("t1", "one", _at(1))
         same = await other.begin_turn(_thread("t2"), turn_id="two", until=_at(40), now=_at(2))
         assert (same.thread_id, same.running) == ("t1", "one")
         over = await other.begin_turn(
@@ -616,9 +616,9 @@ class StoreContract:
         late = await store.begin_turn(_thread("t3"), turn_id="three", until=_at(59), now=_at(51))
         assert (late.thread_id, late.running) == ("t1", "three")
         await store.append_messages("t1", (), ends="two", now=_at(52))
-        found = await other.thread(DEFAULT_PROJECT, "local", HOSTILE)
-        assert found is not None
-        assert found.running == "three"  # only its own end sets it free
+        thread = await other.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert thread is not None
+        assert thread.running == "three"  # only its own end sets it free
         await store.append_messages("t1", (), ends="three", now=_at(53))
         assert (await other.threads(DEFAULT_PROJECT, "local"))[0].running == ""
 
@@ -631,14 +631,14 @@ class StoreContract:
             for number in range(6):
                 group.start_soon(_say, (store, other)[number % 2], "t1", f"turn{number}")
 
-        found = await store.thread_messages("t1")
-        assert [one.number for one in found] == [*range(1, 13)]
-        for question, answer in zip(found[::2], found[1::2], strict=True):
+        messages = await store.thread_messages("t1")
+        assert [message.number for message in messages] == [*range(1, 13)]
+        for question, answer in zip(messages[::2], messages[1::2], strict=True):
             assert (question.role, answer.role) == ("user", "assistant")
             assert question.turn_id == answer.turn_id
-        assert {one.turn_id for one in found} == {f"turn{number}" for number in range(6)}
-        assert found[0].body == {"content": HOSTILE, "calls": [{"id": "c", "n": 1.5}]}
-        assert found[0].notes == {"policy": "keep"}
+        assert {message.turn_id for message in messages} == {f"turn{number}" for number in range(6)}
+        assert messages[0].body == {"content": HOSTILE, "calls": [{"id": "c", "n": 1.5}]}
+        assert messages[0].notes == {"policy": "keep"}
 
     async def test_a_page_of_messages_has_the_newest_before_a_number(self, store: Store) -> None:
         """Oldest first; without a limit all of them."""
@@ -646,8 +646,8 @@ class StoreContract:
         for number in range(5):
             await _say(store, "t1", f"turn{number}")
 
-        async def numbers(**wanted: int) -> list[int]:
-            return [one.number for one in await store.thread_messages("t1", **wanted)]
+        async def numbers(**filters: int) -> list[int]:
+            return [message.number for message in await store.thread_messages("t1", **filters)]
 
         assert await numbers() == [*range(1, 11)]
         assert await numbers(limit=3) == [8, 9, 10]
@@ -659,7 +659,7 @@ class StoreContract:
     async def test_what_a_turn_made_and_spent_comes_back(self, store: Store) -> None:
         """Also what was written in several parts; taking a turn back keeps what it cost."""
         await store.begin_turn(_thread("t1"), turn_id="one", until=_at(30), now=_at(1))
-        made = [
+        messages = [
             StoredArtifact(artifact_id=f"a{n}", turn_id="one", body={"text": HOSTILE, "n": n})
             for n in range(2)
         ]
@@ -675,15 +675,15 @@ class StoreContract:
             at=_at(2),
         )
         state = {"tools": ["git:log"], "pending": {"turn_id": "one"}}
-        await _say(store, "t1", "one", artifacts=made[:1], spending=[cost])
-        await _say(store, "t1", "one", artifacts=made, spending=[cost, cost], state=state)
+        await _say(store, "t1", "one", artifacts=messages[:1], spending=[cost])
+        await _say(store, "t1", "one", artifacts=messages, spending=[cost, cost], state=state)
 
-        assert await store.thread_artifacts("t1", ["a1", "a0", "a2"]) in (made, made[::-1])
+        assert await store.thread_artifacts("t1", ["a1", "a0", "a2"]) in (messages, messages[::-1])
         assert await store.thread_artifacts("t1", []) == []
         assert await store.thread_spending("t1") == [cost] * 3
-        found = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
-        assert found is not None
-        assert (found.state, found.last_number) == (state, 4)
+        thread = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert thread is not None
+        assert (thread.state, thread.last_number) == (state, 4)
         assert await store.drop_turn("t1", "one") == 4
         assert await store.thread_messages("t1") == []
         assert await store.thread_artifacts("t1", ["a0"]) == []
@@ -696,9 +696,9 @@ class StoreContract:
         assert saved.settings == settings
         await _say(store, "t1", "one", state={"from": 1})
         assert await store.clear_thread("t1", now=_at(2)) == 2
-        found = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
-        assert found is not None
-        assert (found.settings, found.state, found.thread_id) == (settings, {}, "t1")
+        thread = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert thread is not None
+        assert (thread.settings, thread.state, thread.thread_id) == (settings, {}, "t1")
         assert await store.thread(DEFAULT_PROJECT, "other", HOSTILE) is None
         assert await store.delete_thread("t1")
         assert not await store.delete_thread("t1")
@@ -721,8 +721,8 @@ class StoreContract:
                 ("rules", 1, ""),
             )
         ]
-        for one in versions:
-            await store.add_prompt_version(one)
+        for version in versions:
+            await store.add_prompt_version(version)
         assert await store.prompt_versions(DEFAULT_PROJECT, "basic") == versions[:2]
         assert await store.prompt_versions(DEFAULT_PROJECT, None) == versions[1:]
         assert await store.prompt_versions("other", None) == []
@@ -799,9 +799,9 @@ class StoreContract:
         """A record that cannot be kept would be lost, or hold up all others."""
         await store.append_audit([record])
 
-        found = await store.audit(AuditFilter(project_id=record.project_id, limit=10_000))
+        records = await store.audit(AuditFilter(project_id=record.project_id, limit=10_000))
 
-        assert record in found
+        assert record in records
 
     async def test_odd_details_do_not_cost_the_record(self, store: Store) -> None:
         """Values that JSON does not know are kept as text, endless nesting not at all."""
@@ -816,11 +816,11 @@ class StoreContract:
             [sample_record(minute, detail=detail) for minute, detail in enumerate(details)]
         )
 
-        found = await store.audit(AuditFilter())
-        assert [record.record_id for record in found] == [
+        records = await store.audit(AuditFilter())
+        assert [record.record_id for record in records] == [
             sample_record(minute).record_id for minute in (3, 2, 1, 0)
         ]
-        assert found[3].detail == {"path": "a"}
+        assert records[3].detail == {"path": "a"}
 
     @pytest.mark.parametrize("oldest_first", [False, True], ids=["newest", "oldest"])
     async def test_audit_records_come_in_order_and_by_page(
@@ -846,7 +846,7 @@ class StoreContract:
         assert await store.audit(AuditFilter()) == [sample_record(2), sample_record(1)]
 
     @pytest.mark.parametrize(
-        ("wanted", "minutes"),
+        ("filters", "minutes"),
         [
             (AuditFilter(), [4, 3, 2, 1, 0]),
             (AuditFilter(project_id="other"), [1]),
@@ -862,7 +862,7 @@ class StoreContract:
         ids=str,
     )
     async def test_a_filter_gives_the_records_that_fit(
-        self, store: Store, wanted: AuditFilter, minutes: list[int]
+        self, store: Store, filters: AuditFilter, minutes: list[int]
     ) -> None:
         """Every field narrows."""
         await store.append_audit(
@@ -875,9 +875,9 @@ class StoreContract:
             ]
         )
 
-        found = await store.audit(wanted)
+        records = await store.audit(filters)
 
-        assert [int(record.record_id, 16) for record in found] == minutes
+        assert [int(record.record_id, 16) for record in records] == minutes
 
     async def test_a_batch_that_cannot_be_written_leaves_nothing(self, store: Store) -> None:
         """The store works on."""
@@ -906,18 +906,18 @@ class StoreContract:
         self, store: Store, other: Store
     ) -> None:
         """Two processes that ask for it first at the same moment included."""
-        found: list[bytes] = []
+        secrets: list[bytes] = []
 
         async def ask(asked: Store) -> None:
-            found.append(await asked.secret("state"))
+            secrets.append(await asked.secret("state"))
 
         async with create_task_group() as group:
             for asked in (store, other, store, other):
                 group.start_soon(ask, asked)
 
-        assert len(set(found)) == 1
-        assert len(found[0]) == 32
-        assert await store.secret("handles") not in found
+        assert len(set(secrets)) == 1
+        assert len(secrets[0]) == 32
+        assert await store.secret("handles") not in secrets
 
     # Clean-up
 
@@ -992,28 +992,28 @@ class StoreContract:
 
     async def test_the_detections_that_are_wanted_are_found_and_counted(self, store: Store) -> None:
         """By project, outcome, time and confidence."""
-        kept = [_detection(minute, confidence=minute / 10) for minute in range(4)]
-        kept += [_detection(4, outcome="none", intent="", remembered=True)]
-        kept += [_detection(5, project_id="other")]
-        await store.append_detections(kept)
+        detections = [_detection(minute, confidence=minute / 10) for minute in range(4)]
+        detections += [_detection(4, outcome="none", intent="", remembered=True)]
+        detections += [_detection(5, project_id="other")]
+        await store.append_detections(detections)
 
-        async def found(**wanted: Any) -> list[int]:
-            rows = await store.detections(DetectionFilter(**wanted))
+        async def minutes(**filters: Any) -> list[int]:
+            rows = await store.detections(DetectionFilter(**filters))
             return [int(row.detection_id, 16) for row in rows]
 
-        assert await found() == [5, 4, 3, 2, 1, 0]
-        assert await found(limit=2) == [5, 4]
-        assert await found(project_id="other") == [5]
-        assert await found(outcomes=("none", "unsure")) == [4]
-        assert await found(since=kept[4].at) == [5, 4]
-        assert await found(project_id=DEFAULT_PROJECT, below=0.2) == [1, 0]
+        assert await minutes() == [5, 4, 3, 2, 1, 0]
+        assert await minutes(limit=2) == [5, 4]
+        assert await minutes(project_id="other") == [5]
+        assert await minutes(outcomes=("none", "unsure")) == [4]
+        assert await minutes(since=detections[4].at) == [5, 4]
+        assert await minutes(project_id=DEFAULT_PROJECT, below=0.2) == [1, 0]
         counts = await store.detection_counts(DetectionFilter())
-        assert [(each.project_id, each.outcome, each.intent) for each in counts] == [
+        assert [(count.project_id, count.outcome, count.intent) for count in counts] == [
             (DEFAULT_PROJECT, "found", "refunds"),
             (DEFAULT_PROJECT, "none", ""),
             ("other", "found", "refunds"),
         ]
-        assert [(each.count, each.remembered) for each in counts] == [(4, 0), (1, 1), (1, 0)]
+        assert [(count.count, count.remembered) for count in counts] == [(4, 0), (1, 1), (1, 0)]
 
     async def test_detections_are_forgotten_by_project_age_and_size(self, store: Store) -> None:
         """Each limit by itself, and a project at once."""
@@ -1049,8 +1049,8 @@ class StoreContract:
             first, statement_id="2", at="2026-07-02T10:00:00.000Z", outcome="done", rows=3
         )
         other = replace(second, statement_id="3", caller_id="bob", elapsed_ms=1.5)
-        for each in (first, second, other, second):
-            await store.append_statement(each)
+        for statement in (first, second, other, second):
+            await store.append_statement(statement)
 
         assert await store.statements(DEFAULT_PROJECT) == [other, second, first]
         assert await store.statements(DEFAULT_PROJECT, caller_id="ann", limit=1) == [second]
@@ -1070,9 +1070,9 @@ class StoreContract:
         assert await store.schema(DEFAULT_PROJECT, "shop") == _version(2)
         assert await store.schema(DEFAULT_PROJECT, HOSTILE) == _version(2, connection=HOSTILE)
         assert await store.schema("another", "shop") is None
-        found = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
-        assert found == [_version(2, content=b""), _version(1, content=b"")]
-        assert await store.schema_versions(DEFAULT_PROJECT, "shop", limit=1) == found[:1]
+        versions = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        assert versions == [_version(2, content=b""), _version(1, content=b"")]
+        assert await store.schema_versions(DEFAULT_PROJECT, "shop", limit=1) == versions[:1]
 
     async def test_a_version_of_a_schema_is_numbered_once(self, store: Store) -> None:
         """Of two processes that see the same change, one is told that it came too late."""
@@ -1088,8 +1088,8 @@ class StoreContract:
             at = f"2026-07-{day}T12:00:00.000Z"
             await store.see_schema(DEFAULT_PROJECT, "shop", 1, at)
 
-        found = await store.schema(DEFAULT_PROJECT, "shop")
-        assert found == _version(1, seen_at="2026-07-03T12:00:00.000Z")
+        schema = await store.schema(DEFAULT_PROJECT, "shop")
+        assert schema == _version(1, seen_at="2026-07-03T12:00:00.000Z")
 
     async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
         """Not by age, and not by size."""
@@ -1125,15 +1125,15 @@ class StoreContract:
         self, store: Store, other: Store
     ) -> None:
         """A model repeats a call while nobody has decided: people see it once."""
-        found: list[str] = []
+        approval_ids: list[str] = []
 
         async def park(where: Store, number: int) -> None:
-            found.append((await where.park_approval(_approval(number))).approval_id)
+            approval_ids.append((await where.park_approval(_approval(number))).approval_id)
 
         async with create_task_group() as tasks:
             for number in range(20):
                 tasks.start_soon(park, (store, other)[number % 2], number)
-        assert len(set(found)) == 1
+        assert len(set(approval_ids)) == 1
         assert len(await store.approvals(ApprovalFilter(), now=NOW)) == 1
 
     async def test_an_approval_is_decided_once_and_taken_once(
@@ -1164,13 +1164,13 @@ class StoreContract:
     async def test_approvals_come_back_as_they_were_newest_first(self, store: Store) -> None:
         """Whatever texts they hold, and with the state that they have now."""
         for number in (1, 2, 3):
-            wanted = _approval(number, binding=f"b{number}", arguments=HOSTILE, tool=HOSTILE)
-            assert await store.park_approval(wanted) == wanted
+            draft = _approval(number, binding=f"b{number}", arguments=HOSTILE, tool=HOSTILE)
+            assert await store.park_approval(draft) == draft
         assert await _decide(store, "a2", "rejected")
-        found = await store.approvals(ApprovalFilter(), now=NOW)
-        assert [one.approval_id for one in found] == ["a3", "a2", "a1"]
-        assert (found[0].arguments, found[1].comment) == (HOSTILE, HOSTILE)
-        assert await store.approval("a3", now=NOW) == found[0]
+        approvals = await store.approvals(ApprovalFilter(), now=NOW)
+        assert [approval.approval_id for approval in approvals] == ["a3", "a2", "a1"]
+        assert (approvals[0].arguments, approvals[1].comment) == (HOSTILE, HOSTILE)
+        assert await store.approval("a3", now=NOW) == approvals[0]
         assert await store.approval("none", now=NOW) is None
         for wanted_ones, ids in (
             (ApprovalFilter(state="waiting"), ["a3", "a1"]),
@@ -1179,8 +1179,8 @@ class StoreContract:
             (ApprovalFilter(caller_id="nobody"), []),
             (ApprovalFilter(project_id=DEFAULT_PROJECT, caller_id="local"), ["a3", "a2", "a1"]),
         ):
-            found = await store.approvals(wanted_ones, now=NOW)
-            assert [one.approval_id for one in found] == ids
+            approvals = await store.approvals(wanted_ones, now=NOW)
+            assert [approval.approval_id for approval in approvals] == ids
 
     async def test_an_approval_expires_and_makes_room_for_the_next(self, store: Store) -> None:
         """What was not used in time is worth nothing, and is removed after a month."""
@@ -1204,8 +1204,8 @@ class StoreContract:
         pruned = await store.prune(Retention(results_max_bytes=200), now=NOW)
 
         assert pruned == PrunedCounts(results=2)
-        found = [handle for handle in hours if await store.result(handle) is not None]
-        assert found == ["second", "third"]
+        handles = [handle for handle in hours if await store.result(handle) is not None]
+        assert handles == ["second", "third"]
 
     async def test_only_old_listings_of_servers_that_are_gone_go(self, store: Store) -> None:
         """Servers in the store and those that the caller names still exist."""
@@ -1267,8 +1267,8 @@ class StoreContract:
         await store.append_usage([first, second], uses[:1])
         await store.append_usage([], uses[1:])
 
-        found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
-        assert found == [UsageEntry(search=second), UsageEntry(search=first, uses=tuple(uses))]
+        searches = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
+        assert searches == [UsageEntry(search=second), UsageEntry(search=first, uses=tuple(uses))]
 
     async def test_the_usage_log_gives_the_searches_that_are_wanted(self, store: Store) -> None:
         """Of one project always; of a caller, with uses, since a moment where that is asked for."""
@@ -1276,17 +1276,17 @@ class StoreContract:
         searches += [_search(4, caller_id="ann"), _search(5, project_id="other")]
         await store.append_usage(searches, [_use(10, 0), _use(11, 2), _use(12, 0)])
 
-        async def found(**wanted: object) -> list[int]:
-            logged = await store.usage(replace(UsageFilter(project_id=DEFAULT_PROJECT), **wanted))
-            return [int(each.search.search_id, 16) for each in logged]
+        async def numbers(**filters: object) -> list[int]:
+            logged = await store.usage(replace(UsageFilter(project_id=DEFAULT_PROJECT), **filters))
+            return [int(entry.search.search_id, 16) for entry in logged]
 
-        assert await found() == [4, 3, 2, 1, 0]
-        assert await found(limit=2) == [4, 3]
-        assert await found(caller_id="ann") == [4]
-        assert await found(since=searches[3].at) == [4, 3]
-        assert await found(with_uses=True) == [2, 0]
-        assert await found(with_uses=True, since=_use(12, 0).at) == [0]
-        assert await found(project_id="nobody") == []
+        assert await numbers() == [4, 3, 2, 1, 0]
+        assert await numbers(limit=2) == [4, 3]
+        assert await numbers(caller_id="ann") == [4]
+        assert await numbers(since=searches[3].at) == [4, 3]
+        assert await numbers(with_uses=True) == [2, 0]
+        assert await numbers(with_uses=True, since=_use(12, 0).at) == [0]
+        assert await numbers(project_id="nobody") == []
 
     async def test_a_use_waits_for_its_search(self, store: Store) -> None:
         """They are written by turns; what is written twice is there once."""
@@ -1296,8 +1296,8 @@ class StoreContract:
         for _ in range(2):
             await store.append_usage([_search(1)], [_use(2, 1)])
 
-        found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
-        assert found == [UsageEntry(search=_search(1), uses=(_use(2, 1),))]
+        searches = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
+        assert searches == [UsageEntry(search=_search(1), uses=(_use(2, 1),))]
 
     async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
         """Otherwise it would be written twice when it is tried again."""
@@ -1333,10 +1333,10 @@ class StoreContract:
         pruned = await store.prune(
             Retention(usage_max_bytes=10_000), now="2026-07-28T12:00:00.000Z"
         )
-        found = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
-        assert 5 <= len(found) <= 14
-        assert found[0].search == searches[59]
-        assert pruned.usage == 60 - len(found) + 20
+        remaining = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
+        assert 5 <= len(remaining) <= 14
+        assert remaining[0].search == searches[59]
+        assert pruned.usage == 60 - len(remaining) + 20
 
     # Upkeep
 
@@ -1427,17 +1427,17 @@ def _thread(thread_id: str) -> StoredThread:
 async def _say(store: Store, thread_id: str, turn_id: str, **more: Any) -> int:
     """Keep a question and its answer."""
     bodies = ({"content": HOSTILE, "calls": [{"id": "c", "n": 1.5}]}, {"content": "yes"})
-    said = [
+    messages = [
         StoredMessage(
             number=0, turn_id=turn_id, role=role, body=body, notes={"policy": "keep"}, at=_at(2)
         )
         for role, body in zip(("user", "assistant"), bodies, strict=True)
     ]
-    return await store.append_messages(thread_id, said, now=_at(2), **more)
+    return await store.append_messages(thread_id, messages, now=_at(2), **more)
 
 
 def _approval(number: int, **fields: Any) -> StoredApproval:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "binding": "b",
         "project_id": DEFAULT_PROJECT,
         "caller_id": "local",
@@ -1446,7 +1446,7 @@ def _approval(number: int, **fields: Any) -> StoredApproval:
         "created_at": NOW,
         "expires_at": "2026-07-28T13:00:00.000Z",
     }
-    return StoredApproval(approval_id=f"a{number}", **given | fields)
+    return StoredApproval(approval_id=f"a{number}", **defaults | fields)
 
 
 async def _decide(store: Store, approval_id: str, state: Literal["approved", "rejected"]) -> bool:

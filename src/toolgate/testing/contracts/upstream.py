@@ -116,9 +116,9 @@ async def call(wire: Wire, name: str, arguments: Json | None = None, **options: 
     return await wire.request("tools/call", params, headers=HEADERS, **options)
 
 
-async def happened(wire: Wire, what: str, times: int = 1) -> None:
+async def happened(wire: Wire, event: str, times: int = 1) -> None:
     """Wait until something has happened so often at the server: `started`, `cancelled`."""
-    await call(wire, "when", {"what": what, "times": times})
+    await call(wire, "when", {"what": event, "times": times})
 
 
 @pytest.mark.anyio

@@ -52,15 +52,15 @@ async def loaded(
     vectors: VectorStore, space: VectorSpace, hashes: Sequence[bytes]
 ) -> dict[bytes, NDArray[np.float16]]:
     """What is there of these texts."""
-    found: dict[bytes, NDArray[np.float16]] = {}
+    vectors_by_hash: dict[bytes, NDArray[np.float16]] = {}
 
     def put(places: NDArray[np.int64], rows: NDArray[np.float16]) -> None:
-        for place, row in zip(places.tolist(), rows, strict=True):
-            assert hashes[place] not in found
-            found[hashes[place]] = row
+        for position, row in zip(places.tolist(), rows, strict=True):
+            assert hashes[position] not in vectors_by_hash
+            vectors_by_hash[hashes[position]] = row
 
     await vectors.load(space, hashes, put)
-    return found
+    return vectors_by_hash
 
 
 def links(*numbers: int, text: str = "A tool") -> list[TextLink]:
@@ -106,13 +106,13 @@ class VectorContract:
         assert await make_vectors().save(SPACE, hashes, rows) == 9_000
 
         other = make_vectors()
-        for wanted in (hashes, hashes[::-1], hashes[4_000:4_003], [hash_of(9_999), hashes[3]]):
-            found = await loaded(other, SPACE, wanted)
-            assert found.keys() == saved.keys() & set(wanted)
-            for text, row in found.items():
+        for selection in (hashes, hashes[::-1], hashes[4_000:4_003], [hash_of(9_999), hashes[3]]):
+            loaded_rows = await loaded(other, SPACE, selection)
+            assert loaded_rows.keys() == saved.keys() & set(selection)
+            for text, row in loaded_rows.items():
                 assert row.tobytes() == saved[text].tobytes()
-            known = await other.known(SPACE, wanted)
-            assert known.tolist() == [text in found for text in wanted]
+            present = await other.known(SPACE, selection)
+            assert present.tolist() == [text in loaded_rows for text in selection]
 
     async def test_an_empty_place_has_nothing(self, vectors: VectorStore) -> None:
         """Nor does it fail."""
@@ -149,13 +149,13 @@ class VectorContract:
         await vectors.save(OTHER, text, some_rows(1, seed=8))
         await vectors.save(SHORTER, text, some_rows(1, 12))
 
-        found = [await loaded(vectors, space, text) for space in (SPACE, OTHER, SHORTER)]
+        rows = [await loaded(vectors, space, text) for space in (SPACE, OTHER, SHORTER)]
         near = await vectors.nearest(SHORTER, np.ones(12, np.float32), limit=9)
         counts = await vectors.counts(OTHER, DEFAULT_PROJECT)
 
-        assert [row[text[0]].shape for row in found] == [(24,), (24,), (12,)]
-        assert found[0][text[0]].tobytes() == some_rows(1)[0].tobytes()
-        assert [one.text_hash for one in near] == text
+        assert [row[text[0]].shape for row in rows] == [(24,), (24,), (12,)]
+        assert rows[0][text[0]].tobytes() == some_rows(1)[0].tobytes()
+        assert [hit.text_hash for hit in near] == text
         assert (counts.vectors, counts.vectors_of_other_models) == (1, 2)
 
     @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ class VectorContract:
             group.start_soon(save, make_vectors(), -1)
             group.start_soon(save, make_vectors(), 1)
 
-        found = await loaded(make_vectors(), SPACE, hashes)
+        stored = await loaded(make_vectors(), SPACE, hashes)
         assert all(
-            found[text].tobytes() == row.tobytes() for text, row in zip(hashes, rows, strict=True)
+            stored[text].tobytes() == row.tobytes() for text, row in zip(hashes, rows, strict=True)
         )
 
     # Nearness
@@ -201,12 +201,12 @@ class VectorContract:
         await vectors.settle(SPACE)
         query = some_rows(1, seed=9)[0].astype(np.float32)
 
-        found = await vectors.nearest(SPACE, query * 3, limit=5)
+        hits = await vectors.nearest(SPACE, query * 3, limit=5)
 
         cosines = rows.astype(np.float32) @ query
         best = np.argsort(-cosines)[:5]
-        assert [one.text_hash for one in found] == [hashes[at] for at in best]
-        assert [one.cosine for one in found] == pytest.approx(cosines[best], abs=_CLOSE)
+        assert [hit.text_hash for hit in hits] == [hashes[at] for at in best]
+        assert [hit.cosine for hit in hits] == pytest.approx(cosines[best], abs=_CLOSE)
 
     async def test_only_what_is_allowed_is_ranked(self, vectors: VectorStore) -> None:
         """Filtered before it is ranked: the farthest are found when only they are allowed."""
@@ -217,9 +217,9 @@ class VectorContract:
         order: list[int] = np.argsort(-(rows.astype(np.float32) @ query)).tolist()
         far = [hashes[at] for at in order[-50:]]
 
-        found = await vectors.nearest(SPACE, query, limit=10, allowed=far)
+        hits = await vectors.nearest(SPACE, query, limit=10, allowed=far)
 
-        assert [one.text_hash for one in found] == far[:10]
+        assert [hit.text_hash for hit in hits] == far[:10]
         assert await vectors.nearest(SPACE, query, limit=10, allowed=[]) == []
         assert await vectors.nearest(SPACE, query, limit=10, allowed=[hash_of(9_999)]) == []
 
@@ -228,11 +228,11 @@ class VectorContract:
         hashes = [hash_of(number) for number in (5, 3, 9, 1)]
         await vectors.save(SPACE, hashes, np.repeat(some_rows(1), 4, axis=0))
 
-        found = await vectors.nearest(
+        hits = await vectors.nearest(
             SPACE, np.ones(24, np.float32), limit=3, allowed=[*hashes, hash_of(7)]
         )
 
-        assert [one.text_hash for one in found] == sorted(hashes)[:3]
+        assert [hit.text_hash for hit in hits] == sorted(hashes)[:3]
 
     async def test_a_text_without_meaning_is_near_to_nothing(self, vectors: VectorStore) -> None:
         """Embedders give zeros where they can say nothing; so does a request of that kind."""
@@ -242,12 +242,12 @@ class VectorContract:
         await vectors.save(SPACE, hashes, rows)
         query = rows[1].astype(np.float32)
 
-        found = await vectors.nearest(SPACE, query, limit=2, allowed=hashes)
+        hits = await vectors.nearest(SPACE, query, limit=2, allowed=hashes)
         silent = await vectors.nearest(SPACE, query * 0, limit=2)
 
-        assert [one.text_hash for one in found] == hashes[::-1]
-        assert found[1].cosine == 0
-        assert {one.cosine for one in silent} <= {0}
+        assert [hit.text_hash for hit in hits] == hashes[::-1]
+        assert hits[1].cosine == 0
+        assert {hit.cosine for hit in silent} <= {0}
 
     # Tools
 
@@ -295,7 +295,7 @@ class VectorContract:
         for space in (SPACE, OTHER):
             assert (await vectors.known(space, hashes)).tolist() == [False, False, True, True]
             near = await vectors.nearest(space, np.ones(24, np.float32), limit=9)
-            assert {one.text_hash for one in near} == set(hashes[2:])
+            assert {hit.text_hash for hit in near} == set(hashes[2:])
         assert await vectors.links(DEFAULT_PROJECT) == {"t": {"t2": hash_of(2), "t3": hash_of(3)}}
 
     async def test_a_clean_up_removes_what_no_tool_has(self, vectors: VectorStore) -> None:

@@ -254,29 +254,29 @@ class FunctionTool:
             BrokenPluginError: An annotation cannot be described as JSON.
         """
         summary, _ = _split_docstring(inspect.getdoc(self.function) or "")
-        shown: Json = {"name": self.name}
+        definition: Json = {"name": self.name}
         if self._title:
-            shown["title"] = self._title
-        shown["description"] = self._description or summary
-        shown["inputSchema"] = _input_schema(self._model, self._required)
+            definition["title"] = self._title
+        definition["description"] = self._description or summary
+        definition["inputSchema"] = _input_schema(self._model, self._required)
         if self._output_schema is not None:
-            shown["outputSchema"] = self._output_schema
+            definition["outputSchema"] = self._output_schema
         if self._annotations:
-            shown["annotations"] = self._annotations
+            definition["annotations"] = self._annotations
         if self._meta:
-            shown["_meta"] = self._meta
-        return shown
+            definition["_meta"] = self._meta
+        return definition
 
     async def call(self, arguments: Json, context: ToolContext) -> Json:
         """Run the function; the `tools/call` result, with `isError` when it went wrong."""
         try:
-            given = self._model.model_validate(arguments)
+            arguments_model = self._model.model_validate(arguments)
         except ValidationError as error:
             return _failure(_explain(self.name, error))
         values = {
-            alias: getattr(given, field)
+            alias: getattr(arguments_model, field)
             for field, alias in self._fields.items()
-            if field in given.model_fields_set
+            if field in arguments_model.model_fields_set
         }
         if self._context_name is not None:
             values[self._context_name] = context
@@ -321,7 +321,7 @@ class FunctionTool:
     def _model(self) -> type[BaseModel]:
         _, notes = _split_docstring(inspect.getdoc(self.function) or "")
         fields: dict[str, Any] = {}
-        for place, name in self._fields.items():
+        for field_name, name in self._fields.items():
             default = self._parameters[name].default
             extra: dict[str, Any] = {"alias": name, "title": name}
             if name in notes:
@@ -329,7 +329,7 @@ class FunctionTool:
             info: FieldInfo = Field(
                 **({} if default is inspect.Parameter.empty else {"default": default}), **extra
             )
-            fields[place] = (self._hints.get(name, Any), info)
+            fields[field_name] = (self._hints.get(name, Any), info)
         try:
             return create_model(
                 self.name, __config__=ConfigDict(extra="forbid", title=self.name), **fields
@@ -434,16 +434,16 @@ def tool(
 
 def tools_of(target: object) -> list[FunctionTool]:
     """The tools of a function, of a list of functions, or of a module; empty if there are none."""
-    own = getattr(target, _MARK, None)
-    if isinstance(own, FunctionTool):
-        return [own]
+    marked = getattr(target, _MARK, None)
+    if isinstance(marked, FunctionTool):
+        return [marked]
     parts: Sequence[object] = ()
     if inspect.ismodule(target):
         parts = list(vars(target).values())
     elif isinstance(target, list | tuple):
         parts = cast("Sequence[object]", target)
-    found = [getattr(part, _MARK, None) for part in parts]
-    by_name = {each.name: each for each in found if isinstance(each, FunctionTool)}
+    marks = [getattr(part, _MARK, None) for part in parts]
+    by_name = {mark.name: mark for mark in marks if isinstance(mark, FunctionTool)}
     return list(by_name.values())
 
 
@@ -454,7 +454,7 @@ class FunctionWire:
         self, name: str, tools: Sequence[FunctionTool], services: ToolServices | None = None
     ) -> None:
         self._name = name
-        self._tools = {each.name: each for each in tools}
+        self._tools = {tool.name: tool for tool in tools}
         self._services = services
         self._running: set[asyncio.Timeout] = set()
         self._tokens = count(1)
@@ -472,8 +472,8 @@ class FunctionWire:
 
     async def open(self, events: WireEvents) -> None:  # noqa: ARG002 -- contract
         """Nothing to open; a tool that cannot be described fails here and not in a listing."""
-        for each in self._tools.values():
-            _ = each.definition
+        for tool in self._tools.values():
+            _ = tool.definition
 
     async def request(
         self,
@@ -513,26 +513,26 @@ class FunctionWire:
     async def aclose(self) -> None:
         """End what runs."""
         self._ended.set()
-        now = asyncio.get_running_loop().time()
+        started_at = asyncio.get_running_loop().time()
         for abort in self._running:
             if abort.when() is None:
-                abort.reschedule(now)
+                abort.reschedule(started_at)
 
     async def _answer(
         self, method: str, params: Json, sink: CallSink | None, *, progress: bool
     ) -> Json:
         match method:
             case "initialize":
-                wanted: object = params.get("protocolVersion")
+                version: object = params.get("protocolVersion")
                 return {
-                    "protocolVersion": wanted if wanted in _VERSIONS else LEGACY_VERSION,
+                    "protocolVersion": version if version in _VERSIONS else LEGACY_VERSION,
                     "capabilities": {"tools": {}, "logging": {}},
                     "serverInfo": {"name": self._name, "version": toolgate.__version__},
                 }
             case "ping" | "logging/setLevel":
                 return {}
             case "tools/list":
-                return {"tools": [dict(each.definition) for each in self._tools.values()]}
+                return {"tools": [dict(tool.definition) for tool in self._tools.values()]}
             case "tools/call":
                 return await self._call(params, self._numbered(sink, progress=progress))
             case _:
@@ -543,13 +543,13 @@ class FunctionWire:
 
     async def _call(self, params: Json, sink: CallSink | None) -> Json:
         name: object = params.get("name")
-        found = self._tools.get(name) if isinstance(name, str) else None
-        if found is None:
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None:
             raise RpcError(_INVALID_PARAMS, f"Unknown tool: {name}")
         context = context_of_call(sink, self._services)
         arguments: object = params.get("arguments")
         try:
-            return await found.call(
+            return await tool.call(
                 cast("Json", arguments) if isinstance(arguments, dict) else {}, context
             )
         except ToolgateError as error:
@@ -636,9 +636,9 @@ def _split_docstring(text: str) -> tuple[str, dict[str, str]]:
     for line in sections.splitlines():
         if line and not line.startswith(" "):
             break
-        if found := re.match(r" {2,4}(\w+)\s*(?:\([^)]*\))?:\s*(.*)", line):
-            name = found[1]
-            notes[name] = found[2].strip()
+        if match := re.match(r" {2,4}(\w+)\s*(?:\([^)]*\))?:\s*(.*)", line):
+            name = match[1]
+            notes[name] = match[2].strip()
         elif name and line.strip():
             notes[name] = f"{notes[name]} {line.strip()}".strip()
     return description, notes

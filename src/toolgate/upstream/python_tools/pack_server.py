@@ -50,7 +50,7 @@ _LISTS: Final = {
     "resources/templates/list": "resourceTemplates",
 }
 
-_held: dict[str, ToolContext] = {}
+_contexts: dict[str, ToolContext] = {}
 """Contexts of calls that run in a server which answers in a task of its own, by their marks."""
 
 
@@ -72,16 +72,16 @@ class LocalPrompt:
         """Names of its arguments, in the order of the text."""
         return tuple(dict.fromkeys(_PLACE.findall(self.text)))
 
-    def listed(self) -> Json:
+    def definition(self) -> Json:
         """As `prompts/list` shows it."""
-        shown: Json = {"name": self.name}
+        definition: Json = {"name": self.name}
         if self.description:
-            shown["description"] = self.description
+            definition["description"] = self.description
         if self.arguments:
-            shown["arguments"] = [{"name": name, "required": True} for name in self.arguments]
-        return shown
+            definition["arguments"] = [{"name": name, "required": True} for name in self.arguments]
+        return definition
 
-    def said(self, arguments: Mapping[str, object]) -> Json:
+    def render(self, arguments: Mapping[str, object]) -> Json:
         """As `prompts/get` answers it.
 
         Raises:
@@ -90,7 +90,7 @@ class LocalPrompt:
         missing = [name for name in self.arguments if name not in arguments]
         if missing:
             raise RpcError(_INVALID_PARAMS, f"Missing arguments: {', '.join(missing)}")
-        text = _PLACE.sub(lambda found: str(arguments[found[1]]), self.text)
+        text = _PLACE.sub(lambda match: str(arguments[match[1]]), self.text)
         answer: Json = {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
         return {"description": self.description, **answer} if self.description else answer
 
@@ -108,7 +108,7 @@ class LocalResource:
     mime_type: str
     """What it is; a `text/` type, JSON and the like are answered as text."""
 
-    def listed(self) -> Json:
+    def definition(self) -> Json:
         """As `resources/list` shows it."""
         return {"uri": self.uri, "name": self.path.name, "mimeType": self.mime_type}
 
@@ -125,12 +125,12 @@ class LocalResource:
             raise RpcError(_NOT_FOUND, f"{self.path.name} cannot be read.") from error
         if len(content) > _MOST_BYTES:
             raise RpcError(_NOT_FOUND, f"{self.path.name} is larger than {_MOST_BYTES:,} bytes.")
-        found: Json = {"uri": self.uri, "mimeType": self.mime_type}
+        entry: Json = {"uri": self.uri, "mimeType": self.mime_type}
         try:
-            found["text"] = content.decode()
+            entry["text"] = content.decode()
         except UnicodeDecodeError:
-            found["blob"] = base64.b64encode(content).decode()
-        return {"contents": [found]}
+            entry["blob"] = base64.b64encode(content).decode()
+        return {"contents": [entry]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +169,10 @@ class LocalServer:
         self.wires: set[ReloadableWire] = set()
         """Connections to it."""
 
-    async def renew(self) -> None:
+    async def reload(self) -> None:
         """Let its connections have the parts as they are now; calls that run are not disturbed."""
         for wire in list(self.wires):
-            await wire.renew()
+            await wire.reload()
 
 
 class LocalWire(FunctionWire):
@@ -183,8 +183,8 @@ class LocalWire(FunctionWire):
         super().__init__(parts.name, parts.tools, parts.services)
         self._parts = parts
         self._inner = inner
-        self._prompts = {each.name: each for each in parts.prompts}
-        self._resources = {each.uri: each for each in parts.resources}
+        self._prompts = {prompt.name: prompt for prompt in parts.prompts}
+        self._resources = {resource.uri: resource for resource in parts.resources}
 
     async def open(self, events: WireEvents) -> None:
         """Start the other server, where there is one."""
@@ -215,13 +215,13 @@ class LocalWire(FunctionWire):
                 method, params, headers=headers, sink=sink, progress=progress
             )
         if method == "initialize":
-            own = await super().request(method, params, headers=headers, sink=sink)
-            return _greeting(own, await ask(method, params))
+            local = await super().request(method, params, headers=headers, sink=sink)
+            return _greeting(local, await ask(method, params))
         if method in _LISTS:
-            own = {} if "cursor" in params else await self._answer(method, params, None)
+            local = {} if "cursor" in params else await self._answer(method, params, None)
             other = await ask(method, params)
             key = _LISTS[method]
-            return {**other, key: [*json_array(own.get(key)), *json_array(other.get(key))]}
+            return {**other, key: [*json_array(local.get(key)), *json_array(other.get(key))]}
         if method != "tools/call":
             return await ask(method, params)
         context = context_of_call(self._numbered(sink, progress=progress), self._parts.services)
@@ -281,13 +281,13 @@ class LocalWire(FunctionWire):
                 kinds = {key: {"listChanged": True} for key in ("tools", "prompts", "resources")}
                 return {**greeting, "capabilities": {"logging": {}, **kinds}}
             case "prompts/list":
-                return {"prompts": [each.listed() for each in self._parts.prompts]}
+                return {"prompts": [prompt.definition() for prompt in self._parts.prompts]}
             case "resources/list":
-                return {"resources": [each.listed() for each in self._parts.resources]}
+                return {"resources": [resource.definition() for resource in self._parts.resources]}
             case "resources/templates/list":
                 return {"resourceTemplates": []}
             case "prompts/get" if prompt := self._prompts.get(str(params.get("name"))):
-                return prompt.said(json_object(params.get("arguments")))
+                return prompt.render(json_object(params.get("arguments")))
             case "resources/read" if resource := self._resources.get(str(params.get("uri"))):
                 return await to_thread.run_sync(resource.read)
             case "prompts/get" | "resources/read":
@@ -307,7 +307,7 @@ class ReloadableWire:
         """Make one; `wire_to` gives the wire to `LocalParts.server`."""
         self._target = target
         self._wire_to = wire_to
-        self._now: LocalWire | None = None
+        self._current: LocalWire | None = None
         self._next: LocalWire | None = None
         self._calls: Counter[LocalWire] = Counter()
         self._greeting: tuple[Json, Mapping[str, str]] | None = None
@@ -329,14 +329,14 @@ class ReloadableWire:
     async def open(self, events: WireEvents) -> None:
         """Put the parts together and start."""
         self._events = events
-        self._now = await self._made()
+        self._current = await self._build_wire()
         self._target.wires.add(self)
 
-    async def renew(self) -> None:
+    async def reload(self) -> None:
         """Have the parts as they are now from the next listing on."""
         async with self._renewing:
             try:
-                fresh = await self._made()
+                fresh = await self._build_wire()
                 if self._greeting is not None:
                     params, headers = self._greeting
                     await fresh.request("initialize", params, headers=headers)
@@ -360,15 +360,15 @@ class ReloadableWire:
         progress: bool = False,
     ) -> Json:
         """Let the parts answer that are known, or with a listing the new ones from then on."""
-        assert self._now is not None
+        assert self._current is not None
         if method == "initialize":
             self._greeting = (params, headers)
         if method in _LISTS and self._next is not None:
-            self._now, self._next, old = self._next, None, self._now
+            self._current, self._next, old = self._next, None, self._current
             self._swapped.set()
             if old not in self._calls:
                 await old.aclose()
-        wire = self._now
+        wire = self._current
         self._calls[wire] += 1
         try:
             return await wire.request(method, params, headers=headers, sink=sink, progress=progress)
@@ -376,12 +376,12 @@ class ReloadableWire:
             self._calls[wire] -= 1
             if not self._calls[wire]:
                 del self._calls[wire]
-                if wire is not self._now:
+                if wire is not self._current:
                     await wire.aclose()
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
         """Pass on."""
-        for wire in {self._now, *self._calls}:
+        for wire in {self._current, *self._calls}:
             if wire is not None:
                 await wire.notify(method, params, headers=headers)
 
@@ -391,28 +391,28 @@ class ReloadableWire:
     async def closed(self) -> str:
         """Wait until `aclose`, or until the present parts end."""
         while not self._ended.is_set():
-            assert self._now is not None
+            assert self._current is not None
             self._swapped.clear()
-            over = asyncio.ensure_future(self._now.closed())
-            waits = [asyncio.ensure_future(each.wait()) for each in (self._ended, self._swapped)]
+            over = asyncio.ensure_future(self._current.closed())
+            waits = [asyncio.ensure_future(event.wait()) for event in (self._ended, self._swapped)]
             try:
                 await asyncio.wait([over, *waits], return_when=asyncio.FIRST_COMPLETED)
                 if over.done() and not self._swapped.is_set() and not self._ended.is_set():
                     return over.result()
             finally:
-                for each in (over, *waits):
-                    each.cancel()
+                for waiting in (over, *waits):
+                    waiting.cancel()
         return self._reason
 
     async def aclose(self) -> None:
         """End all parts."""
         self._target.wires.discard(self)
         self._end(self._reason)
-        for wire in {self._now, self._next, *self._calls}:
+        for wire in {self._current, self._next, *self._calls}:
             if wire is not None:
                 await wire.aclose()
 
-    async def _made(self) -> LocalWire:
+    async def _build_wire(self) -> LocalWire:
         parts = await self._target.load()
         inner = None if parts.server is None else self._wire_to(parts.server)
         wire = LocalWire(parts, inner)
@@ -431,23 +431,23 @@ class ReloadableWire:
 def context_in(meta: object) -> ToolContext:
     """The context of the call that came with this `_meta`, or one without anybody."""
     mark = cast("Mapping[str, Any]", meta).get(_MARK) if isinstance(meta, Mapping) else None
-    return _held.get(str(mark)) or context_of_call(None)
+    return _contexts.get(str(mark)) or context_of_call(None)
 
 
 @contextmanager
 def _mark(context: ToolContext) -> Generator[str]:
     mark = token_hex(16)
-    _held[mark] = context
+    _contexts[mark] = context
     try:
         yield mark
     finally:
-        _held.pop(mark, None)
+        _contexts.pop(mark, None)
 
 
-def _greeting(own: Json, other: Json) -> Json:
+def _greeting(local: Json, other: Json) -> Json:
     """Both answers to `initialize` as one."""
     capabilities = {
-        **json_object(own.get("capabilities")),
+        **json_object(local.get("capabilities")),
         **json_object(other.get("capabilities")),
     }
-    return {**other, "serverInfo": own.get("serverInfo"), "capabilities": capabilities}
+    return {**other, "serverInfo": local.get("serverInfo"), "capabilities": capabilities}

@@ -86,10 +86,10 @@ def no_proxy(url: str) -> str:
     return ""
 
 
-def proxy_of(url: str, own: str, proxy_for: Callable[[str], str]) -> str:
+def proxy_of(url: str, server_proxy: str, proxy_for: Callable[[str], str]) -> str:
     """The proxy to an address: that of the server, else that of the gateway; empty: none."""
-    if own:
-        return "" if own == "none" else own
+    if server_proxy:
+        return "" if server_proxy == "none" else server_proxy
     return proxy_for(url)
 
 
@@ -151,24 +151,26 @@ class Endpoint:
             UnreachableError: The server redirects to another origin, or in circles.
             LoginNeededError: The server wants a login, and only a person can give it one.
         """
-        own = {name: _safe(value) for name, value in headers.items()}
+        safe_headers = {name: _safe(value) for name, value in headers.items()}
         if self._credential is None:
-            return await self._send_on(method, {**self.headers, **own}, body)
-        shown = await self._credential.headers()
-        response = await self._send_on(method, {**self.headers, **shown, **own}, body)
+            return await self._send_on(method, {**self.headers, **safe_headers}, body)
+        credential = await self._credential.headers()
+        response = await self._send_on(method, {**self.headers, **credential, **safe_headers}, body)
         if response.status in {401, 403}:
             challenge = ", ".join(response.headers.getall("www-authenticate", []))
             try:
                 again = await self._credential.refused(
-                    shown=shown, status=response.status, challenge=challenge
+                    sent=credential, status=response.status, challenge=challenge
                 )
             except BaseException:
                 response.close()
                 raise
             if again:
                 response.close()
-                shown = await self._credential.headers()
-                return await self._send_on(method, {**self.headers, **shown, **own}, body)
+                credential = await self._credential.headers()
+                return await self._send_on(
+                    method, {**self.headers, **credential, **safe_headers}, body
+                )
         return response
 
     async def _send_on(

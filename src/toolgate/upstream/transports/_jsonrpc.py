@@ -120,8 +120,8 @@ def sniff_call_id(head: bytes, tail: bytes) -> int | None:
 
     Only an id beside the outer braces counts, never one from inside a result.
     """
-    found = _ID_FIRST.match(head) or _ID_LAST.search(tail[-512:])
-    return int(found[1]) if found else None
+    match = _ID_FIRST.match(head) or _ID_LAST.search(tail[-512:])
+    return int(match[1]) if match else None
 
 
 def may_be_answer(head: bytes) -> bool:

@@ -308,9 +308,13 @@ def _load(name: str) -> object:
     Raises:
         UnreachableError: There is none, or loading it failed.
     """
-    place, _, attribute = name.rpartition(":") if ":" in name else (name, "", "")
+    module_name, _, attribute = name.rpartition(":") if ":" in name else (name, "", "")
     try:
-        module = _load_file(Path(place)) if place.endswith(".py") else import_module(place)
+        module = (
+            _load_file(Path(module_name))
+            if module_name.endswith(".py")
+            else import_module(module_name)
+        )
     except Exception as error:  # code of a user runs here
         log.debug("target not loaded", exc_info=True)
         raise UnreachableError(
@@ -318,15 +322,15 @@ def _load(name: str) -> object:
             hint="Correct target of this server, or the code that it names.",
         ) from error
     take_over("fastmcp")  # which the module may have imported
-    found: object = module
+    target: object = module
     for part in filter(None, attribute.split(".")):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise UnreachableError(
-                f"{place!r} has nothing named {attribute!r}.",
+                f"{module_name!r} has nothing named {attribute!r}.",
                 hint="Correct target of this server: module:attribute.",
             )
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -368,7 +368,7 @@ async def _page(app: App) -> float:
     found: list[float] = []
     for _ in range(20):
         began = time.process_time()
-        page = await app.chat.history(Caller(), "long")
+        page = await app.chat.threads.history(Caller(), "long")
         found.append((time.process_time() - began) * 1000)
         assert page is not None
         assert len(page["messages"]) == 100

@@ -201,14 +201,14 @@ async def test_tn_1_threads_and_settings_belong_to_their_caller() -> None:
             run = chat.start(TurnRequest(caller=who(name), messages=(message,), thread="same"))
             with anyio.fail_after(HANG_S):
                 await run.ended_event.wait()
-        await chat.change_settings(who("ann"), "same", {"history": False})
+        await chat.threads.change_settings(who("ann"), "same", {"history": False})
 
-        anns = await chat.history(who("ann"), "same")
+        anns = await chat.threads.history(who("ann"), "same")
         assert anns is not None
         assert [m["content"] for m in anns["messages"]] == ["I am ann", "Yes."]
-        assert (await chat.choices(who("bob"), "same")).history is True
+        assert (await chat.threads.choices(who("bob"), "same")).history is True
         assert chat.runs.find(who("ann"), run.run_id) is None
-        assert await chat.history(who("eve"), "same") is None
+        assert await chat.threads.history(who("eve"), "same") is None
         assert contents(place.model.last, "user") == ["I am bob"]
 
 

@@ -1,52 +1,49 @@
-"""Turns from the outside: begun, watched, cancelled, taken up; threads and their settings."""
+"""Chat turns from the outside: started, watched, cancelled, resumed."""
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
-from typing import Literal, cast
+from typing import Literal
 
 import anyio
 
-from toolgate.base.ids import new_id, utc_now
+from toolgate.base.ids import new_id
 from toolgate.chat.base import Choices, Engine, Outcome, TurnRequest, TurnState, TurnStatus
 from toolgate.chat.runs import Run, Runs
-from toolgate.chat.thread_lease import ThreadClaim, ThreadQueue, TurnWriter
-from toolgate.chat.transcript import from_stored, message_views, usable
+from toolgate.chat.thread_lease import ThreadLeases, TurnWriter
+from toolgate.chat.threads import ThreadService
+from toolgate.chat.transcript import from_stored, usable
 from toolgate.chat.turns.budget import Budget, BudgetExceededError
 from toolgate.chat.turns.compaction import compacted
 from toolgate.chat.turns.failure import NO_ANSWER, friendly
 from toolgate.chat.turns.messages import unanswered
-from toolgate.chat.turns.model_answer import BETWEEN
+from toolgate.chat.turns.outcome import (
+    approval_request,
+    audit_detail,
+    end_by_budget,
+    outcome_of,
+    say,
+    with_partial_answer,
+)
 from toolgate.chat.turns.turn import Turn, TurnServices
-from toolgate.chat.turns.turn_settings import choices_from, read_choices
+from toolgate.chat.turns.turn_settings import choices_from
 from toolgate.errors import (
     ArgumentError,
-    StoreError,
-    ThreadBusyError,
     ToolgateError,
 )
-from toolgate.models.llm import ChatRequest, FinishReason, Message, ModelRegistry, TokenUsage
+from toolgate.models.llm import ChatRequest, Message, ModelRegistry
 from toolgate.store import StoredMessage, StoredThread, ThreadRows
-from toolgate.types import Caller, Json, json_array, json_object
+from toolgate.types import json_array, json_object
 
 __all__ = ["ChatService"]
 
 log = logging.getLogger(__name__)
 
-_LEASE_S = 30.0
-_PROLONG_S = 10.0
-_LOOK_S = 0.2
-_MIXED = 200
-"""Turns without a thread whose own calls are remembered until their clients go on."""
-_PROJECT = ""
-"""Name and owner of the row that has the settings of a project."""
-
-_MOST_NAMED = 50
-"""Tools that the record of a turn names."""
+_MAX_MIXED = 200
+"""Turns without a thread whose own calls are remembered until their clients go on; chosen."""
 
 _AUDITED: Mapping[TurnStatus, str] = {
     "completed": "ok",
@@ -64,7 +61,9 @@ class ChatService:
         self._services = services
         self._store = store
         self._engine = engine
-        self._locks: dict[tuple[str, str, str], ThreadQueue] = {}
+        self.threads = ThreadService(store, services.settings, services.models)
+        """The threads of callers."""
+        self._leases = ThreadLeases(store, self.threads)
         self._mixed: OrderedDict[tuple[str, str, tuple[str, ...]], tuple[Message, ...]] = (
             OrderedDict()
         )
@@ -154,7 +153,10 @@ class ChatService:
     async def _alone(self, run: Run, request: TurnRequest) -> Outcome:
         """A turn whose conversation the client keeps."""
         choices = choices_from(
-            self._services.settings(), await self._project_row(request.caller), {}, request.choices
+            self._services.settings(),
+            await self.threads.project_settings(request.caller),
+            {},
+            request.choices,
         )
         turn = self._turn(run, request, choices)
         messages = self._whole(request)
@@ -177,7 +179,7 @@ class ChatService:
             return
         caller = turn.caller
         self._mixed[caller.project_id, caller.caller_id, ids] = new_messages
-        while len(self._mixed) > _MIXED:
+        while len(self._mixed) > _MAX_MIXED:
             self._mixed.popitem(last=False)
 
     def _whole(self, request: TurnRequest) -> tuple[Message, ...]:
@@ -192,32 +194,32 @@ class ChatService:
 
     async def _in_thread(self, run: Run, request: TurnRequest) -> Outcome:
         """A turn in a conversation that is kept here."""
-        async with self._turn_claim(run, request) as claim:
+        async with self._leases.hold(run, request) as claim:
             thread = claim.thread
-            project = await self._project_row(request.caller)
+            project = await self.threads.project_settings(request.caller)
             choices = choices_from(
                 self._services.settings(), project, thread.settings, request.choices
             )
             stored = await self._store.thread_messages(
                 thread.thread_id, after=int(thread.state.get("from", 0))
             )
-            keeping = TurnWriter(self._store, claim, run.run_id, choices)
+            writer = TurnWriter(self._store, claim, run.run_id, choices)
             if request.resumes:
                 turn, state = self._resumed(run, request, choices, stored, thread)
-                keeping.messages_written = len(state.get("messages", []))
+                writer.messages_written = len(state.get("messages", []))
             else:
                 turn = self._turn(run, request, choices)
                 new_messages = _new_in(request)
                 state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
                 turn.history = usable([from_stored(row) for row in stored])
             turn.thread_tools = [str(key) for key in json_array(thread.state.get("tools"))]
-            turn.flush = keeping.flush
-            keeping.turn = turn
-            turn.history = await compacted(turn, keeping.compaction)
+            turn.flush = writer.flush
+            writer.turn = turn
+            turn.history = await compacted(turn, writer.compaction)
             if not choices.history:
                 turn.history = ()
-            await keeping.flush(state.get("messages", []))
-            return await self._through(run, turn, state, keeping)
+            await writer.flush(state.get("messages", []))
+            return await self._through(run, turn, state, writer)
 
     def _resumed(
         self,
@@ -257,12 +259,12 @@ class ChatService:
         )
 
     async def _through(
-        self, run: Run, turn: Turn, state: TurnState, keeping: "TurnWriter | None" = None
+        self, run: Run, turn: Turn, state: TurnState, writer: "TurnWriter | None" = None
     ) -> Outcome:
         """Run a turn, and record how it ended."""
         began, status = perf_counter(), "cancelled"
         try:
-            outcome = await self._ended(run, turn, state, keeping)
+            outcome = await self._ended(run, turn, state, writer)
         except Exception as error:
             status = error.code if isinstance(error, ToolgateError) else "internal"
             raise
@@ -270,10 +272,12 @@ class ChatService:
             status = _AUDITED[outcome.status]
             return outcome
         finally:
-            turn.gateway.note_turn(turn.caller, began=began, status=status, detail=_for_audit(turn))
+            turn.gateway.note_turn(
+                turn.caller, began=began, status=status, detail=audit_detail(turn)
+            )
 
     async def _ended(
-        self, run: Run, turn: Turn, state: TurnState, keeping: "TurnWriter | None"
+        self, run: Run, turn: Turn, state: TurnState, writer: "TurnWriter | None"
     ) -> Outcome:
         """Run the steps, and make an outcome of however they end."""
         run.emit({"turn": {"id": turn.turn_id, "thread": turn.request.thread or ""}})
@@ -285,7 +289,7 @@ class ChatService:
                 state = await self._engine.run(turn, state)
             if limit.cancelled_caught:
                 status = "out_of_budget"
-                _ended_by_budget(
+                end_by_budget(
                     turn,
                     "max_seconds",
                     f"I had to stop here: this answer took {settings.max_seconds:g} seconds, which "
@@ -293,33 +297,33 @@ class ChatService:
                 )
         except BudgetExceededError as spent:
             status = "out_of_budget"
-            _ended_by_budget(turn, spent.limit, spent.sentence)
+            end_by_budget(turn, spent.limit, spent.sentence)
         except asyncio.CancelledError:
-            if keeping is not None and not run.wants_rollback:
+            if writer is not None and not run.wants_rollback:
                 with anyio.CancelScope(shield=True):
-                    await keeping.cut_off(_with_partial(turn, "cancelled"))
+                    await writer.cut_off(with_partial_answer(turn, "cancelled"))
             raise
         except Exception as error:
             if isinstance(error, ToolgateError):
                 log.warning(
                     "turn failed", extra={"turn": turn.turn_id, "code": error.code}, exc_info=True
                 )
-            if keeping is not None:
+            if writer is not None:
                 text = friendly(error, issue_url=settings.issue_url)
-                new_messages = _with_partial(turn, "failed")
+                new_messages = with_partial_answer(turn, "failed")
                 failed = Message(role="assistant", content=text)
-                await keeping.cut_off([*new_messages, turn.note(failed, is_error=True)])
+                await writer.cut_off([*new_messages, turn.note(failed, is_error=True)])
             raise
         if turn.waiting:
             status = "waiting"
-            _say(turn, _waiting_text(turn), is_kept=False)
+            say(turn, approval_request(turn), is_stored=False)
         elif turn.client_calls:
             status = "client_calls"
         elif not "".join(turn.texts).strip():
-            _say(turn, NO_ANSWER)
-        outcome = _outcome(turn, state, status)
-        if keeping is not None:
-            await keeping.end(turn.transcript, outcome)
+            say(turn, NO_ANSWER)
+        outcome = outcome_of(turn, state, status)
+        if writer is not None:
+            await writer.end(turn.transcript, outcome)
         if turn.budget.usage.total_tokens:
             run.emit({"token_usage": outcome.metadata["token_usage"]})
         for call in outcome.calls:
@@ -337,227 +341,6 @@ class ChatService:
             },
         )
         return outcome
-
-    # Threads, one turn at a time
-
-    @asynccontextmanager
-    async def _turn_claim(self, run: Run, request: TurnRequest) -> AsyncGenerator[ThreadClaim]:
-        """Hold the thread: the turns of one thread run one after another."""
-        caller, name = request.caller, request.thread or ""
-        key = (caller.project_id, caller.caller_id, name)
-        queue = self._locks.setdefault(key, ThreadQueue())
-        if queue.running is not None:
-            await self._by_policy(queue, request)
-        queue.waiting += 1
-        try:
-            async with queue.lock:
-                queue.running = run
-                try:
-                    claim = ThreadClaim(await self._claim(run, request))
-                    try:
-                        async with self._kept_alive(claim.thread, run):
-                            yield claim
-                    finally:
-                        with anyio.CancelScope(shield=True), suppress(StoreError):
-                            await self._release(run, claim)
-                finally:
-                    queue.running = None
-        finally:
-            queue.waiting -= 1
-            if not queue.waiting and self._locks.get(key) is queue:
-                del self._locks[key]
-
-    async def _release(self, run: Run, claim: ThreadClaim) -> None:
-        """Give a thread back, and take back what was said if that is wanted."""
-        thread_id = claim.thread.thread_id
-        if run.wants_rollback:
-            await self._store.drop_turn(thread_id, run.run_id)
-        if not claim.is_over:
-            await self._store.append_messages(thread_id, (), ends=run.run_id, now=utc_now())
-
-    async def _by_policy(self, queue: "ThreadQueue", request: TurnRequest) -> None:
-        """What the thread does about a second turn.
-
-        Raises:
-            ThreadBusyError: It takes none.
-        """
-        running = queue.running
-        policy = (await self.choices(request.caller, request.thread, request.choices)).thread_policy
-        if policy == "reject":
-            raise _busy(request.thread)
-        if policy in {"interrupt", "rollback"} and running is not None:
-            running.wants_rollback = policy == "rollback"
-            running.cancel()
-
-    async def _claim(self, run: Run, request: TurnRequest) -> StoredThread:
-        """Take the thread in the store too: other processes may have the same one."""
-        caller = request.caller
-        fresh = StoredThread(
-            thread_id=new_id(),
-            project_id=caller.project_id,
-            caller_id=caller.caller_id,
-            name=request.thread or "",
-        )
-        over = ""
-        while True:
-            thread = await self._store.begin_turn(
-                fresh,
-                turn_id=run.run_id,
-                until=utc_now(plus_s=_LEASE_S),
-                now=utc_now(),
-                over=over,
-            )
-            if thread.running == run.run_id:
-                return thread
-            policy = choices_from(
-                self._services.settings(),
-                await self._project_row(caller),
-                thread.settings,
-                request.choices,
-            ).thread_policy
-            if policy == "reject":
-                raise _busy(request.thread)
-            if policy in {"interrupt", "rollback"}:
-                over = thread.running
-                if policy == "rollback":
-                    await self._store.drop_turn(thread.thread_id, over)
-                continue
-            await anyio.sleep(_LOOK_S)
-
-    @asynccontextmanager
-    async def _kept_alive(self, thread: StoredThread, run: Run) -> AsyncGenerator[None]:
-        """Prolong the lease while the block runs; a turn whose place was taken ends."""
-
-        async def prolong() -> None:
-            while True:
-                await anyio.sleep(_PROLONG_S)
-                with suppress(StoreError):
-                    until = utc_now(plus_s=_LEASE_S)
-                    if not await self._store.prolong_turn(
-                        thread.thread_id, turn_id=run.run_id, until=until
-                    ):
-                        run.cancel()
-                        return
-
-        task = asyncio.create_task(prolong())
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    # Settings
-
-    async def choices(
-        self, caller: Caller, thread: str | None, asked: Mapping[str, object] | None = None
-    ) -> Choices:
-        """What a turn would go by now."""
-        row = await self._thread_row(caller, thread) if thread is not None else None
-        return choices_from(
-            self._services.settings(),
-            await self._project_row(caller),
-            row.settings if row is not None else {},
-            asked or {},
-        )
-
-    async def settings_of(self, caller: Caller, thread: str | None) -> Json:
-        """Settings of a thread, or of the project without one: what was `set`, and what holds."""
-        if thread is None:
-            project_row = await self._project_row(caller)
-        else:
-            row = await self._thread_row(caller, thread)
-            project_row = row.settings if row is not None else {}
-        return {"set": project_row, "in_force": asdict(await self.choices(caller, thread))}
-
-    async def change_settings(self, caller: Caller, thread: str | None, changes: Json) -> Json:
-        """Set some settings of a thread, or of the project; null takes one back.
-
-        Raises:
-            ArgumentError: One does not exist, or has a value that does not fit.
-        """
-        read_choices({name: value for name, value in changes.items() if value is not None})
-        if isinstance(model := changes.get("model"), str) and model:
-            self._services.models.name_of(model)
-        unknown = set(changes) - {item.name for item in fields(Choices)}
-        if unknown:
-            read_choices(dict.fromkeys(unknown, ""))
-        owner = _PROJECT if thread is None else caller.caller_id
-        stored = await self._store.thread(caller.project_id, owner, thread or _PROJECT)
-        values = dict(stored.settings) if stored is not None else {}
-        values = {name: value for name, value in {**values, **changes}.items() if value is not None}
-        row = StoredThread(
-            thread_id=new_id(),
-            project_id=caller.project_id,
-            caller_id=owner,
-            name=thread or _PROJECT,
-        )
-        await self._store.save_thread_settings(row, values, now=utc_now())
-        return await self.settings_of(caller, thread)
-
-    async def _thread_row(self, caller: Caller, name: str) -> StoredThread | None:
-        return await self._store.thread(caller.project_id, caller.caller_id, name)
-
-    async def _project_row(self, caller: Caller) -> Json:
-        row = await self._store.thread(caller.project_id, _PROJECT, _PROJECT)
-        return {} if row is None else row.settings
-
-    # History
-
-    async def threads(self, caller: Caller, *, limit: int = 100) -> list[StoredThread]:
-        """The caller's threads, the last used first."""
-        rows = await self._store.threads(caller.project_id, caller.caller_id, limit=limit)
-        return [row for row in rows if row.name]
-
-    async def history(
-        self, caller: Caller, thread: str, *, limit: int = 100, before: int | None = None
-    ) -> Json | None:
-        """A page of a thread, the newest messages, oldest first; None: there is no such thread."""
-        row = await self._thread_row(caller, thread)
-        if row is None:
-            return None
-        stored = await self._store.thread_messages(row.thread_id, before=before, limit=limit)
-        artifact_ids = [
-            str(message.notes["artifact"]) for message in stored if "artifact" in message.notes
-        ]
-        artifacts = await self._store.thread_artifacts(
-            row.thread_id, list(dict.fromkeys(artifact_ids))
-        )
-        first = stored[0].number if stored else 0
-        return {
-            "thread_id": thread,
-            "messages": message_views(
-                stored, {artifact.artifact_id: artifact for artifact in artifacts}
-            ),
-            "has_more": first > 1 and len(stored) == limit,
-            "before": first,
-            "pending": json_array(json_object(row.state.get("pending")).get("calls")),
-            "running": row.running,
-        }
-
-    async def spending(self, caller: Caller, thread: str) -> list[Json]:
-        """What each request to a model cost in a thread, oldest first."""
-        row = await self._thread_row(caller, thread)
-        if row is None:
-            return []
-        return [asdict(row) for row in await self._store.thread_spending(row.thread_id)]
-
-    async def clear(self, caller: Caller, thread: str) -> bool:
-        """Forget what was said in a thread; False: there is no such thread."""
-        row = await self._thread_row(caller, thread)
-        if row is None:
-            return False
-        await self._store.clear_thread(row.thread_id, now=utc_now())
-        return True
-
-    async def delete(self, caller: Caller, thread: str) -> bool:
-        """Remove a thread, settings and all; False: there is no such thread."""
-        row = await self._thread_row(caller, thread)
-        return row is not None and await self._store.delete_thread(row.thread_id)
-
-    async def waiting(self, caller: Caller, thread: str) -> list[Json]:
-        """The calls of a thread that wait for a person."""
-        row = await self._thread_row(caller, thread)
-        pending = json_object(row.state.get("pending")) if row is not None else {}
-        return [json_object(call) for call in json_array(pending.get("calls"))]
 
 
 def _check(request: TurnRequest) -> None:
@@ -597,125 +380,6 @@ def _new_in(request: TurnRequest) -> list[Message]:
         return tail
     last = next((message for message in reversed(request.messages) if message.role == "user"), None)
     return [] if last is None else [last]
-
-
-def _for_audit(turn: Turn) -> Json:
-    """What is recorded of a turn: no texts, no arguments."""
-    usage = turn.budget.usage
-    return {
-        "turn": turn.turn_id,
-        "model": turn.model,
-        "requests": len(turn.spending),
-        "prompt_tokens": usage.prompt_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cost": round(usage.cost, 8),
-        "offered": len(turn.offers.by_name),
-        "calls": turn.budget.calls,
-        "tools": turn.used_tools[:_MOST_NAMED],
-    }
-
-
-def _outcome(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
-    usage: TokenUsage = turn.budget.usage
-    finish = turn.finish if turn.finish in {"stop", "length", "content_filter"} else "stop"
-    if status == "client_calls":
-        finish = "tool_calls"
-    elif status == "out_of_budget":
-        finish = "length"
-    metadata: Json = {"model": turn.model, "finish_reason": finish}
-    if usage.total_tokens:
-        metadata["token_usage"] = {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "total_tokens": usage.total_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "is_estimate": usage.is_estimate,
-            "parts": [
-                {
-                    "purpose": spent.purpose,
-                    "model": spent.model,
-                    "prompt_tokens": spent.prompt_tokens,
-                    "completion_tokens": spent.completion_tokens,
-                }
-                for spent in turn.spending
-            ],
-        }
-    if searched := state.get("vs_metadata"):
-        metadata["vs_metadata"] = searched
-    if turn.used_tools:
-        metadata["tools"] = turn.used_tools
-    if usage.cost:
-        metadata["cost"] = round(usage.cost, 8)
-    if turn.waiting:
-        metadata["approvals"] = turn.waiting
-    if status != "completed":
-        metadata["status"] = status
-    return Outcome(
-        turn_id=turn.turn_id,
-        model=turn.model,
-        text=BETWEEN.join(turn.texts),
-        calls=tuple(turn.client_calls),
-        finish_reason=cast("FinishReason", finish),
-        status=status,
-        usage=usage,
-        metadata=metadata,
-        reasoning="".join(turn.reasoning),
-    )
-
-
-def _say(turn: Turn, text: str, *, is_kept: bool = True) -> None:
-    """Say something in the model's place; what is not kept is for who listens now."""
-    if turn.texts:
-        turn.emit({"stream": BETWEEN})
-    turn.texts.append(text)
-    turn.emit({"stream": text})
-    if not is_kept:
-        return
-    last = turn.transcript[-1] if turn.transcript else None
-    if last is not None and last.role == "assistant" and not last.text and not last.calls:
-        turn.transcript[-1] = replace(last, content=text)
-    else:
-        turn.transcript.append(turn.note(Message(role="assistant", content=text), ours=True))
-
-
-def _ended_by_budget(turn: Turn, limit: str, sentence: str) -> None:
-    """Answer what is open, and say why it ends here."""
-    log.info("turn out of budget", extra={"turn": turn.turn_id, "limit": limit})
-    turn.emit({"budget": {"limit": limit}})
-    turn.transcript = _with_partial(turn, "out_of_budget")
-    for call in unanswered(turn.transcript):
-        text = f"[not run: {sentence}]"
-        result = Message(role="tool", content=text, call_id=call.call_id, name=call.name)
-        turn.transcript.append(turn.note(result, is_error=True))
-    _say(turn, sentence)
-
-
-def _with_partial(turn: Turn, why: str) -> list[Message]:
-    """What was said, with what had come of an answer that was cut off; calls in it never ran."""
-    partial = turn.partial()
-    if partial is None or not partial.text:
-        return list(turn.transcript)
-    return [*turn.transcript, turn.note(replace(partial, calls=()), partial=why)]
-
-
-def _waiting_text(turn: Turn) -> str:
-    lines = [
-        f"- {call['tool']} (approval {call['approval_id']}, until {call['expires_at']})"
-        for call in turn.waiting
-    ]
-    return (
-        "I need a person's approval before I can go on:\n"
-        + "\n".join(lines)
-        + "\nOnce it is decided, resume this turn."
-    )
-
-
-def _busy(thread: str | None) -> ThreadBusyError:
-    return ThreadBusyError(
-        f"The thread {(thread or '')[:80]!r} has a turn that runs.",
-        hint="Wait for its end, or set thread_policy to enqueue.",
-    )
 
 
 def _look_at(task: "asyncio.Task[Outcome]") -> None:

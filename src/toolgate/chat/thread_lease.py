@@ -1,22 +1,35 @@
-"""A thread while a turn runs in it: who holds it, and what is written."""
+"""A thread while a turn runs in it: the lease that one turn has, and what it writes."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import anyio
 
-from toolgate.base.ids import utc_now
-from toolgate.chat.base import Choices, Outcome
+from toolgate.base.ids import new_id, utc_now
+from toolgate.chat.base import Choices, Outcome, TurnRequest
 from toolgate.chat.runs import Run
+from toolgate.chat.threads import ThreadService
 from toolgate.chat.transcript import to_stored
 from toolgate.chat.turns.compaction import Compaction
 from toolgate.chat.turns.messages import INTERRUPTED, unanswered
 from toolgate.chat.turns.turn import Turn
+from toolgate.errors import StoreError, ThreadBusyError
 from toolgate.models.llm import Message
 from toolgate.store import StoredThread, ThreadRows
 from toolgate.types import Json
 
-__all__ = ["ThreadClaim", "ThreadQueue", "TurnWriter"]
+__all__ = ["ThreadClaim", "ThreadLeases", "TurnWriter"]
+
+_LEASE_S = 30.0
+"""Seconds after which another process may take the thread of a process that died; chosen."""
+
+_RENEW_S = 10.0
+"""Seconds between renewals: two may fail before the lease ends."""
+
+_POLL_S = 0.2
+"""Seconds between looks at a thread that another process holds; chosen."""
 
 
 class ThreadQueue:
@@ -35,6 +48,118 @@ class ThreadClaim:
         self.thread = thread
         self.is_over = False
         """Whether the store knows that the turn is over."""
+
+
+class ThreadLeases:
+    """Sees to it that one turn runs in a thread at a time, in this process and in others."""
+
+    def __init__(self, store: ThreadRows, threads: ThreadService) -> None:
+        self._store = store
+        self._threads = threads
+        self._locks: dict[tuple[str, str, str], ThreadQueue] = {}
+
+    @asynccontextmanager
+    async def hold(self, run: Run, request: TurnRequest) -> AsyncGenerator[ThreadClaim]:
+        """Hold the thread: the turns of one thread run one after another."""
+        caller, name = request.caller, request.thread or ""
+        key = (caller.project_id, caller.caller_id, name)
+        queue = self._locks.setdefault(key, ThreadQueue())
+        if queue.running is not None:
+            await self._by_policy(queue, request)
+        queue.waiting += 1
+        try:
+            async with queue.lock:
+                queue.running = run
+                try:
+                    claim = ThreadClaim(await self._claim(run, request))
+                    try:
+                        async with self._lease_renewed(claim.thread, run):
+                            yield claim
+                    finally:
+                        with anyio.CancelScope(shield=True), suppress(StoreError):
+                            await self._release(run, claim)
+                finally:
+                    queue.running = None
+        finally:
+            queue.waiting -= 1
+            if not queue.waiting and self._locks.get(key) is queue:
+                del self._locks[key]
+
+    async def _release(self, run: Run, claim: ThreadClaim) -> None:
+        """Give a thread back, and take back what was said if that is wanted."""
+        thread_id = claim.thread.thread_id
+        if run.wants_rollback:
+            await self._store.drop_turn(thread_id, run.run_id)
+        if not claim.is_over:
+            await self._store.append_messages(thread_id, (), ends=run.run_id, now=utc_now())
+
+    async def _by_policy(self, queue: "ThreadQueue", request: TurnRequest) -> None:
+        """What the thread does about a second turn.
+
+        Raises:
+            ThreadBusyError: It takes none.
+        """
+        running = queue.running
+        policy = (
+            await self._threads.choices(request.caller, request.thread, request.choices)
+        ).thread_policy
+        if policy == "reject":
+            raise _busy(request.thread)
+        if policy in {"interrupt", "rollback"} and running is not None:
+            running.wants_rollback = policy == "rollback"
+            running.cancel()
+
+    async def _claim(self, run: Run, request: TurnRequest) -> StoredThread:
+        """Take the thread in the store too: other processes may have the same one."""
+        caller = request.caller
+        fresh = StoredThread(
+            thread_id=new_id(),
+            project_id=caller.project_id,
+            caller_id=caller.caller_id,
+            name=request.thread or "",
+        )
+        over = ""
+        while True:
+            thread = await self._store.begin_turn(
+                fresh,
+                turn_id=run.run_id,
+                until=utc_now(plus_s=_LEASE_S),
+                now=utc_now(),
+                over=over,
+            )
+            if thread.running == run.run_id:
+                return thread
+            choices = await self._threads.choices(caller, request.thread, request.choices)
+            policy = choices.thread_policy
+            if policy == "reject":
+                raise _busy(request.thread)
+            if policy in {"interrupt", "rollback"}:
+                over = thread.running
+                if policy == "rollback":
+                    await self._store.drop_turn(thread.thread_id, over)
+                continue
+            await anyio.sleep(_POLL_S)
+
+    @asynccontextmanager
+    async def _lease_renewed(self, thread: StoredThread, run: Run) -> AsyncGenerator[None]:
+        """Prolong the lease while the block runs; a turn whose place was taken ends."""
+
+        async def prolong() -> None:
+            while True:
+                await anyio.sleep(_RENEW_S)
+                with suppress(StoreError):
+                    until = utc_now(plus_s=_LEASE_S)
+                    if not await self._store.prolong_turn(
+                        thread.thread_id, turn_id=run.run_id, until=until
+                    ):
+                        run.cancel()
+                        return
+
+        task = asyncio.create_task(prolong())
+        try:
+            yield
+        finally:
+            task.cancel()
 
 
 class TurnWriter:
@@ -126,3 +251,10 @@ class TurnWriter:
         self.messages_written += len(fresh)
         self._artifacts_written += len(artifacts)
         self._spending_written += len(spending)
+
+
+def _busy(thread: str | None) -> ThreadBusyError:
+    return ThreadBusyError(
+        f"The thread {(thread or '')[:80]!r} has a turn that runs.",
+        hint="Wait for its end, or set thread_policy to enqueue.",
+    )

@@ -65,14 +65,14 @@ def _chat(visit: Visit) -> ChatService:
 
 
 async def _list(visit: Visit) -> Response:
-    threads = await _chat(visit).threads(visit.caller) if visit.app.chat is not None else []
+    threads = await _chat(visit).threads.recent(visit.caller) if visit.app.chat is not None else []
     return visit.page("chat.html", threads=threads, is_there=visit.app.chat is not None)
 
 
 async def _show(visit: Visit) -> Response:
     chat, name = _chat(visit), visit.typed("name")
     before = visit.asked("before")
-    history = await chat.history(
+    history = await chat.threads.history(
         visit.caller, name, limit=_PER_PAGE, before=int(before) if before.isdecimal() else None
     )
     if history is None:
@@ -80,8 +80,8 @@ async def _show(visit: Visit) -> Response:
             f"No thread {name[:60]!r}.",
             hint="It may have been removed meanwhile.",
         )
-    spent = await chat.spending(visit.caller, name)
-    settings = await chat.settings_of(visit.caller, name)
+    spent = await chat.threads.spending(visit.caller, name)
+    settings = await chat.threads.settings(visit.caller, name)
     return visit.page(
         "thread.html",
         name=name,
@@ -97,13 +97,13 @@ async def _show(visit: Visit) -> Response:
 
 async def _change(visit: Visit) -> Response:
     chat, name = _chat(visit), visit.typed("name")
-    if await chat.history(visit.caller, name, limit=1) is None:
+    if await chat.threads.history(visit.caller, name, limit=1) is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
             hint="It may have been removed meanwhile.",
         )
     changes: Json = {name: _value(name, visit.typed(name).strip()) for name in _TYPES}
-    await chat.change_settings(visit.caller, name, changes)
+    await chat.threads.change_settings(visit.caller, name, changes)
     return visit.go("thread", message="Saved. The settings apply from the next turn.", name=name)
 
 

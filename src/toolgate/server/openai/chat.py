@@ -311,7 +311,7 @@ class ChatApi:
         thread = _thread_of(call)
         limit = _number(call.query, "limit", _PAGE, 1, _MOST_PAGE)
         before = _number(call.query, "before", 0, 0, 2**31)
-        messages = await self._chat.history(
+        messages = await self._chat.threads.history(
             call.caller, thread, limit=limit or _PAGE, before=before or None
         )
         if messages is None:
@@ -321,7 +321,7 @@ class ChatApi:
     async def forget(self, call: _ChatRequest) -> None:
         """`DELETE chat/history`, or `PATCH`: forget what was said."""
         thread = _thread_of(call)
-        existed = await self._chat.clear(call.caller, thread)
+        existed = await self._chat.threads.clear(call.caller, thread)
         text = FORGOTTEN if existed else NOTHING
         await send_json(call.send, 200, {"thread_id": thread, "messages": [_system(text)]})
 

@@ -25,7 +25,7 @@ def _chat(app: App) -> ChatService:
 
 async def _threads(app: App, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:
     """`GET threads`: the caller's threads, the last used first."""
-    threads = await _chat(app).threads(caller)
+    threads = await _chat(app).threads.recent(caller)
     return 200, {
         "threads": [
             {
@@ -43,24 +43,24 @@ async def _threads(app: App, caller: Caller, _names: tuple[str, ...], _body: Jso
 
 async def _delete_thread(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`DELETE threads/NAME`: with its settings."""
-    return 200, {"deleted": await _chat(app).delete(caller, names[0])}
+    return 200, {"deleted": await _chat(app).threads.delete(caller, names[0])}
 
 
 async def _thread_usage(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET threads/NAME/usage`: what each request to a model cost."""
-    return 200, {"usage": await _chat(app).spending(caller, names[0])}
+    return 200, {"usage": await _chat(app).threads.spending(caller, names[0])}
 
 
 async def _settings(app: App, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET threads/NAME/settings`, and `GET chat/settings` for the project."""
-    return 200, await _chat(app).settings_of(caller, names[0] if names else None)
+    return 200, await _chat(app).threads.settings(caller, names[0] if names else None)
 
 
 async def _change_settings(app: App, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
     """`PATCH threads/NAME/settings`, and `PATCH chat/settings` for the project; null takes back."""
     if not names:
         app.gateway.visible.must_manage(caller)
-    return 200, await _chat(app).change_settings(caller, names[0] if names else None, body)
+    return 200, await _chat(app).threads.change_settings(caller, names[0] if names else None, body)
 
 
 async def _prompts(app: App, caller: Caller, _names: tuple[str, ...], _body: Json) -> Any:

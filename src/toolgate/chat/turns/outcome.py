@@ -1,0 +1,140 @@
+"""How a turn ends: its outcome, its record in the audit, and what it says when it is cut short."""
+
+import logging
+from dataclasses import replace
+from typing import cast
+
+from toolgate.chat.base import Outcome, TurnState, TurnStatus
+from toolgate.chat.turns.messages import unanswered
+from toolgate.chat.turns.model_answer import BETWEEN
+from toolgate.chat.turns.turn import Turn
+from toolgate.models.llm import FinishReason, Message, TokenUsage
+from toolgate.types import Json
+
+__all__ = [
+    "approval_request",
+    "audit_detail",
+    "end_by_budget",
+    "outcome_of",
+    "say",
+    "with_partial_answer",
+]
+
+log = logging.getLogger(__name__)
+
+_MAX_AUDITED_TOOLS = 50
+"""Tools that the record of a turn names; chosen, keeps a record under 4 kB."""
+
+
+def audit_detail(turn: Turn) -> Json:
+    """What is recorded of a turn: no texts, no arguments."""
+    usage = turn.budget.usage
+    return {
+        "turn": turn.turn_id,
+        "model": turn.model,
+        "requests": len(turn.spending),
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": round(usage.cost, 8),
+        "offered": len(turn.offers.by_name),
+        "calls": turn.budget.calls,
+        "tools": turn.used_tools[:_MAX_AUDITED_TOOLS],
+    }
+
+
+def outcome_of(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
+    """The outcome of a turn whose steps have ended."""
+    usage: TokenUsage = turn.budget.usage
+    finish = turn.finish if turn.finish in {"stop", "length", "content_filter"} else "stop"
+    if status == "client_calls":
+        finish = "tool_calls"
+    elif status == "out_of_budget":
+        finish = "length"
+    metadata: Json = {"model": turn.model, "finish_reason": finish}
+    if usage.total_tokens:
+        metadata["token_usage"] = {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": usage.total_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "is_estimate": usage.is_estimate,
+            "parts": [
+                {
+                    "purpose": spent.purpose,
+                    "model": spent.model,
+                    "prompt_tokens": spent.prompt_tokens,
+                    "completion_tokens": spent.completion_tokens,
+                }
+                for spent in turn.spending
+            ],
+        }
+    if searched := state.get("vs_metadata"):
+        metadata["vs_metadata"] = searched
+    if turn.used_tools:
+        metadata["tools"] = turn.used_tools
+    if usage.cost:
+        metadata["cost"] = round(usage.cost, 8)
+    if turn.waiting:
+        metadata["approvals"] = turn.waiting
+    if status != "completed":
+        metadata["status"] = status
+    return Outcome(
+        turn_id=turn.turn_id,
+        model=turn.model,
+        text=BETWEEN.join(turn.texts),
+        calls=tuple(turn.client_calls),
+        finish_reason=cast("FinishReason", finish),
+        status=status,
+        usage=usage,
+        metadata=metadata,
+        reasoning="".join(turn.reasoning),
+    )
+
+
+def say(turn: Turn, text: str, *, is_stored: bool = True) -> None:
+    """Say something in the model's place; with `is_stored` false only current listeners get it."""
+    if turn.texts:
+        turn.emit({"stream": BETWEEN})
+    turn.texts.append(text)
+    turn.emit({"stream": text})
+    if not is_stored:
+        return
+    last = turn.transcript[-1] if turn.transcript else None
+    if last is not None and last.role == "assistant" and not last.text and not last.calls:
+        turn.transcript[-1] = replace(last, content=text)
+    else:
+        turn.transcript.append(turn.note(Message(role="assistant", content=text), ours=True))
+
+
+def end_by_budget(turn: Turn, limit: str, sentence: str) -> None:
+    """Answer what is open, and say why it ends here."""
+    log.info("turn out of budget", extra={"turn": turn.turn_id, "limit": limit})
+    turn.emit({"budget": {"limit": limit}})
+    turn.transcript = with_partial_answer(turn, "out_of_budget")
+    for call in unanswered(turn.transcript):
+        text = f"[not run: {sentence}]"
+        result = Message(role="tool", content=text, call_id=call.call_id, name=call.name)
+        turn.transcript.append(turn.note(result, is_error=True))
+    say(turn, sentence)
+
+
+def with_partial_answer(turn: Turn, why: str) -> list[Message]:
+    """What was said, with what had come of an answer that was cut off; calls in it never ran."""
+    partial = turn.partial()
+    if partial is None or not partial.text:
+        return list(turn.transcript)
+    return [*turn.transcript, turn.note(replace(partial, calls=()), partial=why)]
+
+
+def approval_request(turn: Turn) -> str:
+    """The text that asks for the approvals that a turn waits for."""
+    lines = [
+        f"- {call['tool']} (approval {call['approval_id']}, until {call['expires_at']})"
+        for call in turn.waiting
+    ]
+    return (
+        "I need a person's approval before I can go on:\n"
+        + "\n".join(lines)
+        + "\nOnce it is decided, resume this turn."
+    )
